@@ -1,0 +1,1 @@
+"""sage-rag core: segment text, select by score, check answers. Knows no framework."""

@@ -1,0 +1,48 @@
+"""The errors this library raises on purpose. Each message says what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SageError(Exception):
+    """Base of every error raised on purpose by sage-rag."""
+
+
+class InputError(SageError, ValueError):
+    """An argument or a document cannot be used as given."""
+
+
+class MissingExtraError(SageError, ImportError):
+    """An optional dependency is not installed.
+
+    Attributes:
+        extra: Name of the extra that brings it.
+    """
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f'{what} needs an optional dependency: pip install "sage-rag[{extra}]"')
+        self.extra = extra
+
+
+class ModelError(SageError):
+    """A model's files are missing, damaged or of another kind than expected."""
+
+
+class StoreError(SageError):
+    """A chunk store is missing, damaged or was made with other settings."""
+
+
+class LLMError(SageError):
+    """The LLM could not be reached or did not answer.
+
+    Attributes:
+        chunks: Texts of the chunks that had been selected when it failed, best first (empty where
+            retrieval had not happened yet), so that no retrieval work is lost.
+        retryable: Whether the same call may succeed later.
+    """
+
+    def __init__(self, message: str, *, chunks: Sequence[str] = (), retryable: bool = False) -> None:
+        super().__init__(message)
+        self.chunks = tuple(chunks)
+        self.retryable = retryable
