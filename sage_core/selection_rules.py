@@ -1,0 +1,159 @@
+"""Rules beside the paper's gradient: for comparison, and for use through ``select(rule=...)``.
+
+Each is a pure function of the scores, best first. Those that look at differences (gap, autocut, knee) or
+at shares (relative, top-p) read the ratio scale; `Threshold` reads raw scores, in the scorer's own unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from sage_core.errors import InputError
+from sage_core.selection import RankedScores
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InputError(f"{name} must be between {low:g} and {high:g}, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class FixedK:
+    """Keep the best ``k``, whatever their scores: plain top-k."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        _check("k", self.k, 1, 1_000_000)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        return self.k, f"fixed k={self.k}"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Keep scores of at least ``value``, in the scorer's own unit."""
+
+    value: float
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        keep = sum(1 for s in scores.raw if s >= self.value)
+        return keep, f"{keep} scores reach {self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeToTop:
+    """Keep scores of at least ``share`` times the best (on the ratio scale)."""
+
+    share: float = 0.8
+
+    def __post_init__(self) -> None:
+        _check("share", self.share, 0, 1)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        floor = self.share * scores.ratio[0] if scores.ratio else 0.0
+        keep = sum(1 for s in scores.ratio if s >= floor and s > 0)
+        return keep, f"{keep} scores reach {self.share:g} of the best"
+
+
+@dataclass(frozen=True, slots=True)
+class LargestGap:
+    """Cut at the largest drop between neighbours and keep ``buffer`` more (Adaptive-k, arXiv 2506.08479).
+
+    Attributes:
+        buffer: Chunks kept beyond the gap.
+        tail: Share of the list, at its end, where no gap is looked for.
+    """
+
+    buffer: int = 0
+    tail: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check("buffer", self.buffer, 0, 1_000_000)
+        _check("tail", self.tail, 0, 0.9)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        s = scores.ratio
+        last = max(min(len(s) - 1, int(len(s) * (1 - self.tail))), 0)
+        if last < 1:
+            return len(s), "too few scores for a gap"
+        at = max(range(last), key=lambda i: s[i] - s[i + 1])
+        if s[at] <= s[at + 1]:
+            return len(s), "all scores equal: no gap"
+        return at + 1 + self.buffer, f"largest drop after rank {at + 1}"
+
+
+def _normalised(s: Sequence[float]) -> list[float] | None:
+    """Min-max to 1..0; None for a flat list, on which a shape means nothing."""
+    if len(s) < 2 or s[0] - s[-1] <= 1e-12 * max(abs(s[0]), 1.0) or s[0] == float("inf"):
+        return None
+    return [(v - s[-1]) / (s[0] - s[-1]) for v in s]
+
+
+@dataclass(frozen=True, slots=True)
+class Autocut:
+    """Cut before the ``jumps``-th local maximum of the curve's distance from a straight fall (after Weaviate)."""
+
+    jumps: int = 1
+
+    def __post_init__(self) -> None:
+        _check("jumps", self.jumps, 1, 1_000_000)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        curve = _normalised(scores.ratio)
+        if curve is None:
+            return len(scores.ratio), "flat scores: no jump"
+        n = len(curve)
+        # Fallen so far, minus what a straight line would have fallen by then.
+        d = [(1 - v) - i / (n - 1) for i, v in enumerate(curve)]
+        found = 0
+        for i in range(1, n):
+            if d[i] > d[i - 1] and (i == n - 1 or d[i] >= d[i + 1]):
+                found += 1
+                if found == self.jumps:
+                    return i, f"jump {self.jumps} lies after rank {i}"
+        return n, f"fewer than {self.jumps} jumps"
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """Cut at the point of the normalised curve that lies farthest below its chord (after Kneedle)."""
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        curve = _normalised(scores.ratio)
+        if curve is None:
+            return len(scores.ratio), "flat scores: no knee"
+        n = len(curve)
+        below = [1 - i / (n - 1) - v for i, v in enumerate(curve)]
+        at = max(range(n), key=below.__getitem__)
+        if below[at] <= 0:
+            return n, "the curve never sags: no knee"
+        return at, f"the knee is at rank {at + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopP:
+    """Keep the fewest scores that together hold share ``p`` of the sum (on the ratio scale)."""
+
+    p: float = 0.9
+
+    def __post_init__(self) -> None:
+        _check("p", self.p, 0, 1)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        total = sum(scores.ratio)
+        if not 0 < total < float("inf"):
+            return len(scores.ratio), "the scores have no usable sum"
+        for i, so_far in enumerate(accumulate(scores.ratio), start=1):
+            if so_far >= self.p * total:
+                return i, f"the best {i} hold {self.p:.0%} of all scores"
+        return len(scores.ratio), "all scores are needed"
