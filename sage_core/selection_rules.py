@@ -98,7 +98,7 @@ def _normalised(s: Sequence[float]) -> list[float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Autocut:
-    """Cut before the ``jumps``-th local maximum of the curve's distance from a straight fall (after Weaviate)."""
+    """Cut before the ``jumps``-th local maximum of the distance from a straight fall (after Weaviate)."""
 
     jumps: int = 1
 

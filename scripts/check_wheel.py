@@ -1,0 +1,82 @@
+"""Prove the built wheel: its contents, and that the base install alone segments text and cuts scores.
+
+Usage: python scripts/check_wheel.py DIST_FOLDER
+
+Makes a virtual environment without any extra, installs the newest wheel of the folder there and runs
+`BASE_INSTALL` in it, away from the source tree.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+MEGABYTE = 1_000_000
+WEIGHTS_LIMIT = 15 * MEGABYTE
+FORBIDDEN = ("torch", "transformers", "sentence_transformers", "llama_index", "langchain_core", "chromadb", "openai")
+
+BASE_INSTALL = f"""
+import importlib.util, pathlib, sys
+import sage_core
+assert "site-packages" in sage_core.__file__, sage_core.__file__
+present = [name for name in {FORBIDDEN!r} if importlib.util.find_spec(name)]
+assert not present, f"the base install must not bring {{present}}"
+text = pathlib.Path("sample.txt").read_text(encoding="utf-8")
+chunks = sage_core.Segmenter(max_tokens=60).segment(text)
+assert len(chunks) > 1, chunks
+assert "".join(text.split()) == "".join("".join(text[c.start:c.end] for c in chunks).split())
+assert sage_core.gradient_cut([13.79, 13.58, 11.91, 11.55, 10.94, 7.815, 7.665, 5.49, 4.416, 1.304, 0.8]) == 9
+try:
+    sage_core.CrossEncoderReranker("any")
+    sage_core.CrossEncoderReranker("any").score("q", ["t"])
+except ImportError as error:
+    assert "sage-rag[models]" in str(error), error
+else:
+    raise AssertionError("a missing extra must be named")
+print(f"base install: {{len(chunks)}} chunks, cut at 9")
+"""
+
+
+def check_contents(wheel: Path) -> None:
+    """Fail unless the wheel holds the weights, the type markers and nothing large or foreign."""
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = {item.filename: item.file_size for item in archive.infolist()}
+    for package in ("sage_core", "sage_llamaindex", "sage_langchain"):
+        assert f"{package}/py.typed" in sizes, f"{package}/py.typed is not in {wheel.name}"
+    weights = {name: size for name, size in sizes.items() if "/weights/" in name}
+    assert any(name.endswith(".safetensors") for name in weights), "the bundled weights are not in the wheel"
+    assert sum(weights.values()) <= WEIGHTS_LIMIT, f"the bundled weights take {sum(weights.values()):,} bytes"
+    foreign = [name for name in sizes if name.split("/")[0] in {"tests", "benchmarks", "notebooks", "demo", "scripts"}]
+    assert not foreign, f"not for the wheel: {foreign[:5]}"
+    print(f"{wheel.name}: {len(sizes)} files, weights {sum(weights.values()) / MEGABYTE:.1f} MB")
+
+
+def check_base_install(wheel: Path) -> None:
+    """Install the wheel alone in a new environment and run `BASE_INSTALL` and the command there."""
+    sample = Path(__file__).parent.parent / "README.md"
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        venv.create(home / "venv", with_pip=True)
+        binaries = home / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
+        run = lambda *command: subprocess.run([str(c) for c in command], check=True, cwd=home)  # noqa: E731
+        run(binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel.resolve())
+        (home / "sample.txt").write_text(sample.read_text(encoding="utf-8"), encoding="utf-8")
+        run(binaries / "python", "-c", BASE_INSTALL)
+        run(binaries / "sage-rag", "--help")
+        run(binaries / "sage-rag", "segment", "sample.txt", "--json")
+
+
+def main() -> None:
+    """Check the newest wheel in the folder given."""
+    wheels = sorted(Path(sys.argv[1]).glob("sage_rag-*.whl"), key=lambda path: path.stat().st_mtime)
+    assert wheels, f"no wheel in {sys.argv[1]}: run `make build`"
+    check_contents(wheels[-1])
+    check_base_install(wheels[-1])
+
+
+if __name__ == "__main__":
+    main()
