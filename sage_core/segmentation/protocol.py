@@ -41,7 +41,16 @@ class TokenIdModel(BoundaryModel, Protocol):
         ...
 
     def probabilities_from_ids(
-        self, documents: Sequence[Sequence[Sequence[int]]]
+        self, ids: NDArray[np.int32], lengths: NDArray[np.int64], documents: Sequence[int]
     ) -> list[NDArray[np.float32]]:
-        """Like ``probabilities``, from the token ids of each sentence (no special tokens, not truncated)."""
+        """Like ``probabilities``, from token ids.
+
+        Args:
+            ids: Ids of all sentences, one after the other: no special tokens, not truncated.
+            lengths: Number of ids of each sentence (may be 0).
+            documents: Number of sentences of each document; the sum is ``len(lengths)``.
+
+        Returns:
+            As ``probabilities``.
+        """
         ...
