@@ -1,0 +1,110 @@
+"""Drive a `FeedbackLoop` with functions that do the asking, plain or async."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from sage_core.errors import LLMError
+from sage_core.feedback.loop import FeedbackLoop
+from sage_core.feedback.types import Done, FeedbackResult, Generate, Step, Verdict
+from sage_core.selection import Selection
+from sage_core.usage import NO_USAGE, TokenUsage
+
+_log = logging.getLogger(__name__)
+
+Answered = tuple[str, TokenUsage | None]
+Judged = tuple[Verdict, TokenUsage | None]
+LocalCheck = Callable[[Selection, str], Verdict | None]
+
+
+def run_loop(
+    loop: FeedbackLoop,
+    generate: Callable[[Selection], Answered],
+    judge: Callable[[Selection, str], Judged],
+    *,
+    check: LocalCheck | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> FeedbackResult:
+    """Run ``loop`` to its end.
+
+    Args:
+        loop: A loop that has not been started.
+        generate: Answers from a selection; gives the text and what it took (None where unknown).
+        judge: Grades an answer given its selection; gives the verdict and what it took.
+        check: Looked at before ``judge``: a verdict made without an LLM, or None to ask ``judge``.
+        failures: Errors of ``judge`` that end the loop as ``critic_failed``, and of ``generate`` that end it
+            as ``answer_failed`` where an earlier round has an answer. All others are raised.
+
+    Returns:
+        The loop's result.
+
+    Raises:
+        Exception: Whatever ``generate`` raised in the first round, and errors not in ``failures``.
+    """
+    step: Step = loop.start()
+    while not isinstance(step, Done):
+        if isinstance(step, Generate):
+            try:
+                text, usage = generate(step.selection)
+            except failures as error:
+                step = _answer_failed(loop, step, error)
+                continue
+            step = loop.answered(text, usage)
+            continue
+        local = check(step.selection, step.answer) if check is not None else None
+        if local is not None:
+            step = loop.judged(local, NO_USAGE)
+            continue
+        try:
+            verdict, usage = judge(step.selection, step.answer)
+        except failures as error:
+            step = _critic_failed(loop, error)
+            continue
+        step = loop.judged(verdict, usage)
+    return step.result
+
+
+async def arun_loop(
+    loop: FeedbackLoop,
+    generate: Callable[[Selection], Awaitable[Answered]],
+    judge: Callable[[Selection, str], Awaitable[Judged]],
+    *,
+    check: LocalCheck | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> FeedbackResult:
+    """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""
+    step: Step = loop.start()
+    while not isinstance(step, Done):
+        if isinstance(step, Generate):
+            try:
+                text, usage = await generate(step.selection)
+            except failures as error:
+                step = _answer_failed(loop, step, error)
+                continue
+            step = loop.answered(text, usage)
+            continue
+        local = check(step.selection, step.answer) if check is not None else None
+        if local is not None:
+            step = loop.judged(local, NO_USAGE)
+            continue
+        try:
+            verdict, usage = await judge(step.selection, step.answer)
+        except failures as error:
+            step = _critic_failed(loop, error)
+            continue
+        step = loop.judged(verdict, usage)
+    return step.result
+
+
+def _answer_failed(loop: FeedbackLoop, step: Generate, error: Exception) -> Done:
+    """Keep an earlier answer, or raise where there is none."""
+    if step.round == 1:
+        raise error
+    _log.warning("answering failed in round %d, an earlier answer is kept: %s", step.round, error)
+    return loop.answer_failed(str(error))
+
+
+def _critic_failed(loop: FeedbackLoop, error: Exception) -> Done:
+    _log.warning("the critic failed, the best answer so far is kept: %s", error)
+    return loop.critic_failed(str(error))

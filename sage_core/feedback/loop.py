@@ -1,0 +1,244 @@
+"""The feedback loop as a state machine over plain data: it asks, and is told (paper, section VI).
+
+No input or output happens here, so that one implementation serves sync, async and streaming callers:
+
+    loop = FeedbackLoop(scores, "logit", FeedbackConfig())
+    step = loop.start()
+    while not isinstance(step, Done):
+        match step:
+            case Generate(selection):
+                step = loop.answered(text, usage)
+            case Judge(selection, answer):
+                step = loop.judged(verdict, usage)
+    step.result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from sage_core.errors import InputError
+from sage_core.feedback.moves import AdaptiveMoves, Move, PaperMoves
+from sage_core.feedback.types import (
+    Done,
+    FeedbackConfig,
+    FeedbackResult,
+    Generate,
+    Judge,
+    Round,
+    StopReason,
+    Verdict,
+)
+from sage_core.selection import Scale, Selection
+from sage_core.usage import TokenUsage, total_usage
+
+# What a step is booked as when the caller cannot say what it took: one call, tokens unknown.
+UNKNOWN_USAGE = TokenUsage(calls=1, estimated=True)
+
+
+class FeedbackLoop:
+    """Answers, has the answer graded, changes the evidence, and keeps the best answer.
+
+    One loop is one question; it is not to be shared between threads. The same replies give the same trace.
+
+    Args:
+        scores: One per candidate, in any order; see `sage_core.selection.select`.
+        scale: What the scores are.
+        config: Settings; the defaults where None.
+        sizes: Tokens of each candidate. With them, ties between answers go to the smaller context and
+            ``max_tokens`` foresees how much a wider context will take.
+
+    Raises:
+        InputError: Where ``sizes`` has another length than ``scores`` or holds a negative number.
+    """
+
+    def __init__(
+        self,
+        scores: Sequence[float | None],
+        scale: Scale = "probability",
+        config: FeedbackConfig | None = None,
+        *,
+        sizes: Sequence[int] | None = None,
+    ) -> None:
+        self.config = config if config is not None else FeedbackConfig()
+        if sizes is not None and len(sizes) != len(scores):
+            raise InputError(f"{len(sizes)} sizes for {len(scores)} scores: one size per candidate")
+        if sizes is not None and any(size < 0 for size in sizes):
+            raise InputError("a candidate's size cannot be negative")
+        self._sizes = tuple(sizes) if sizes is not None else None
+        moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
+        self._moves = moves(tuple(scores), scale, self.config)
+        self._rounds: list[Round] = []
+        self._state: Literal["new", "generate", "judge", "done"] = "new"
+        self._result: FeedbackResult | None = None
+
+    @property
+    def result(self) -> FeedbackResult:
+        """The result, once the loop is done.
+
+        Raises:
+            InputError: Before that.
+        """
+        if self._result is None:
+            raise InputError("the feedback loop has no result yet: drive it until it returns Done")
+        return self._result
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds so far, the current one included."""
+        return tuple(self._rounds)
+
+    def start(self) -> Generate | Done:
+        """Begin: ask for the first answer, or end at once where there are no candidates."""
+        self._expect("new")
+        move = self._moves.first()
+        if not move.selection.cut:
+            return self._finish("empty", move.selection)
+        return self._ask(move)
+
+    def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Done:
+        """Tell the loop the answer it asked for.
+
+        Args:
+            text: The answer.
+            usage: What it took; None where unknown, which is booked as one call.
+        """
+        self._expect("generate")
+        spent = usage if usage is not None else UNKNOWN_USAGE
+        self._update(answer=text, generate=spent)
+        # A grade reads what the answer read, and the answer.
+        if self._over(calls=1, tokens=spent.total):
+            return self._finish("budget")
+        self._state = "judge"
+        current = self._rounds[-1]
+        return Judge(current.selection, text, current.number)
+
+    def answer_failed(self, reason: str, usage: TokenUsage | None = None) -> Done:
+        """Tell the loop that the answer could not be made; an earlier round's answer is kept.
+
+        Args:
+            reason: Why, in words.
+            usage: What the attempt took, as for `answered`.
+
+        Raises:
+            InputError: In the first round, where there is no earlier answer to return.
+        """
+        self._expect("generate")
+        if len(self._rounds) < 2:
+            raise InputError("the first answer failed, so there is none to return: raise the LLM's own error")
+        self._update(error=reason, generate=usage if usage is not None else UNKNOWN_USAGE)
+        return self._finish("answer_failed")
+
+    def judged(self, verdict: Verdict, usage: TokenUsage | None = None) -> Generate | Done:
+        """Tell the loop the grade it asked for.
+
+        Args:
+            verdict: The grade; one with ``parsed=False`` ends the loop as ``critic_failed``.
+            usage: What it took, as for `answered`.
+        """
+        self._expect("judge")
+        self._update(verdict=verdict, judge=usage if usage is not None else UNKNOWN_USAGE)
+        if verdict.score is None:
+            return self._finish("critic_failed")
+        if verdict.score >= self.config.accept_score:
+            return self._finish("accepted")
+        if len(self._rounds) >= self.config.max_rounds:
+            return self._finish("max_rounds")
+        move = self._moves.next(self._rounds[-1].selection.cut, verdict.adjust)
+        if move is None:
+            return self._finish("unchanged")
+        if self._over(calls=2, tokens=self._foreseen(move.selection)):
+            return self._finish("budget")
+        return self._ask(move)
+
+    def critic_failed(self, reason: str, usage: TokenUsage | None = None) -> Done:
+        """Tell the loop that no grade could be had; the best answer so far is kept.
+
+        Args:
+            reason: Why, in words.
+            usage: What the attempt took, as for `answered`.
+        """
+        self._expect("judge")
+        self._update(error=reason, judge=usage if usage is not None else UNKNOWN_USAGE)
+        return self._finish("critic_failed")
+
+    def _expect(self, state: Literal["new", "generate", "judge"]) -> None:
+        if self._state != state:
+            waits = {
+                "new": "start()",
+                "generate": "answered()",
+                "judge": "judged()",
+                "done": "nothing: it has ended",
+            }
+            raise InputError(f"the feedback loop waits for {waits[self._state]}")
+
+    def _ask(self, move: Move) -> Generate:
+        self._rounds.append(Round(len(self._rounds) + 1, move.min_k, move.selection))
+        self._state = "generate"
+        return Generate(move.selection, len(self._rounds))
+
+    def _update(
+        self,
+        *,
+        answer: str | None = None,
+        verdict: Verdict | None = None,
+        error: str | None = None,
+        generate: TokenUsage | None = None,
+        judge: TokenUsage | None = None,
+    ) -> None:
+        """Fill in what has just been learnt of the current round."""
+        old = self._rounds[-1]
+        self._rounds[-1] = replace(
+            old,
+            answer=answer if answer is not None else old.answer,
+            verdict=verdict if verdict is not None else old.verdict,
+            error=error if error is not None else old.error,
+            generate=generate if generate is not None else old.generate,
+            judge=judge if judge is not None else old.judge,
+        )
+
+    def _over(self, *, calls: int, tokens: int) -> bool:
+        """Whether so many more calls or tokens would go over the budget."""
+        spent = total_usage(part for r in self._rounds for part in (r.generate, r.judge))
+        config = self.config
+        return (config.max_calls is not None and spent.calls + calls > config.max_calls) or (
+            config.max_tokens is not None and spent.total + tokens > config.max_tokens
+        )
+
+    def _foreseen(self, selection: Selection) -> int:
+        """Tokens a round with this selection will take: the last round's, and the context's growth twice."""
+        last = self._rounds[-1]
+        growth = 0
+        if self._sizes is not None:
+            growth = self._tokens(selection) - self._tokens(last.selection)
+        return max(last.generate.total + last.judge.total + 2 * growth, 0)
+
+    def _tokens(self, selection: Selection) -> int:
+        """Tokens of a selection's context; its number of chunks where sizes were not given."""
+        if self._sizes is None:
+            return selection.cut
+        return sum(self._sizes[i] for i in selection.indices)
+
+    def _best(self) -> Round | None:
+        """The round to return: best grade, then fewest context tokens, then earliest; else any answer."""
+        answered = [r for r in self._rounds if r.answer is not None]
+        graded = [r for r in answered if r.score is not None]
+        if graded:
+            return min(graded, key=lambda r: (-(r.score or 0), self._tokens(r.selection), r.number))
+        return answered[0] if answered else None
+
+    def _finish(self, reason: StopReason, selection: Selection | None = None) -> Done:
+        best = self._best()
+        self._result = FeedbackResult(
+            answer=best.answer if best is not None and best.answer is not None else "",
+            score=best.score if best is not None else None,
+            verdict=best.verdict if best is not None else None,
+            selection=best.selection if best is not None else selection or Selection((), (), 0, 0, ""),
+            rounds=tuple(self._rounds),
+            stop_reason=reason,
+            best_round=best.number if best is not None else 0,
+        )
+        self._state = "done"
+        return Done(self._result)

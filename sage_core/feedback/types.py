@@ -1,0 +1,252 @@
+"""What the feedback loop is configured with, what it asks for, and what it hands back: plain frozen data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from sage_core.errors import InputError
+from sage_core.selection import Rule, Selection, check_bounds, check_gradient
+from sage_core.usage import NO_USAGE, TokenUsage, total_usage
+
+Policy = Literal["adaptive", "paper"]
+StopReason = Literal[
+    "accepted", "max_rounds", "unchanged", "budget", "critic_failed", "answer_failed", "empty"
+]
+
+STOP_MEANINGS: dict[StopReason, str] = {
+    "accepted": "the grade reached accept_score",
+    "max_rounds": "no round was left",
+    "unchanged": "no other selection was left to try, or the critic asked for none",
+    "budget": "the next step would have gone over max_calls or max_tokens",
+    "critic_failed": "the critic failed or its reply could not be read",
+    "answer_failed": "a later answer failed; an earlier one is returned",
+    "empty": "there were no candidates",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a critic said of an answer and of its context.
+
+    Attributes:
+        score: Grade from 1 to 10; None where none could be read.
+        adjust: +1 asks for more context, -1 for less, 0 for neither.
+        parsed: Whether a grade was read. False is a state of its own, never a low grade.
+        raw: The reply as it came, for the trace.
+        reason: The critic's own short reason, where it gave one.
+        source: Who graded: ``"critic"`` (an LLM), ``"heuristic"`` (no LLM) or another label.
+
+    Raises:
+        InputError: Where a field is out of its range, or ``parsed`` and ``score`` disagree.
+    """
+
+    score: float | None
+    adjust: int = 0
+    parsed: bool = True
+    raw: str = ""
+    reason: str = ""
+    source: str = "critic"
+
+    def __post_init__(self) -> None:
+        if self.adjust not in (-1, 0, 1):
+            raise InputError(f"adjust must be -1, 0 or 1, not {self.adjust!r}")
+        if self.parsed != (self.score is not None):
+            raise InputError("a verdict has a score exactly where it was parsed")
+        if self.score is not None and not (math.isfinite(self.score) and 1 <= self.score <= 10):
+            raise InputError(f"a score lies between 1 and 10, not {self.score!r}")
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "score": self.score,
+            "adjust": self.adjust,
+            "parsed": self.parsed,
+            "raw": self.raw,
+            "reason": self.reason,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackConfig:
+    """Settings of one feedback loop.
+
+    Attributes:
+        accept_score: An answer graded at least this is returned at once (paper: fs).
+        max_rounds: Most rounds of answer and grade.
+        policy: ``"adaptive"`` moves until the selection really differs; ``"paper"`` is the literal
+            ``min_k`` plus or minus 1, which often repeats the very same context.
+        max_calls: Most LLM calls; None for no limit. 1 answers without a grade.
+        max_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
+            asked for; after it nothing is begun that is expected to go over.
+        min_k: Least number of chunks in the first selection.
+        gradient: See `sage_core.selection.gradient_cut`.
+        max_k: Most chunks ever shown, in any round; None for no limit.
+        rule: See `sage_core.selection.select`.
+
+    Raises:
+        InputError: Where a value is out of its range.
+    """
+
+    accept_score: float = 9
+    max_rounds: int = 3
+    policy: Policy = "adaptive"
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    min_k: int = 7
+    gradient: float = 0.3
+    max_k: int | None = None
+    rule: Rule | Literal["gradient"] = "gradient"
+
+    def __post_init__(self) -> None:
+        check_bounds(self.min_k, self.max_k)
+        check_gradient(self.gradient)
+        if not 1 <= self.accept_score <= 10:
+            raise InputError(f"accept_score must be between 1 and 10, not {self.accept_score!r}")
+        if self.max_rounds < 1:
+            raise InputError(f"max_rounds must be at least 1, not {self.max_rounds!r}")
+        if self.policy not in get_args(Policy):
+            raise InputError(f"unknown policy {self.policy!r}: one of {', '.join(get_args(Policy))}")
+        for name in ("max_calls", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, or None for no limit, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """The loop asks for an answer from these candidates.
+
+    Attributes:
+        selection: The candidates to show, best first.
+        round: Number of the round, from 1.
+    """
+
+    selection: Selection
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The loop asks for a grade of this answer, given these candidates.
+
+    Attributes:
+        selection: The candidates that were shown.
+        answer: The answer to grade.
+        round: Number of the round, from 1.
+    """
+
+    selection: Selection
+    answer: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round as it went.
+
+    Attributes:
+        number: From 1.
+        min_k: The least number of chunks asked of the selection in this round.
+        selection: What was shown.
+        answer: What was answered; None where answering failed.
+        verdict: How it was graded; None where it was not.
+        error: Why answering or grading failed, in words; None where nothing did.
+        generate: Tokens of the answer.
+        judge: Tokens of the grade.
+    """
+
+    number: int
+    min_k: int
+    selection: Selection
+    answer: str | None = None
+    verdict: Verdict | None = None
+    error: str | None = None
+    generate: TokenUsage = NO_USAGE
+    judge: TokenUsage = NO_USAGE
+
+    @property
+    def score(self) -> float | None:
+        """The grade, or None."""
+        return self.verdict.score if self.verdict is not None else None
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "number": self.number,
+            "min_k": self.min_k,
+            "selection": self.selection.to_dict(),
+            "answer": self.answer,
+            "verdict": self.verdict.to_dict() if self.verdict is not None else None,
+            "error": self.error,
+            "usage": {"generate": self.generate.to_dict(), "judge": self.judge.to_dict()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackResult:
+    """The best answer and how it came about.
+
+    Attributes:
+        answer: The best-graded answer; empty where there were no candidates.
+        score: Its grade; None where it was never graded.
+        verdict: Its verdict; None where it was never graded.
+        selection: The candidates it was made from.
+        rounds: Every round, in order.
+        stop_reason: Why the loop ended; `STOP_MEANINGS` has the words.
+        best_round: Number of the round the answer comes from; 0 where there was none.
+    """
+
+    answer: str
+    score: float | None
+    verdict: Verdict | None
+    selection: Selection
+    rounds: tuple[Round, ...]
+    stop_reason: StopReason
+    best_round: int
+    usage_by_role: dict[str, TokenUsage] = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_role = {
+            "generate": total_usage(r.generate for r in self.rounds),
+            "judge": total_usage(r.judge for r in self.rounds),
+        }
+        object.__setattr__(self, "usage_by_role", by_role)
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Tokens and calls of all rounds and roles."""
+        return total_usage(self.usage_by_role.values())
+
+    def to_dict(self) -> dict[str, object]:
+        """The whole trace in a JSON-ready form."""
+        return {
+            "answer": self.answer,
+            "score": self.score,
+            "verdict": self.verdict.to_dict() if self.verdict is not None else None,
+            "selection": self.selection.to_dict(),
+            "rounds": [r.to_dict() for r in self.rounds],
+            "stop_reason": self.stop_reason,
+            "best_round": self.best_round,
+            "usage": {
+                "total": self.usage.to_dict(),
+                **{role: usage.to_dict() for role, usage in self.usage_by_role.items()},
+            },
+        }
+
+    def __str__(self) -> str:
+        from sage_core.feedback.trace import format_trace
+
+        return format_trace(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The loop has ended."""
+
+    result: FeedbackResult
+
+
+Step = Generate | Judge | Done

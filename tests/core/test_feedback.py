@@ -1,0 +1,430 @@
+"""The feedback loop: what it asks for, when it stops, what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_core.errors import InputError, LLMError
+from sage_core.feedback import (
+    UNKNOWN_USAGE,
+    Done,
+    FeedbackConfig,
+    FeedbackLoop,
+    FeedbackResult,
+    Generate,
+    Judge,
+    Verdict,
+    arun_loop,
+    run_loop,
+)
+from sage_core.selection import Selection
+from sage_core.usage import NO_USAGE, TokenUsage
+
+# The score list of the paper's figure 8: the gradient rule keeps 9 for every min_k from 1 to 9.
+FIGURE_8 = [
+    13.79,
+    13.58,
+    11.91,
+    11.55,
+    10.94,
+    7.815,
+    7.665,
+    5.49,
+    4.416,
+    1.304,
+    0.8,
+    0.255,
+    0.198,
+    0.093,
+    0.089,
+]
+ONE_CALL = TokenUsage(prompt=100, completion=10, calls=1)
+
+
+def grade(score: float, adjust: int = 0) -> Verdict:
+    return Verdict(score, adjust)
+
+
+UNREADABLE = Verdict(None, 0, parsed=False, raw="I would rather not say.")
+
+
+def drive(
+    verdicts: list[Verdict],
+    config: FeedbackConfig | None = None,
+    scores: list[float | None] | None = None,
+    sizes: list[int] | None = None,
+    usage: TokenUsage = ONE_CALL,
+) -> FeedbackResult:
+    """Run a loop whose answers name their cut and whose verdicts are given in order."""
+    given = iter(verdicts)
+    loop = FeedbackLoop(FIGURE_8 if scores is None else scores, "unbounded", config, sizes=sizes)
+    return run_loop(loop, lambda s: (f"from {s.cut}", usage), lambda s, a: (next(given), usage))
+
+
+def cuts(result: FeedbackResult) -> list[int]:
+    return [r.selection.cut for r in result.rounds]
+
+
+def test_a_good_first_answer_is_returned_at_once() -> None:
+    result = drive([grade(9)])
+    assert (result.answer, result.score, result.stop_reason) == ("from 9", 9, "accepted")
+    assert result.usage == TokenUsage(200, 20, 2)
+    assert result.best_round == 1
+
+
+def test_more_widens_and_less_narrows() -> None:
+    assert cuts(drive([grade(3, 1), grade(9)])) == [9, 13]
+    assert cuts(drive([grade(3, -1), grade(9)])) == [9, 5]
+
+
+def test_the_paper_policy_repeats_its_own_context() -> None:
+    paper = FeedbackConfig(policy="paper")
+    assert cuts(drive([grade(3, 1)] * 3, paper)) == [9, 9, 9]
+    assert cuts(drive([grade(3, -1)] * 3, paper)) == [9, 9, 9]
+    assert [r.min_k for r in drive([grade(3, 1)] * 3, paper).rounds] == [7, 8, 9]
+
+
+def test_the_paper_policy_never_falls_below_one_chunk() -> None:
+    result = drive([grade(3, -1)] * 4, FeedbackConfig(policy="paper", min_k=2, max_rounds=4), [9.0, 1.0, 0.1])
+    assert [r.min_k for r in result.rounds] == [2, 1, 1, 1]
+    assert min(cuts(result)) == 1
+
+
+def test_the_paper_policy_keeps_to_max_k() -> None:
+    result = drive([grade(3, 1)] * 3, FeedbackConfig(policy="paper", min_k=2, max_k=2))
+    assert cuts(result) == [2, 2, 2]
+
+
+def test_no_opinion_on_the_context_ends_the_adaptive_loop() -> None:
+    result = drive([grade(4, 0)])
+    assert (result.stop_reason, result.answer) == ("unchanged", "from 9")
+
+
+def test_nothing_left_to_widen() -> None:
+    result = drive([grade(4, 1)], scores=[0.9, 0.8])
+    assert (result.stop_reason, cuts(result)) == ("unchanged", [2])
+
+
+def test_nothing_left_to_narrow() -> None:
+    assert drive([grade(4, -1)], scores=[0.9]).stop_reason == "unchanged"
+
+
+def test_contrary_verdicts_close_in_and_end() -> None:
+    result = drive([grade(2, 1), grade(3, -1)] + [grade(2, 1)] * 7, FeedbackConfig(max_rounds=9))
+    assert result.stop_reason == "unchanged"
+    tried = cuts(result)
+    assert tried[:2] == [9, 13]
+    assert len(tried) > 2
+    assert all(9 < c < 13 for c in tried[2:])
+
+
+def test_max_k_holds_in_every_round() -> None:
+    result = drive([grade(2, 1)] * 5, FeedbackConfig(max_k=10, max_rounds=5))
+    assert cuts(result) == [9, 10]
+    assert result.stop_reason == "unchanged"
+
+
+def test_the_best_answer_wins_over_the_last() -> None:
+    result = drive([grade(5, 1), grade(7, 1), grade(2, 1)])
+    assert (result.stop_reason, result.score, result.best_round) == ("max_rounds", 7, 2)
+    assert result.answer == f"from {cuts(result)[1]}"
+    assert result.selection == result.rounds[1].selection
+
+
+def test_a_tie_goes_to_fewer_tokens() -> None:
+    assert drive([grade(5, 1), grade(5, 1), grade(5, 1)]).best_round == 1
+    narrowing = drive([grade(5, -1), grade(5, -1), grade(5, -1)])
+    assert narrowing.best_round == 3
+    # Sizes count, not the number of chunks: here what narrowing drops is empty, so the tie stays with round 1.
+    sizes = [10, 0, 0, 0, 0, 0, 0, 0, 0] + [0] * 6
+    assert drive([grade(5, -1), grade(5, -1), grade(5, -1)], sizes=sizes).best_round == 1
+
+
+def test_an_unreadable_verdict_keeps_the_answer() -> None:
+    result = drive([UNREADABLE])
+    assert (result.answer, result.score, result.stop_reason) == ("from 9", None, "critic_failed")
+    assert result.rounds[0].verdict == UNREADABLE
+
+
+def test_an_unreadable_later_verdict_keeps_the_graded_answer() -> None:
+    result = drive([grade(4, 1), UNREADABLE])
+    assert (result.answer, result.score, result.best_round) == ("from 9", 4, 1)
+
+
+def test_no_candidates() -> None:
+    result = drive([], scores=[])
+    assert (result.answer, result.stop_reason, result.rounds, result.best_round) == ("", "empty", (), 0)
+    assert result.usage == NO_USAGE
+    assert "empty" in str(result)
+
+
+def test_a_budget_of_one_call_answers_without_a_grade() -> None:
+    result = drive([], FeedbackConfig(max_calls=1))
+    assert (result.answer, result.score, result.stop_reason) == ("from 9", None, "budget")
+
+
+def test_a_budget_of_calls_does_not_begin_a_round_it_cannot_grade() -> None:
+    result = drive([grade(3, 1)], FeedbackConfig(max_calls=3))
+    assert (result.stop_reason, result.usage.calls) == ("budget", 2)
+
+
+def test_a_budget_of_tokens_foresees_the_next_round() -> None:
+    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=439)).stop_reason == "budget"
+    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=440)).rounds) == 2
+    # With sizes the growth of the context is foreseen too: 4 chunks of 50 tokens, read twice.
+    sizes = [50] * len(FIGURE_8)
+    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=839), sizes=sizes).stop_reason == "budget"
+    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=840), sizes=sizes).rounds) == 2
+
+
+def test_a_budget_too_small_for_a_grade_still_answers() -> None:
+    result = drive([], FeedbackConfig(max_tokens=1))
+    assert (result.answer, result.stop_reason) == ("from 9", "budget")
+
+
+def test_unknown_usage_counts_as_a_call() -> None:
+    loop = FeedbackLoop([0.9], "probability", FeedbackConfig(max_calls=1))
+    loop.start()
+    step = loop.answered("yes")
+    assert isinstance(step, Done)
+    assert step.result.usage == UNKNOWN_USAGE
+
+
+def test_usage_by_role_and_round() -> None:
+    loop = FeedbackLoop(FIGURE_8, "unbounded")
+    verdicts = iter([grade(3, 1), grade(9)])
+    result = run_loop(
+        loop,
+        lambda s: ("a", TokenUsage(s.cut * 10, 5, 1)),
+        lambda s, a: (next(verdicts), TokenUsage(s.cut * 11, 7, 1)),
+    )
+    assert result.usage_by_role == {"generate": TokenUsage(220, 10, 2), "judge": TokenUsage(242, 14, 2)}
+    assert [r.judge.prompt for r in result.rounds] == [99, 143]
+
+
+def test_a_critic_that_raises_keeps_the_answer() -> None:
+    def fails(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
+        raise LLMError("the server is gone")
+
+    result = run_loop(FeedbackLoop(FIGURE_8, "unbounded"), lambda s: ("kept", ONE_CALL), fails)
+    assert (result.answer, result.stop_reason) == ("kept", "critic_failed")
+    assert result.rounds[0].error == "the server is gone"
+    assert result.usage_by_role["judge"].calls == 1
+
+
+def test_other_errors_of_a_critic_are_not_hidden() -> None:
+    def wrong(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_loop(FeedbackLoop(FIGURE_8, "unbounded"), lambda s: ("kept", ONE_CALL), wrong)
+    loop = FeedbackLoop(FIGURE_8, "unbounded")
+    kept = run_loop(loop, lambda s: ("kept", ONE_CALL), wrong, failures=(ZeroDivisionError,))
+    assert kept.stop_reason == "critic_failed"
+
+
+def test_a_first_answer_that_fails_is_raised() -> None:
+    def fails(_selection: Selection) -> tuple[str, TokenUsage]:
+        raise LLMError("no answer", chunks=("a chunk",))
+
+    with pytest.raises(LLMError) as caught:
+        run_loop(FeedbackLoop(FIGURE_8, "unbounded"), fails, lambda s, a: (grade(9), ONE_CALL))
+    assert caught.value.chunks == ("a chunk",)
+
+
+def test_a_later_answer_that_fails_keeps_the_earlier_one() -> None:
+    def once(selection: Selection) -> tuple[str, TokenUsage]:
+        if selection.cut > 9:
+            raise LLMError("no answer")
+        return "first", ONE_CALL
+
+    result = run_loop(FeedbackLoop(FIGURE_8, "unbounded"), once, lambda s, a: (grade(3, 1), ONE_CALL))
+    assert (result.answer, result.score, result.stop_reason) == ("first", 3, "answer_failed")
+    assert (result.rounds[1].answer, result.rounds[1].error) == (None, "no answer")
+
+
+def test_a_local_check_saves_the_critic() -> None:
+    asked: list[str] = []
+
+    def judge(_selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
+        asked.append(answer)
+        return grade(9), ONE_CALL
+
+    def check(selection: Selection, _answer: str) -> Verdict | None:
+        return Verdict(1, 1, source="local") if selection.cut == 9 else None
+
+    loop = FeedbackLoop(FIGURE_8, "unbounded")
+    result = run_loop(loop, lambda s: (f"from {s.cut}", ONE_CALL), judge, check=check)
+    assert asked == ["from 13"]
+    assert (result.usage_by_role["judge"].calls, result.stop_reason) == (1, "accepted")
+
+
+async def test_the_async_driver_gives_the_same_trace() -> None:
+    replies = [grade(3, 1), grade(4, 1), grade(2, -1)]
+    given = iter(replies)
+
+    async def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        await asyncio.sleep(0)
+        return f"from {selection.cut}", ONE_CALL
+
+    async def judge(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
+        return next(given), ONE_CALL
+
+    result = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, judge)
+    assert result == drive(replies)
+
+
+async def test_the_async_driver_keeps_answers_too() -> None:
+    async def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        if selection.cut > 9:
+            raise LLMError("no answer")
+        return "first", ONE_CALL
+
+    async def fails(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
+        raise LLMError("no grade")
+
+    async def wants_more(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
+        return grade(3, 1), ONE_CALL
+
+    failed = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, fails)
+    assert (failed.answer, failed.stop_reason) == ("first", "critic_failed")
+    later = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, wants_more)
+    assert (later.answer, later.stop_reason) == ("first", "answer_failed")
+    checked = await arun_loop(
+        FeedbackLoop(FIGURE_8, "unbounded"), generate, fails, check=lambda s, a: Verdict(10, source="local")
+    )
+    assert checked.stop_reason == "accepted"
+
+
+def test_steps_out_of_order_are_refused() -> None:
+    loop = FeedbackLoop([0.9, 0.1])
+    with pytest.raises(InputError, match=r"start\(\)"):
+        loop.answered("early")
+    with pytest.raises(InputError, match="no result yet"):
+        _ = loop.result
+    step = loop.start()
+    assert isinstance(step, Generate)
+    with pytest.raises(InputError, match=r"answered\(\)"):
+        loop.start()
+    with pytest.raises(InputError, match="raise the LLM's own error"):
+        loop.answer_failed("gone")
+    judge = loop.answered("text", ONE_CALL)
+    assert isinstance(judge, Judge)
+    done = loop.judged(grade(10), ONE_CALL)
+    assert isinstance(done, Done)
+    assert loop.result is done.result
+    with pytest.raises(InputError, match="it has ended"):
+        loop.judged(grade(10), ONE_CALL)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accept_score": 0},
+        {"accept_score": 11},
+        {"max_rounds": 0},
+        {"policy": "bold"},
+        {"max_calls": 0},
+        {"max_tokens": 0},
+        {"min_k": 0},
+        {"min_k": 3, "max_k": 2},
+        {"gradient": 1.5},
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        FeedbackConfig(**wrong)
+
+
+def test_sizes_must_fit() -> None:
+    with pytest.raises(InputError, match="one size per candidate"):
+        FeedbackLoop([0.9, 0.1], sizes=[1])
+    with pytest.raises(InputError, match="negative"):
+        FeedbackLoop([0.9], sizes=[-1])
+
+
+@pytest.mark.parametrize(
+    "fields", [(0, 0, True), (11, 0, True), (float("nan"), 0, True), (None, 0, True), (5, 2, True)]
+)
+def test_a_verdict_out_of_range_is_refused(fields: tuple[float | None, int, bool]) -> None:
+    with pytest.raises(InputError):
+        Verdict(*fields)
+
+
+def test_the_trace_prints_and_serialises() -> None:
+    result = drive([grade(3, 1), UNREADABLE])
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert data["stop_reason"] == "critic_failed"
+    assert [r["selection"]["cut"] for r in data["rounds"]] == [9, 13]
+    assert data["usage"]["total"]["calls"] == 4
+    text = str(result)
+    assert "round 1: 9 of 15 chunks" in text
+    assert "<- returned" in text.splitlines()[0]
+    assert "asked for more: 9 -> 13" in text
+    assert "grade could not be read" in text
+    assert "generate 200 + 20 tokens in 2 calls" in text
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+SCORES = st.lists(
+    st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 0.5, 1.0])),
+    max_size=40,
+)
+VERDICTS = st.lists(
+    st.one_of(
+        st.builds(Verdict, st.integers(1, 10), st.sampled_from([-1, 0, 1])),
+        st.builds(Verdict, st.floats(1, 8), st.sampled_from([-1, 1])),
+        st.just(UNREADABLE),
+    ),
+    min_size=12,
+    max_size=12,
+)
+
+
+@given(
+    scores=SCORES,
+    verdicts=VERDICTS,
+    scale=st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
+    policy=st.sampled_from(["adaptive", "paper"]),
+    rounds=st.integers(1, 12),
+    min_k=st.integers(1, 10),
+    room=st.one_of(st.none(), st.integers(0, 10)),
+    max_calls=st.one_of(st.none(), st.integers(1, 30)),
+)
+def test_whatever_the_critic_says(scores, verdicts, scale, policy, rounds, min_k, room, max_calls) -> None:
+    """Ends, keeps its budgets and an answer, never repeats an adaptive selection, and is deterministic."""
+    max_k = None if room is None else min_k + room
+    config = FeedbackConfig(policy=policy, max_rounds=rounds, min_k=min_k, max_k=max_k, max_calls=max_calls)
+
+    def run() -> FeedbackResult:
+        given_verdicts = iter(verdicts)
+        return run_loop(
+            FeedbackLoop(scores, scale, config),
+            lambda s: (f"from {s.cut}", ONE_CALL),
+            lambda s, a: (next(given_verdicts), ONE_CALL),
+        )
+
+    result = run()
+    tried = cuts(result)
+    assert len(tried) <= rounds
+    if not scores:
+        assert result.stop_reason == "empty"
+        return
+    assert all(1 <= c <= len(scores) and (max_k is None or c <= max_k) for c in tried)
+    if policy == "adaptive":
+        assert len(set(tried)) == len(tried)
+        for before, after in zip(result.rounds, result.rounds[1:], strict=False):
+            assert (after.selection.cut > before.selection.cut) == (before.verdict.adjust > 0)
+    if max_calls is not None:
+        assert result.usage.calls <= max_calls
+    graded = [r.score for r in result.rounds if r.score is not None]
+    assert result.score == (max(graded) if graded else None)
+    assert result.answer == f"from {result.selection.cut}"
+    assert result == run()
+    json.dumps(result.to_dict(), allow_nan=False)
