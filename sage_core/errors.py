@@ -46,3 +46,15 @@ class LLMError(SageError):
         super().__init__(message)
         self.chunks = tuple(chunks)
         self.retryable = retryable
+
+
+class RerankerError(SageError):
+    """A remote reranker could not be reached, refused, or answered in an unknown shape.
+
+    Attributes:
+        retryable: Whether the same call may succeed later.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable

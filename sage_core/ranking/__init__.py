@@ -1,0 +1,20 @@
+"""Rerankers: what scores candidates against a question."""
+
+from sage_core.ranking.cross_encoder import CrossEncoderReranker
+from sage_core.ranking.hybrid import Calibration, HybridReranker
+from sage_core.ranking.protocol import BatchReranker, Ranked, Request, Reranker, arank, ascore, rank
+from sage_core.ranking.remote import RemoteReranker
+
+__all__ = [
+    "BatchReranker",
+    "Calibration",
+    "CrossEncoderReranker",
+    "HybridReranker",
+    "Ranked",
+    "RemoteReranker",
+    "Request",
+    "Reranker",
+    "arank",
+    "ascore",
+    "rank",
+]

@@ -1,0 +1,125 @@
+"""Cross-encoders: a transformer reads the question and the text together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sage_core.embedding import quiet_loading
+from sage_core.errors import InputError, MissingExtraError, ModelError
+from sage_core.ranking.protocol import Request
+from sage_core.selection import Scale
+
+logger = logging.getLogger(__name__)
+
+
+class CrossEncoderReranker:
+    """Any sentence-transformers cross-encoder with one output. Scores are its raw logits, in float32.
+
+    A sigmoid in half precision rounds the best scores to the same 1.0 and with it loses their order, so
+    none is applied and the weights are held in float32. Loads on first use, pickles without its weights, safe
+    across threads.
+
+    Args:
+        name_or_path: A model's name on the Hugging Face hub, or its folder.
+        device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
+        batch_size: Pairs in one forward pass.
+        max_length: Most tokens of a pair; the rest of the text is not read. None: the model's own limit.
+
+    Raises:
+        InputError: For an empty name or sizes below 1.
+        MissingExtraError: On first use, where sentence-transformers is not installed.
+        ModelError: On first use, where the model cannot be loaded or does not give one score per pair.
+    """
+
+    scale: Scale = "logit"
+
+    def __init__(
+        self,
+        name_or_path: str | Path,
+        *,
+        device: str | None = None,
+        batch_size: int = 32,
+        max_length: int | None = None,
+    ) -> None:
+        if not str(name_or_path).strip():
+            raise InputError("a cross-encoder needs a name or a folder")
+        if batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, not {batch_size}")
+        if max_length is not None and max_length < 1:
+            raise InputError(f"max_length must be at least 1, not {max_length}")
+        self.name = str(name_or_path)
+        self._device = device
+        self._batch_size = batch_size
+        self._max_length = max_length
+        self._model: Any = None
+        # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_model": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One raw logit per text; see `Reranker.score`."""
+        return self.score_many([Request(query, texts)])[0]
+
+    def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
+        """Score the candidates of several questions in shared batches; see `BatchReranker.score_many`."""
+        pairs = [(request.query, text) for request in requests for text in request.texts]
+        logits = iter(self._predict(pairs))
+        return [[next(logits) for _ in request.texts] for request in requests]
+
+    def _predict(self, pairs: list[tuple[str, str]]) -> list[float]:
+        if not pairs:
+            return []
+        with self._lock:
+            model = self._loaded()
+            import torch
+
+            logits = model.predict(
+                pairs,
+                batch_size=self._batch_size,
+                activation_fn=torch.nn.Identity(),
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
+        return [float(x) for x in np.asarray(logits, dtype=np.float32).reshape(len(pairs))]
+
+    def _loaded(self) -> Any:
+        """The sentence-transformers model, loaded once, in float32. Hold the lock."""
+        if self._model is None:
+            try:
+                from sentence_transformers import CrossEncoder
+            except ImportError as error:
+                raise MissingExtraError("a cross-encoder", "models") from error
+            logger.info("loading cross-encoder %s", self.name)
+            try:
+                with quiet_loading():
+                    model = CrossEncoder(
+                        self.name, device=self._device, max_length=self._max_length, trust_remote_code=False
+                    )
+            except (OSError, ValueError, KeyError) as error:
+                raise ModelError(
+                    f"cannot load the cross-encoder {self.name!r} ({error}). Give the folder of a "
+                    "sequence-classification model with one output, or a name that can be downloaded."
+                ) from error
+            outputs = int(model.config.num_labels)
+            if outputs != 1:
+                raise ModelError(
+                    f"{self.name!r} gives {outputs} scores per pair (a classifier?); a reranker gives one"
+                )
+            model.float()
+            self._model = model
+        return self._model

@@ -1,0 +1,96 @@
+"""What a reranker is, and how to call one of any kind."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from sage_core.errors import InputError
+from sage_core.selection import Scale, rank_order
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores texts against a question; higher is more relevant.
+
+    A reranker may also have ``async def ascore(query, texts)``, used by `ascore`, and
+    ``score_many(requests)``, used to share batches between simultaneous questions.
+    """
+
+    @property
+    def name(self) -> str:
+        """Identifies the model in reports and caches."""
+        ...
+
+    @property
+    def scale(self) -> Scale:
+        """What the scores are: see `sage_core.selection.to_ratio_scale`."""
+        ...
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score per text, in the order of ``texts``. NaN where the model gave none."""
+        ...
+
+
+class Request(NamedTuple):
+    """One question and its candidates, for rerankers that score several questions at once."""
+
+    query: str
+    texts: Sequence[str]
+
+
+@runtime_checkable
+class BatchReranker(Reranker, Protocol):
+    """A reranker that puts the candidates of several questions into the same batches."""
+
+    def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
+        """For each request, what `Reranker.score` would give."""
+        ...
+
+
+class Ranked(NamedTuple):
+    """A candidate: its position in the caller's list, and its score."""
+
+    position: int
+    score: float
+
+
+def rank(reranker: Reranker, query: str, texts: Sequence[str]) -> list[Ranked]:
+    """Score ``texts`` and sort them, best first: ties keep their order, NaN ranks last.
+
+    Raises:
+        InputError: Where the reranker does not return one score per text.
+    """
+    return _sorted(checked_scores(reranker.name, reranker.score(query, texts), len(texts)))
+
+
+async def arank(reranker: Reranker, query: str, texts: Sequence[str]) -> list[Ranked]:
+    """`rank` without blocking the event loop."""
+    return _sorted(await ascore(reranker, query, texts))
+
+
+async def ascore(reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
+    """`Reranker.score` without blocking the event loop: its own coroutine if it has one, else a thread."""
+    native = getattr(reranker, "ascore", None)
+    if native is not None and inspect.iscoroutinefunction(native):
+        scores = await native(query, texts)
+    else:
+        scores = await asyncio.to_thread(reranker.score, query, texts)
+    return checked_scores(reranker.name, scores, len(texts))
+
+
+def checked_scores(name: str, scores: Sequence[float], expected: int) -> list[float]:
+    """The scores as Python floats.
+
+    Raises:
+        InputError: Where there is not one per text.
+    """
+    if len(scores) != expected:
+        raise InputError(f"reranker {name!r} returned {len(scores)} scores for {expected} texts")
+    return [float(s) for s in scores]
+
+
+def _sorted(scores: list[float]) -> list[Ranked]:
+    return [Ranked(i, scores[i]) for i in rank_order(scores)]

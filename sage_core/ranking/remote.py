@@ -1,0 +1,175 @@
+"""Rerankers behind HTTP: the ``/rerank`` request that Cohere, Jina, Voyage, vLLM and TEI share."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import math
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from sage_core.errors import InputError, RerankerError
+from sage_core.selection import SCALES, Scale
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_WAIT = 30.0
+_RETRYABLE_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the key to another host; it is an error instead."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+class RemoteReranker:
+    """A reranker served over HTTP.
+
+    Sends ``{"query", "documents" or "texts", "model"}`` and reads ``{"results": [{"index",
+    "relevance_score"}]}`` (Cohere, Jina, vLLM), ``{"data": [...]}`` (Voyage) or ``[{"index", "score"}]``
+    (Text Embeddings Inference). Holds no connection, so it is safe across threads and pickles.
+
+    Args:
+        url: The whole address, such as ``https://api.jina.ai/v1/rerank``.
+        model: Sent as ``"model"`` where given; most servers need it.
+        api_key: Sent as a bearer token.
+        documents_key: ``"documents"``, or ``"texts"`` for Text Embeddings Inference.
+        scale: What the server's scores are; most give a probability.
+        batch_size: Most texts in a request.
+        timeout: Seconds until a request counts as failed.
+        max_retries: How often to try again after a refused or failed request (429, 5xx, no connection),
+            with growing waits or the server's ``Retry-After``.
+        options: Further fields of the request, such as ``{"truncation": True}``.
+        headers: Further HTTP headers.
+
+    Raises:
+        InputError: For an address that is not http(s), or arguments out of range.
+        RerankerError: From `score`, where the server cannot be reached, refuses, or answers in
+            another shape.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        documents_key: Literal["documents", "texts"] = "documents",
+        scale: Scale = "probability",
+        batch_size: int = 64,
+        timeout: float = 30.0,
+        max_retries: int = 3,
+        options: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise InputError(f"a reranker's address starts with http:// or https://, not {url!r}")
+        if scale not in SCALES:
+            raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
+        if batch_size < 1 or timeout <= 0 or max_retries < 0:
+            raise InputError("batch_size must be at least 1, timeout above 0, max_retries at least 0")
+        self.name = model or url
+        self.scale: Scale = scale
+        self._url = url
+        self._model = model
+        self._api_key = api_key
+        self._documents_key = documents_key
+        self._batch_size = batch_size
+        self._timeout = timeout
+        self._max_retries = max_retries
+        self._options = dict(options or {})
+        self._headers = dict(headers or {})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._url!r}, model={self._model!r})"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score per text; see `Reranker.score`."""
+        scores: list[float] = []
+        for start in range(0, len(texts), self._batch_size):
+            batch = list(texts[start : start + self._batch_size])
+            body = {**self._options, "query": query, self._documents_key: batch}
+            if self._model is not None:
+                body["model"] = self._model
+            scores += self._read_scores(self._post(body), len(batch))
+        return scores
+
+    def _post(self, body: dict[str, Any]) -> Any:
+        """The server's answer as JSON, after as many tries as it takes and is allowed."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json", **self._headers}
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        data = json.dumps(body).encode()
+        opener = urllib.request.build_opener(_NoRedirect)
+        for attempt in range(self._max_retries + 1):
+            request = urllib.request.Request(self._url, data=data, headers=headers, method="POST")
+            try:
+                with opener.open(request, timeout=self._timeout) as response:
+                    return json.loads(response.read())
+            except urllib.error.HTTPError as error:
+                detail = error.read(500).decode(errors="replace").strip()
+                failure = RerankerError(
+                    f"the reranker at {self._url} refused: HTTP {error.code} {error.reason}. {detail}",
+                    retryable=error.code in _RETRYABLE_STATUS,
+                )
+                asked = error.headers.get("Retry-After")
+            except (OSError, http.client.HTTPException) as error:
+                failure = RerankerError(
+                    f"the reranker at {self._url} cannot be reached ({error}): check the address, and that "
+                    "the server runs",
+                    retryable=True,
+                )
+                asked = None
+            except ValueError as error:
+                raise RerankerError(
+                    f"the reranker at {self._url} did not answer in JSON ({error})"
+                ) from error
+            if not failure.retryable or attempt == self._max_retries:
+                raise failure
+            logger.warning("%s; trying again", failure)
+            time.sleep(_wait(attempt, asked))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _read_scores(self, answer: Any, expected: int) -> list[float]:
+        """Scores in the order of the texts sent, whatever the order they came back in."""
+        rows = answer
+        if isinstance(answer, dict):
+            rows = answer.get("results", answer.get("data"))
+        scores = [math.nan] * expected
+        seen: set[int] = set()
+        try:
+            for row in rows:
+                index = row["index"]
+                value = row["relevance_score"] if "relevance_score" in row else row["score"]
+                if not 0 <= index < expected or index in seen:
+                    raise ValueError(f"index {index} is out of range or twice there")
+                seen.add(index)
+                scores[index] = math.nan if value is None else float(value)
+        except (TypeError, KeyError, ValueError) as error:
+            raise RerankerError(
+                f"the reranker at {self._url} answered in an unknown shape "
+                f'({type(error).__name__}: {error}); expected "results" with "index" and "relevance_score"'
+            ) from error
+        if len(seen) != expected:
+            raise RerankerError(
+                f"the reranker at {self._url} scored {len(seen)} of {expected} texts: a default top_n of the "
+                "server? Ask for all of them through `options`"
+            )
+        return scores
+
+
+def _wait(attempt: int, asked: str | None) -> float:
+    """Seconds to wait: what the server asked for where it is a plain number, else 0.5, 1, 2, 4, ..."""
+    try:
+        seconds = float(asked) if asked is not None else 0.5 * 2.0**attempt
+    except ValueError:
+        seconds = 0.5 * 2.0**attempt
+    return min(max(seconds, 0.0), _LONGEST_WAIT)
