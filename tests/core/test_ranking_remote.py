@@ -1,0 +1,215 @@
+"""The HTTP reranker against a real server on this machine."""
+
+import json
+import math
+import pickle
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from sage_core.errors import InputError, RerankerError
+from sage_core.ranking import RemoteReranker
+from sage_core.ranking import remote as remote_module
+
+
+class Server:
+    """Answers each request with the next scripted reply: a function of the body, or (status, body, headers)."""
+
+    def __init__(self):
+        self.replies, self.requests = [], []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.requests.append((self.path, dict(self.headers), body))
+                reply = outer.replies.pop(0) if len(outer.replies) > 1 else outer.replies[0]
+                status, content, headers = reply if isinstance(reply, tuple) else (200, reply(body), {})
+                data = content if isinstance(content, bytes) else json.dumps(content).encode()
+                self.send_response(status)
+                for key, value in headers.items():
+                    self.send_header(key, value)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1/rerank"
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self):
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@pytest.fixture
+def server():
+    instance = Server()
+    yield instance
+    instance.close()
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    slept = []
+    monkeypatch.setattr(remote_module.time, "sleep", slept.append)
+    return slept
+
+
+def by_length(key, score, outer):
+    """A server that scores by length of text and answers best first, as real ones do."""
+
+    def reply(body):
+        rows = [{"index": i, score: len(t) / 100} for i, t in enumerate(body[key])]
+        rows.sort(key=lambda r: -r[score])
+        return {outer: rows} if outer else rows
+
+    return reply
+
+
+TEXTS = ["four", "a longer one", "", "mid one"]
+EXPECTED = [0.04, 0.12, 0.0, 0.07]
+
+
+@pytest.mark.parametrize(
+    ("key", "score", "outer"),
+    [
+        ("documents", "relevance_score", "results"),
+        ("documents", "relevance_score", "data"),
+        ("texts", "score", None),
+    ],
+)
+def test_scores_come_back_in_the_order_sent(server, key, score, outer):
+    server.replies = [by_length(key, score, outer)]
+    reranker = RemoteReranker(server.url, model="m-1", api_key="secret", documents_key=key)
+    assert reranker.score("how long?", TEXTS) == EXPECTED
+    path, headers, body = server.requests[0]
+    assert path == "/v1/rerank"
+    assert headers["Authorization"] == "Bearer secret"
+    assert body == {"query": "how long?", key: TEXTS, "model": "m-1"}
+
+
+def test_options_and_headers_are_sent(server):
+    server.replies = [by_length("documents", "score", "results")]
+    RemoteReranker(server.url, options={"truncate": True}, headers={"X-Team": "blue"}).score("q", ["a"])
+    _, headers, body = server.requests[0]
+    assert body["truncate"] is True
+    assert "model" not in body
+    assert headers["X-Team"] == "blue"
+    assert "Authorization" not in headers
+
+
+def test_batches(server):
+    server.replies = [by_length("documents", "score", "results")]
+    reranker = RemoteReranker(server.url, batch_size=3)
+    assert reranker.score("q", TEXTS) == EXPECTED
+    assert [len(body["documents"]) for _, _, body in server.requests] == [3, 1]
+
+
+def test_no_texts_send_nothing(server):
+    assert RemoteReranker(server.url).score("q", []) == []
+    assert server.requests == []
+
+
+def test_it_tries_again_and_waits_as_asked(server, waits):
+    busy = (429, {"error": "slow down"}, {"Retry-After": "2.5"})
+    server.replies = [busy, (503, b"", {}), by_length("documents", "score", "results")]
+    assert RemoteReranker(server.url).score("q", TEXTS) == EXPECTED
+    assert waits == [2.5, 1.0]
+
+
+def test_it_gives_up_after_max_retries(server, waits):
+    server.replies = [(500, b"out of memory", {})]
+    with pytest.raises(RerankerError, match=r"HTTP 500.*out of memory") as caught:
+        RemoteReranker(server.url, max_retries=2).score("q", TEXTS)
+    assert caught.value.retryable
+    assert len(server.requests) == 3
+
+
+def test_a_wrong_key_is_not_tried_again(server, waits):
+    server.replies = [(401, {"error": "bad key"}, {})]
+    with pytest.raises(RerankerError, match=r"HTTP 401.*bad key") as caught:
+        RemoteReranker(server.url, api_key="secret").score("q", TEXTS)
+    assert not caught.value.retryable
+    assert waits == []
+    assert "secret" not in str(caught.value)
+
+
+def test_a_redirect_does_not_carry_the_key_away(server):
+    other = Server()
+    try:
+        other.replies = [by_length("documents", "score", "results")]
+        server.replies = [(307, b"", {"Location": other.url})]
+        with pytest.raises(RerankerError, match="HTTP 307"):
+            RemoteReranker(server.url, api_key="secret", max_retries=0).score("q", TEXTS)
+        assert other.requests == []
+    finally:
+        other.close()
+
+
+def test_nobody_there(server, waits):
+    server.close()
+    with pytest.raises(RerankerError, match="cannot be reached") as caught:
+        RemoteReranker(server.url, max_retries=1).score("q", TEXTS)
+    assert caught.value.retryable
+    assert len(waits) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>",
+        {"detail": "hello"},
+        {"results": [{"index": 0}]},
+        {"results": [{"index": 9, "score": 1}]},
+        {"results": [{"index": 0, "score": 1}, {"index": 0, "score": 1}]},
+        {"results": [{"index": 0, "score": "high"}]},
+        {"results": ["a", "b"]},
+        {"results": [{"index": "0", "score": 1}]},
+        7,
+    ],
+)
+def test_another_shape_is_an_error(server, answer):
+    server.replies = [(200, answer, {})]
+    with pytest.raises(RerankerError, match=r"unknown shape|not answer in JSON"):
+        RemoteReranker(server.url).score("q", ["a", "b"])
+
+
+def test_a_server_that_keeps_texts_back_is_an_error(server):
+    server.replies = [(200, {"results": [{"index": 1, "score": 0.5}]}, {})]
+    with pytest.raises(RerankerError, match="scored 1 of 2"):
+        RemoteReranker(server.url).score("q", ["a", "b"])
+
+
+def test_a_null_score_is_nan(server):
+    server.replies = [(200, {"results": [{"index": 0, "score": None}, {"index": 1, "score": 3}]}, {})]
+    first, second = RemoteReranker(server.url, scale="logit").score("q", ["a", "b"])
+    assert math.isnan(first)
+    assert second == 3.0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"url": "file:///etc/hosts"},
+        {"url": "localhost:80"},
+        {"scale": "stars"},
+        {"batch_size": 0},
+        {"timeout": 0},
+        {"max_retries": -1},
+    ],
+)
+def test_bad_arguments(arguments):
+    with pytest.raises(InputError):
+        RemoteReranker(**{"url": "http://127.0.0.1/rerank", **arguments})
+
+
+def test_the_key_is_not_shown_and_it_pickles():
+    reranker = RemoteReranker("http://127.0.0.1/rerank", model="m", api_key="secret", scale="logit")
+    assert "secret" not in repr(reranker)
+    again = pickle.loads(pickle.dumps(reranker))
+    assert (again.name, again.scale) == ("m", "logit")
