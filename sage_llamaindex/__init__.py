@@ -1,0 +1,51 @@
+"""sage-rag for LlamaIndex: a node parser, a node postprocessor and a query engine.
+
+    from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
+
+Names are loaded when first used, so that importing this package alone costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sage_llamaindex.events import SageFeedbackEvent
+    from sage_llamaindex.node_parser import SageNodeParser
+    from sage_llamaindex.postprocessor import SageNodePostprocessor
+    from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
+
+__all__ = [
+    "SageFeedbackEvent",
+    "SageNodeParser",
+    "SageNodePostprocessor",
+    "SageQueryEngine",
+    "feedback_of",
+]
+
+_HOMES = {
+    "SageFeedbackEvent": "events",
+    "SageNodeParser": "node_parser",
+    "SageNodePostprocessor": "postprocessor",
+    "SageQueryEngine": "query_engine",
+    "feedback_of": "query_engine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "llama_index":
+            raise
+        from sage_core.errors import MissingExtraError
+
+        raise MissingExtraError("sage_llamaindex", "llamaindex") from error
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

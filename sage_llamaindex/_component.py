@@ -1,0 +1,71 @@
+"""What our pydantic components share: pickling without loss, and arguments that are never dropped."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from llama_index.core.schema import BaseComponent
+from pydantic import model_validator
+
+from sage_core.errors import InputError
+
+
+class SageComponent(BaseComponent):
+    """Base of our components.
+
+    LlamaIndex's own `BaseComponent` deletes what cannot be pickled, from the live object too, and drops
+    unknown arguments in silence. Here a pickle holds every field or fails, and an unknown argument is an
+    error with advice.
+    """
+
+    # Never written: the callback manager belongs to the process.
+    _process_fields: ClassVar[frozenset[str]] = frozenset({"callback_manager"})
+    # Names that appear in `to_dict` but are no arguments.
+    _derived: ClassVar[frozenset[str]] = frozenset({"class_name"})
+    # Arguments of the stock class that ours replaces -> what to do instead.
+    _advice: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_arguments(cls, data: Any) -> Any:
+        """Drop what `to_dict` adds; refuse what is not an argument."""
+        if not isinstance(data, dict):  # assignment to a field: pydantic passes the object
+            return data
+        kept = {name: value for name, value in data.items() if name not in cls._derived}
+        for name in kept:
+            if name not in cls.model_fields:
+                raise InputError(f"{cls.__name__} has no argument {name!r}{cls._hint(name)}")
+        return kept
+
+    @classmethod
+    def _hint(cls, name: str) -> str:
+        if name in cls._advice:
+            return f": {cls._advice[name]}"
+        close = difflib.get_close_matches(name, cls.model_fields, n=1)
+        return f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(sorted(cls.model_fields))}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        fields = {k: v for k, v in self.__dict__.items() if k not in self._process_fields}
+        return {"fields": fields, "fields_set": set(self.model_fields_set) - self._process_fields}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Through `__init__`, so that private parts are made anew; then the record of what was given.
+        self.__init__(**state["fields"])  # type: ignore[misc]
+        object.__setattr__(self, "__pydantic_fields_set__", set(state["fields_set"]))
+
+
+def function_name(function: Any) -> str:
+    """A name without memory addresses for any callable, for use in cache keys."""
+    if isinstance(function, partial):
+        given = [_literal(value) for value in function.args]
+        given += [f"{key}={_literal(value)}" for key, value in sorted(function.keywords.items())]
+        return f"partial({', '.join([function_name(function.func), *given])})"
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{getattr(function, '__module__', None) or type(function).__module__}.{name}"
+
+
+def _literal(value: Any) -> str:
+    return repr(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__

@@ -1,0 +1,356 @@
+"""`SageNodeParser`: LlamaIndex documents into chunks that the trained segmenter cuts where the topic changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import llama_index.core.instrumentation as instrument
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
+from llama_index.core.node_parser.interface import MetadataAwareTextSplitter
+from llama_index.core.node_parser.node_utils import default_id_func
+from llama_index.core.schema import BaseNode, Document
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    WithJsonSchema,
+    computed_field,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
+from typing_extensions import Self
+
+from sage_core.errors import InputError
+from sage_core.segmentation import Segmenter
+from sage_core.spans import Span
+from sage_llamaindex._component import SageComponent, function_name
+from sage_llamaindex._nodes import chunk_node, has_media, link, metadata_tokens, offset_of, source_of, text_of
+
+logger = logging.getLogger(__name__)
+dispatcher = instrument.get_dispatcher(__name__)
+
+DEFAULT_CHUNK_SIZE = 512
+CUSTOM = "custom"
+_SMALL = 50  # tokens left for text below which LlamaIndex's own splitters warn
+
+
+def _read_id_func(value: Any) -> Any:
+    """`to_dict` writes the name of a function only, and code is never looked up by a name in a file."""
+    if value is None:
+        return default_id_func
+    if isinstance(value, Mapping):
+        name = value.get("id_func_name")
+        if name == default_id_func.__name__:
+            return default_id_func
+        raise InputError(
+            f"the parser was saved with its own id_func ({name}): pass the function again, "
+            "SageNodeParser.from_dict(data, id_func=...)"
+        )
+    return value
+
+
+def _write_id_func(function: Callable[..., str]) -> dict[str, str]:
+    name = default_id_func.__name__ if function is default_id_func else function_name(function)
+    return {"id_func_name": name, "title": "id_func"}
+
+
+IdFunc = Annotated[
+    Callable[..., Any],
+    BeforeValidator(_read_id_func),
+    PlainSerializer(_write_id_func),
+    WithJsonSchema({"type": "string"}, mode="serialization"),
+    WithJsonSchema({"type": "string"}, mode="validation"),
+]
+
+
+class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
+    """Splits documents into short chunks that are complete in meaning.
+
+    Every chunk is an exact slice of its document, with the right ``start_char_idx`` and ``end_char_idx``, also
+    behind another parser; chunk and metadata together never exceed ``chunk_size`` tokens; chunks of one
+    source are linked to the previous and the next; blank documents give no chunks. Documents are segmented
+    together in large batches, so hand over many at once rather than starting worker processes.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_assignment=True)
+
+    model: str = Field(
+        default="default",
+        description="Name of a bundled boundary model, or the folder of a trained one ('custom' with `segmenter`).",
+    )
+    chunk_size: int = Field(
+        default=DEFAULT_CHUNK_SIZE,
+        gt=0,
+        description="Most tokens of a chunk together with its metadata: a ceiling, not a target.",
+    )
+    chunk_overlap: int = Field(default=0, description="Always 0: chunks are slices that do not overlap.")
+    max_tokens: int | None = Field(
+        default=None, description="Most tokens of a chunk's own text. None: the segmenter's measured default."
+    )
+    min_tokens: int | None = Field(
+        default=None, description="Chunks below this are avoided. None: the segmenter's measured default."
+    )
+    threshold: float | None = Field(
+        default=None,
+        description="Keep two sentences together where P(same) is at least this. None: the default, 0.55.",
+    )
+    coarse_tokens: int | None = Field(
+        default=None, description="Size of the coarse windows of strategy 'threshold'. None: the default, 400."
+    )
+    strategy: Literal["threshold", "optimal"] | None = Field(
+        default=None, description="How probabilities become chunks. None: the segmenter's default."
+    )
+    tokenizer: str = Field(
+        default="bert",
+        description="Name of the token counter: 'bert', 'cl100k_base', 'o200k_base', 'words', 'chars' or a "
+        "Hugging Face tokenizer.",
+    )
+    segmenter: SkipJsonSchema[Segmenter | None] = Field(
+        default=None,
+        exclude=True,
+        description="A `sage_core` Segmenter of your own, instead of the settings above from `max_tokens` on: "
+        "for a model object, a sentence splitter or a token counter of yours.",
+    )
+    id_func: IdFunc = Field(
+        default=default_id_func, description="From (number of the chunk, its document) to the id of the chunk."
+    )
+
+    _active: Segmenter = PrivateAttr()
+    _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
+    _saved_fingerprint: str | None = PrivateAttr(default=None)
+
+    _derived: ClassVar[frozenset[str]] = frozenset({"class_name", "fingerprint"})
+    _advice: ClassVar[Mapping[str, str]] = {
+        "embed_model": "the segmenter has a model of its own (`model`)",
+        "buffer_size": "the segmenter compares sentences itself; leave it out",
+        "breakpoint_percentile_threshold": "use `threshold`, a probability from 0 to 1",
+        "sentence_splitter": "pass segmenter=Segmenter(sentences=...) from sage_core.segmentation",
+        "original_text_metadata_key": "no metadata is added; leave it out",
+        "window_size": "use `max_tokens`",
+        "separator": "sentences are found by the segmenter; leave it out",
+        "paragraph_separator": "blank lines count by themselves; leave it out",
+        "chunking_tokenizer_fn": "pass segmenter=Segmenter(sentences=...) from sage_core.segmentation",
+    }
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name in serialised form."""
+        return "SageNodeParser"
+
+    @classmethod
+    def from_defaults(
+        cls,
+        *,
+        include_metadata: bool = True,
+        include_prev_next_rel: bool = True,
+        callback_manager: CallbackManager | None = None,
+        id_func: Callable[..., str] | None = None,
+        **settings: Any,
+    ) -> Self:
+        """The same as the constructor; None stands for the default. Unknown arguments are an error."""
+        if callback_manager is not None:
+            settings["callback_manager"] = callback_manager
+        return cls(
+            include_metadata=include_metadata,
+            include_prev_next_rel=include_prev_next_rel,
+            id_func=id_func or default_id_func,
+            **settings,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """A parser from `to_dict`. What was an object (``segmenter``, ``id_func``) is passed again by name.
+
+        Raises:
+            ValueError: Where such an object is missing.
+        """
+        parser = super().from_dict(data, **kwargs)
+        parser._saved_fingerprint = data.get("fingerprint")
+        return parser
+
+    @field_validator("chunk_overlap")
+    @classmethod
+    def _no_overlap(cls, value: int) -> int:
+        if value != 0:
+            raise InputError("chunks do not overlap, each is complete in meaning: leave chunk_overlap at 0")
+        return value
+
+    @field_validator("tokenizer", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        if callable(value):
+            raise InputError(
+                "tokenizer is a name, so that it can be saved and cached; for a function pass "
+                "segmenter=Segmenter(counter=CallableCounter(function, name)) from sage_core"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _prepare(self) -> Self:
+        """Make the segmenter anew where a setting has changed. Cheap: its model is loaded on first use."""
+        names = ("max_tokens", "min_tokens", "threshold", "coarse_tokens", "strategy")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        made_from = (self.model, self.tokenizer, tuple(given.items()), id(self.segmenter))
+        if made_from == self._made_from:
+            return self
+        if self.segmenter is not None:
+            if given or self.model not in ("default", CUSTOM) or self.tokenizer not in ("bert", CUSTOM):
+                named = ", ".join([*given, "model", "tokenizer"])
+                raise InputError(f"a segmenter of your own has its settings already: leave {named} out")
+            active = self.segmenter
+            # Not by assignment, which would validate again.
+            self.__dict__.update(model=CUSTOM, tokenizer=CUSTOM)
+            made_from = (CUSTOM, CUSTOM, (), id(active))
+        elif self.model == CUSTOM:
+            raise InputError(
+                "the parser was saved with a segmenter of its own: pass it again, "
+                "SageNodeParser.from_dict(data, segmenter=...)"
+            )
+        else:
+            active = Segmenter(self.model, counter=self.tokenizer, **given)
+        self._active = active
+        self._made_from = made_from
+        return self
+
+    @computed_field(repr=False)  # type: ignore[prop-decorator]
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the model's weights and every setting of the segmenter.
+
+        Part of `to_dict`, hence of the key of an ingestion cache: chunks of another model are never served.
+        """
+        return self._active.fingerprint
+
+    def split_text(self, text: str) -> list[str]:
+        """The chunks of one text, as strings; none for a blank text."""
+        return self.split_texts([text])
+
+    def split_texts(self, texts: list[str]) -> list[str]:
+        """The chunks of all texts, one after the other. The texts are segmented together."""
+        found = self._spans(texts, [self._limit(0)] * len(texts))
+        return [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
+
+    def split_text_metadata_aware(self, text: str, metadata_str: str) -> list[str]:
+        """The chunks of one text, leaving room for metadata within ``chunk_size``."""
+        return self.split_texts_metadata_aware([text], [metadata_str])
+
+    def split_texts_metadata_aware(self, texts: list[str], metadata_strs: list[str]) -> list[str]:
+        """Like `split_text_metadata_aware`, for many texts together."""
+        if len(texts) != len(metadata_strs):
+            raise InputError("texts and metadata_strs must have the same length")
+        sizes = self._active.counter.count_many([f"{m.strip()}\n\n" if m.strip() else "" for m in metadata_strs])
+        found = self._spans(texts, [self._limit(size) for size in sizes])
+        return [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
+
+    def _parse_nodes(
+        self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
+    ) -> list[BaseNode]:
+        """The chunks of all ``nodes``. Further arguments, which pipelines pass to every part, are ignored."""
+        texts = [text_of(node) for node in nodes]
+        overhead = metadata_tokens(nodes, self._active.counter) if self.include_metadata else [0] * len(nodes)
+        limits = [self._limit(size) if text.strip() else 0 for size, text in zip(overhead, texts, strict=True)]
+        found = self._spans(texts, limits, show_progress)
+        chunks: list[BaseNode] = []
+        for node, text, spans in zip(nodes, texts, found, strict=True):
+            chunks += self._chunks_of(node, text, spans)
+        return chunks
+
+    @dispatcher.span
+    async def _aparse_nodes(
+        self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
+    ) -> list[BaseNode]:
+        """`_parse_nodes` in a thread, so that the event loop goes on."""
+        return await asyncio.to_thread(self._parse_nodes, nodes, show_progress, **kwargs)
+
+    def _postprocess_parsed_nodes(
+        self, nodes: list[BaseNode], parent_doc_map: dict[str, Document]
+    ) -> list[BaseNode]:
+        """Link neighbours.
+
+        Instead of the inherited method, which searches each chunk's text again and links before metadata is
+        complete: `_parse_nodes` has set offsets, metadata and source from what it knows.
+        """
+        if self.include_prev_next_rel:
+            link(nodes)
+        return nodes
+
+    def _chunks_of(self, node: BaseNode, text: str, spans: Sequence[Span]) -> list[BaseNode]:
+        if not spans and has_media(node):  # a picture without words is content all the same
+            spans = [Span(0, len(text))]
+        if not spans:
+            return []
+        offset, source = offset_of(node, text), source_of(node)
+        return [
+            chunk_node(
+                node,
+                span.of(text),
+                self.id_func(i, node),
+                source,
+                None if offset is None else span.shift(offset),
+                self.include_metadata,
+            )
+            for i, span in enumerate(spans)
+        ]
+
+    def _limit(self, overhead: int) -> int:
+        """Most tokens of a chunk's text where metadata takes ``overhead`` of ``chunk_size``."""
+        room = self.chunk_size - overhead
+        if room <= 0:
+            raise InputError(
+                f"the metadata is {overhead} tokens long and chunk_size is {self.chunk_size}: raise chunk_size, "
+                "or list long metadata keys in excluded_embed_metadata_keys and excluded_llm_metadata_keys"
+            )
+        if overhead and room < min(_SMALL, self._active.max_tokens):
+            logger.warning("metadata leaves %d of %d tokens of a chunk for text", room, self.chunk_size)
+        return min(room, self._active.max_tokens)
+
+    def _spans(
+        self, texts: Sequence[str], limits: Sequence[int], show_progress: bool = False
+    ) -> list[list[Span]]:
+        """Chunk spans of every text, none above its limit. Texts of one limit are segmented together.
+
+        A blank text has none, and the model is not asked.
+        """
+        asked = [i for i, text in enumerate(texts) if text.strip()]
+        if self._saved_fingerprint not in (None, self.fingerprint):
+            logger.warning(
+                "this parser was saved with another version of its model or defaults: chunks may differ"
+            )
+            self._saved_fingerprint = None
+        with self.callback_manager.event(
+            CBEventType.CHUNKING, payload={EventPayload.CHUNKS: list(texts)}
+        ) as event:
+            found: list[list[Span]] = [[] for _ in texts]
+            for limit in sorted({limits[i] for i in asked}):
+                members = [i for i in asked if limits[i] == limit]
+                spans = _limited(self._active, limit).segment_many(
+                    [texts[i] for i in members], progress=show_progress
+                )
+                for i, own_spans in zip(members, spans, strict=True):
+                    found[i] = own_spans
+            pieces = [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
+            event.on_end(payload={EventPayload.CHUNKS: pieces})
+        return found
+
+
+def _limited(segmenter: Segmenter, max_tokens: int) -> Segmenter:
+    """The same segmenter, model included, with a lower hard limit."""
+    if max_tokens >= segmenter.max_tokens:
+        return segmenter
+    return Segmenter(
+        segmenter.model,
+        coarse_tokens=segmenter.coarse_tokens,
+        threshold=segmenter.threshold,
+        max_tokens=max_tokens,
+        min_tokens=min(segmenter.min_tokens, max_tokens),
+        strategy=segmenter.strategy,
+        counter=segmenter.counter,
+        sentences=segmenter.sentences,
+        layout=segmenter.layout,
+    )
