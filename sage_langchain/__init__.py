@@ -1,0 +1,8 @@
+"""sage-rag for LangChain: `SageTextSplitter`, `SageCompressor`, `SageRetriever` and `SageChain`."""
+
+from sage_langchain.compressor import SageCompressor
+from sage_langchain.retriever import SageRetriever
+from sage_langchain.scored_search import ScoredVectorStoreRetriever
+from sage_langchain.text_splitter import SageTextSplitter
+
+__all__ = ["SageCompressor", "SageRetriever", "SageTextSplitter", "ScoredVectorStoreRetriever"]

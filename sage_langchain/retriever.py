@@ -1,0 +1,206 @@
+"""`SageRetriever`: any retriever, its results reranked and cut where the scores fall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
+from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config, patch_config
+from langchain_core.runnables.base import coerce_to_runnable
+from langchain_core.runnables.config import set_config_context
+from langchain_core.runnables.utils import ConfigurableFieldSpec, coro_with_context, get_unique_config_specs
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from pydantic import ConfigDict, Field, field_validator
+from typing_extensions import Self
+
+from sage_core.errors import InputError
+from sage_langchain._query import query_of
+from sage_langchain.compressor import SageCompressor
+from sage_langchain.scored_search import ScoredVectorStoreRetriever
+
+
+class SageRetriever(BaseRetriever):
+    """Fetches candidates from any retriever, reranks them, and keeps as many as the question needs.
+
+    Takes the arguments of LangChain's `ContextualCompressionRetriever` and stands wherever a `BaseRetriever`
+    does. Besides a string, `invoke` takes the whole input of a chain: a mapping with the question under
+    ``input``, ``query`` or ``question``.
+
+    Attributes:
+        base_retriever: Any retriever or Runnable from a question to documents; a plain function will do.
+        base_compressor: What reranks and selects; any LangChain compressor will do.
+        k: Return exactly so many documents (or all there are) instead of selecting. A call can say so too:
+            ``retriever.invoke(question, k=3)``.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    base_retriever: RetrieverLike = Field(repr=False)
+    base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)
+    k: int | None = Field(default=None, ge=1)
+
+    @classmethod
+    def from_vectorstore(
+        cls,
+        vectorstore: VectorStore,
+        *,
+        candidates: int = 30,
+        search_kwargs: dict[str, Any] | None = None,
+        similarity: Callable[[float], float] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """A retriever over a vector store that keeps the store's scores (`ScoredVectorStoreRetriever`).
+
+        Args:
+            vectorstore: The store.
+            candidates: Number of documents to fetch before reranking (paper: N).
+            search_kwargs: Passed to every search (such as ``filter``).
+            similarity: From the store's raw score to a similarity; None takes the store's own.
+            **kwargs: Passed to the class, such as ``base_compressor`` or ``k``.
+        """
+        search = ScoredVectorStoreRetriever(
+            vectorstore=vectorstore, k=candidates, search_kwargs=search_kwargs or {}, similarity=similarity
+        )
+        return cls(base_retriever=search, **kwargs)
+
+    @field_validator("base_retriever", mode="before")
+    @classmethod
+    def _coerce(cls, value: Any) -> Any:
+        if isinstance(value, VectorStore):
+            raise InputError("for a vector store use SageRetriever.from_vectorstore(store)")
+        return coerce_to_runnable(value) if callable(value) else value
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """What can be configured at run time: what the inner retriever offers."""
+        return get_unique_config_specs(self.base_retriever.config_specs)
+
+    def invoke(
+        self,
+        input: str | Mapping[str, Any],  # noqa: A002  (the framework's name)
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Documents for a question, best first.
+
+        Args:
+            input: The question, or a mapping that holds it.
+            config: As everywhere; ``configurable`` and ``max_concurrency`` reach the inner retriever.
+            **kwargs: ``k`` (exactly so many), ``select=False`` (all candidates, reranked); others go to the
+                inner retriever.
+        """
+        query, call = query_of(input), super().invoke
+        with set_config_context(_for_children(config)) as context:
+            return context.run(lambda: call(query, config, **kwargs))
+
+    async def ainvoke(
+        self,
+        input: str | Mapping[str, Any],  # noqa: A002  (the framework's name)
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """`invoke`, awaited all the way down."""
+        query = query_of(input)
+        with set_config_context(_for_children(config)) as context:
+            return await coro_with_context(
+                super().ainvoke(query, config, **kwargs), context, create_task=True
+            )
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        select: bool = True,
+        **kwargs: Any,
+    ) -> list[Document]:
+        config = patch_config(ensure_config(), callbacks=run_manager.get_child())
+        exact = self._exact(k)
+        documents = self.base_retriever.invoke(query, config, **self._inner_kwargs(exact, kwargs))
+        for step in self._steps(query, exact, select) if documents else ():
+            documents = step.invoke(documents, config)
+        return list(documents)
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        select: bool = True,
+        **kwargs: Any,
+    ) -> list[Document]:
+        config = patch_config(ensure_config(), callbacks=run_manager.get_child())
+        exact = self._exact(k)
+        documents = await self.base_retriever.ainvoke(query, config, **self._inner_kwargs(exact, kwargs))
+        for step in self._steps(query, exact, select) if documents else ():
+            documents = await step.ainvoke(documents, config)
+        return list(documents)
+
+    def _exact(self, k: int | None) -> int | None:
+        if k is not None and k < 1:
+            raise InputError(f"k must be at least 1, not {k}")
+        return self.k if k is None else k
+
+    def _inner_kwargs(self, exact: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """``kwargs``, and more candidates where ``exact`` asks for more than the inner search would fetch."""
+        inner = self.base_retriever
+        if exact is None or not isinstance(inner, VectorStoreRetriever | ScoredVectorStoreRetriever):
+            return kwargs
+        default = inner.k if isinstance(inner, ScoredVectorStoreRetriever) else 4
+        fetched = inner.search_kwargs.get("k", default)
+        return {"k": exact, **kwargs} if exact > fetched else kwargs
+
+    def _steps(
+        self, query: str, exact: int | None, select: bool
+    ) -> list[RunnableLambda[Any, list[Document]]]:
+        """What follows the search, each a run of its own in traces."""
+        compressor = self.base_compressor
+        if not isinstance(compressor, SageCompressor):
+            return [_foreign(compressor, query, exact)]
+
+        async def arank(documents: list[Document]) -> list[Document]:
+            return await compressor.arank(documents, query)
+
+        steps = [
+            RunnableLambda(lambda documents: compressor.rank(documents, query), arank, name="sage_rerank")
+        ]
+        if select:
+            steps.append(
+                RunnableLambda(lambda documents: compressor.keep(documents, k=exact), name="sage_select")
+            )
+        return steps
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        params = super()._get_ls_params(**kwargs)
+        if isinstance(self.base_retriever, BaseRetriever):
+            inner = self.base_retriever._get_ls_params()
+            inner.pop("ls_retriever_name", None)
+            params.update(inner)
+        return params
+
+
+def _foreign(
+    compressor: BaseDocumentCompressor, query: str, exact: int | None
+) -> RunnableLambda[Any, list[Document]]:
+    """Somebody else's compressor as one step; its result is cut where an exact number was asked for."""
+
+    def run(documents: list[Document], config: RunnableConfig) -> list[Document]:
+        return list(compressor.compress_documents(documents, query, config.get("callbacks")))[:exact]
+
+    async def arun(documents: list[Document], config: RunnableConfig) -> list[Document]:
+        return list(await compressor.acompress_documents(documents, query, config.get("callbacks")))[:exact]
+
+    return RunnableLambda(run, arun, name=type(compressor).__name__)
+
+
+def _for_children(config: RunnableConfig | None) -> RunnableConfig:
+    """``config`` for the context of a call, without what names this one run."""
+    shared = ensure_config(config)
+    shared.pop("run_name", None)
+    shared.pop("run_id", None)
+    return shared

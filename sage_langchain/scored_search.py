@@ -1,0 +1,112 @@
+"""`ScoredVectorStoreRetriever`: a vector store's search that keeps the scores, higher always better."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from pydantic import ConfigDict, Field
+
+from sage_core.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+class ScoredVectorStoreRetriever(BaseRetriever):
+    """Searches a vector store and keeps what LangChain's own retriever throws away: the scores.
+
+    ``metadata["score"]`` of each result is a similarity: higher is better in every store. Where the store
+    reports distances (Chroma does), they are converted by the store's own relevance function and kept raw in
+    ``metadata["distance"]``.
+
+    Attributes:
+        vectorstore: The store.
+        k: Number of documents to fetch.
+        search_kwargs: Passed to every search (such as ``filter``).
+        similarity: From the store's raw score to a similarity; None takes the store's own relevance function,
+            and raw scores where it has none.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    vectorstore: VectorStore = Field(repr=False)
+    k: int = Field(default=30, ge=1)
+    search_kwargs: dict[str, Any] = Field(default_factory=dict)
+    similarity: Callable[[float], float] | None = Field(default=None, repr=False)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
+    ) -> list[Document]:
+        found = self.vectorstore.similarity_search_with_score(query, **self._arguments(k, kwargs))
+        return self._scored(found)
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        found = await self.vectorstore.asimilarity_search_with_score(query, **self._arguments(k, kwargs))
+        return self._scored(found)
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        return VectorStoreRetriever(vectorstore=self.vectorstore)._get_ls_params(**kwargs)
+
+    def _arguments(self, k: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {"k": self.k, **self.search_kwargs, **kwargs, **({} if k is None else {"k": k})}
+
+    def _scored(self, found: Sequence[tuple[Document, float]]) -> list[Document]:
+        raw = [float(score) for _, score in found]
+        values, distances = self._similarities(raw)
+        documents = []
+        for i, (document, _) in enumerate(found):
+            metadata = copy.deepcopy(document.metadata)
+            metadata["score"] = values[i]
+            if distances:
+                metadata["distance"] = raw[i]
+            documents.append(document.model_copy(update={"metadata": metadata}))
+        return documents
+
+    def _similarities(self, raw: list[float]) -> tuple[list[float], bool]:
+        """Similarities for raw scores in the store's order, and whether the raw are distances."""
+        convert = self.similarity or _relevance_function(self.vectorstore)
+        if convert is None:
+            if _rising(raw):
+                raise InputError(
+                    f"{type(self.vectorstore).__name__} returns distances and does not say how to turn them "
+                    "into similarities: pass similarity=, for example `lambda distance: 1 - distance`"
+                )
+            return raw, False
+        values = [float(convert(score)) for score in raw]
+        if _rising(values):
+            # The store ranks one way and converts the other. Its ranking is what it was asked for.
+            logger.warning(
+                "the relevance function of %s contradicts its ranking and is ignored; "
+                "pass similarity= to set another",
+                type(self.vectorstore).__name__,
+            )
+            return ([-score for score in raw], True) if _rising(raw) else (raw, False)
+        return values, float(convert(0.0)) > float(convert(1.0))
+
+
+def _rising(scores: Sequence[float]) -> bool:
+    return len(scores) > 1 and scores[-1] > scores[0]
+
+
+def _relevance_function(store: VectorStore) -> Callable[[float], float] | None:
+    """The store's own map from raw score to relevance; None where it has none.
+
+    LangChain declares this hook, with its leading underscore, for stores to fill in; there is no public name.
+    """
+    try:
+        return store._select_relevance_score_fn()
+    except (NotImplementedError, ValueError):
+        return None

@@ -1,0 +1,254 @@
+"""`SageTextSplitter`: a LangChain `TextSplitter` whose chunks are exact slices of the text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Literal
+
+from langchain_core.documents import Document
+from langchain_core.runnables.config import run_in_executor
+from langchain_text_splitters import TextSplitter
+
+from sage_core.errors import InputError
+from sage_core.spans import Span
+from sage_core.tokens import CallableCounter, TokenCounter, get_counter
+from sage_langchain._lengths import TiktokenLength, TokenizerLength, length_name, padded, segmenter_settings
+
+if TYPE_CHECKING:
+    from sage_core.segmentation import BoundaryModel, Segmenter
+    from sage_core.sentences import SentenceSplitter
+
+
+class SageTextSplitter(TextSplitter):
+    """Splits text where a small trained model sees the topic change, never above ``chunk_size``.
+
+    Text is never rewritten: ``text[start_index : start_index + len(chunk)] == chunk`` holds for every chunk,
+    whatever the text and the length function. Use it wherever LangChain takes a `TextSplitter`.
+
+    Args:
+        chunk_size: Hard limit of every chunk, in the unit of ``length_function``. None takes the segmenter's
+            own measured limit; it is counted in BERT word pieces unless ``length_function`` says otherwise.
+        chunk_overlap: Only 0: these chunks end where a thought ends, so nothing has to be repeated.
+        length_function: From a text to its length. As everywhere in LangChain, a ``chunk_size`` given
+            without one counts characters.
+        keep_separator: Accepted for compatibility. Separators always stay where they are in the text.
+        add_start_index: Write ``start_index`` (characters) into the metadata of each chunk.
+        strip_whitespace: Leave white space at the ends of a chunk out. If False, white space between two
+            chunks goes with the one before it (else the one after it) as far as ``chunk_size`` allows.
+        add_end_index: Write ``end_index`` too.
+        parent_id_key: Metadata key that receives the id of the document a chunk comes from, where it has one.
+        min_chunk_size: Chunks shorter than this are joined to a neighbour where the limit allows. None takes
+            the segmenter's own.
+        threshold: Two sentences stay together where the model gives at least this probability (paper: ss).
+        coarse_size: Size of the window that is segmented further (paper: l). None takes the segmenter's own.
+        strategy: ``"threshold"`` (the paper's) or ``"optimal"``. None takes the segmenter's own.
+        model: Name of a bundled model, a folder, or a `BoundaryModel`.
+        sentences: A sentence splitter: from a text to ``(start, end)`` pairs.
+        segmenter: A ready `Segmenter`, which then decides everything; no other setting may be given with it.
+
+    Raises:
+        InputError: For settings out of range (it is a ValueError too).
+    """
+
+    def __init__(
+        self,
+        chunk_size: int | None = None,
+        chunk_overlap: int = 0,
+        length_function: Callable[[str], int] = len,
+        keep_separator: bool | Literal["start", "end"] = False,
+        add_start_index: bool = False,
+        strip_whitespace: bool = True,
+        *,
+        add_end_index: bool = False,
+        parent_id_key: str | None = None,
+        min_chunk_size: int | None = None,
+        threshold: float | None = None,
+        coarse_size: int | None = None,
+        strategy: Literal["threshold", "optimal"] | None = None,
+        model: str | BoundaryModel = "default",
+        sentences: SentenceSplitter | None = None,
+        segmenter: Segmenter | None = None,
+    ) -> None:
+        from sage_core.segmentation import Segmenter
+
+        if chunk_overlap != 0:
+            raise InputError(
+                "SageTextSplitter makes chunks without overlap: leave chunk_overlap out, or 0. "
+                f"Got {chunk_overlap}."
+            )
+        chosen = {
+            "max_tokens": chunk_size,
+            "min_tokens": min_chunk_size,
+            "threshold": threshold,
+            "coarse_tokens": coarse_size,
+            "strategy": strategy,
+            "sentences": sentences,
+            "model": None if model == "default" else model,
+            "counter": _counter(chunk_size, length_function),
+        }
+        settings = {name: value for name, value in chosen.items() if value is not None}
+        if segmenter is not None and settings:
+            raise InputError(
+                f"a ready segmenter decides everything: give it alone, without {', '.join(settings)}"
+            )
+        if chunk_size is not None and chunk_size < 1:
+            raise InputError(f"chunk_size must be > 0, got {chunk_size}")
+        self._segmenter = segmenter or Segmenter(**segmenter_settings(settings))
+        super().__init__(
+            chunk_size=self._segmenter.max_tokens,
+            chunk_overlap=0,
+            length_function=self._segmenter.counter.count,
+            keep_separator=keep_separator,
+            add_start_index=add_start_index,
+            strip_whitespace=strip_whitespace,
+        )
+        self._add_end_index = add_end_index
+        self._parent_id_key = parent_id_key
+
+    @property
+    def segmenter(self) -> Segmenter:
+        """The segmenter that does the work; its ``fingerprint`` is the key for caches of chunks."""
+        return self._segmenter
+
+    def split_spans(self, text: str) -> list[Span]:
+        """Where the chunks of ``text`` lie: ``text[span.start:span.end]`` is the chunk.
+
+        Returns:
+            Ordered spans that do not overlap and together hold every character that is not white space;
+            ``[]`` where there is none.
+        """
+        return self._finished(_checked_text(text), self._segmenter.segment(text))
+
+    def split_text(self, text: str) -> list[str]:
+        """The chunks of ``text``: slices of it, in order; ``[]`` for empty text."""
+        return [span.of(text) for span in self.split_spans(text)]
+
+    def create_documents(
+        self, texts: list[str], metadatas: list[dict[Any, Any]] | None = None
+    ) -> list[Document]:
+        """Chunks of several texts, all segmented in common batches.
+
+        Args:
+            texts: The texts.
+            metadatas: One mapping per text, copied into each of its chunks.
+
+        Raises:
+            InputError: If ``texts`` is one string, or the two lists are not equally long.
+        """
+        if isinstance(texts, str):
+            raise InputError("texts is a list of texts, not one text: use create_documents([text])")
+        texts = [_checked_text(text) for text in texts]
+        if metadatas is not None and len(metadatas) != len(texts):
+            raise InputError(
+                f"{len(texts)} texts came with {len(metadatas)} metadatas: give one for each text"
+            )
+        found = self._segmenter.segment_many(texts)
+        return [
+            self._chunk(text, span, metadatas[i] if metadatas else {})
+            for i, (text, spans) in enumerate(zip(texts, found, strict=True))
+            for span in self._finished(text, spans)
+        ]
+
+    def split_documents(self, documents: Iterable[Document]) -> list[Document]:
+        """Chunks of several documents, all segmented in common batches. Chunks get no id of their own."""
+        kept = list(documents)
+        return self.create_documents([d.page_content for d in kept], [self._metadata_of(d) for d in kept])
+
+    def lazy_split_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Like `split_documents`, but reads and yields as it goes, in bounded memory."""
+        waiting: list[Document] = []
+
+        def texts() -> Iterator[str]:
+            for document in documents:
+                waiting.append(document)
+                yield _checked_text(document.page_content)
+
+        for spans in self._segmenter.segment_iter(texts()):
+            document = waiting.pop(0)
+            metadata = self._metadata_of(document)
+            for span in self._finished(document.page_content, spans):
+                yield self._chunk(document.page_content, span, metadata)
+
+    async def asplit_text(self, text: str) -> list[str]:
+        """`split_text` in a worker thread."""
+        return await run_in_executor(None, self.split_text, text)
+
+    async def acreate_documents(
+        self, texts: list[str], metadatas: list[dict[Any, Any]] | None = None
+    ) -> list[Document]:
+        """`create_documents` in a worker thread."""
+        return await run_in_executor(None, self.create_documents, texts, metadatas)
+
+    async def asplit_documents(self, documents: Iterable[Document]) -> list[Document]:
+        """`split_documents` in a worker thread."""
+        return await run_in_executor(None, self.split_documents, documents)
+
+    @classmethod
+    def from_tiktoken_encoder(
+        cls,
+        encoding_name: str = "gpt2",
+        model_name: str | None = None,
+        allowed_special: Literal["all"] | AbstractSet[str] | None = None,
+        disallowed_special: Literal["all"] | Collection[str] = "all",
+        **kwargs: Any,
+    ) -> SageTextSplitter:
+        """A splitter that counts tokens with tiktoken. Unlike the base class's, it can be pickled.
+
+        Args:
+            encoding_name: Name of the encoding.
+            model_name: Name of an OpenAI model, which overrides ``encoding_name``.
+            allowed_special: Special tokens allowed in the text.
+            disallowed_special: Special tokens that raise an error when met in the text.
+            **kwargs: Passed to the class.
+
+        Raises:
+            MissingExtraError: If tiktoken is not installed.
+        """
+        length = TiktokenLength(encoding_name, model_name, allowed_special or frozenset(), disallowed_special)
+        return cls(length_function=length, **kwargs)
+
+    @classmethod
+    def from_huggingface_tokenizer(cls, tokenizer: Any, **kwargs: Any) -> SageTextSplitter:
+        """A splitter that counts the tokens of a Hugging Face tokenizer, special ones not included.
+
+        Args:
+            tokenizer: A tokenizer of `transformers`, or a bare `tokenizers.Tokenizer`.
+            **kwargs: Passed to the class.
+
+        Raises:
+            InputError: If it is neither (it is a ValueError too).
+        """
+        return cls(length_function=TokenizerLength(tokenizer), **kwargs)
+
+    def _finished(self, text: str, spans: Sequence[Span]) -> list[Span]:
+        if self._strip_whitespace:
+            return list(spans)
+        return padded(text, spans, self._segmenter.counter.count, self._segmenter.max_tokens)
+
+    def _metadata_of(self, document: Document) -> dict[Any, Any]:
+        if self._parent_id_key is None or document.id is None:
+            return document.metadata
+        return {**document.metadata, self._parent_id_key: document.id}
+
+    def _chunk(self, text: str, span: Span, metadata: Mapping[Any, Any]) -> Document:
+        own = copy.deepcopy(dict(metadata))
+        if self._add_start_index:
+            own["start_index"] = span.start
+        if self._add_end_index:
+            own["end_index"] = span.end
+        return Document(page_content=span.of(text), metadata=own)
+
+
+def _checked_text(text: str) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"a text is a str, not {type(text).__name__}; for Documents use split_documents")
+    return text
+
+
+def _counter(chunk_size: int | None, length_function: Callable[[str], int]) -> TokenCounter | None:
+    """The counter for a length function; None (the segmenter's own) where neither it nor a size is given."""
+    if length_function is len:
+        return None if chunk_size is None else get_counter("chars")
+    return CallableCounter(length_function, length_name(length_function))

@@ -1,0 +1,345 @@
+"""The text splitter: exact offsets, a hard limit, and the whole of LangChain's interface."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import BaseDocumentTransformer, Document
+from langchain_core.runnables import RunnableLambda
+from langchain_text_splitters import TextSplitter
+from tokenizers import Tokenizer
+
+import sage_core
+from sage_core.errors import InputError
+from sage_core.segmentation import Segmenter
+from sage_langchain import SageTextSplitter
+from tests.langchain.toys import TEXT, HashModel
+
+VOCABULARY = Path(sage_core.__file__).parent / "segmentation" / "weights" / "tokenizer.json"
+
+
+def word_length(text: str) -> int:
+    return len(text.split())
+
+
+def splitter(**settings) -> SageTextSplitter:
+    return SageTextSplitter(model=HashModel(), **settings)
+
+
+def assert_exact(text: str, documents: list[Document]) -> None:
+    """Every chunk is where it says it is; chunks are ordered; no character but white space is lost."""
+    cursor = 0
+    for document in documents:
+        start, end = document.metadata["start_index"], document.metadata["end_index"]
+        assert text[start:end] == document.page_content
+        assert end - start == len(document.page_content) > 0
+        assert start >= cursor and not text[cursor:start].strip()
+        cursor = end
+    assert not text[cursor:].strip()
+
+
+REPEATED = st.text(alphabet="ab. \n", max_size=200)
+ANY = st.one_of(REPEATED, st.text(max_size=120), st.sampled_from([TEXT, TEXT * 3, " ", "a" * 5000]))
+
+
+@given(text=ANY, size=st.integers(1, 60), unit=st.sampled_from([len, word_length]), strip=st.booleans())
+def test_offsets_are_exact_and_the_limit_is_hard(text, size, unit, strip):
+    made = splitter(
+        chunk_size=size,
+        length_function=unit,
+        add_start_index=True,
+        add_end_index=True,
+        strip_whitespace=strip,
+    )
+    documents = made.create_documents([text])
+    assert_exact(text, documents)
+    assert all(unit(d.page_content) <= size for d in documents)
+    assert [d.page_content for d in documents] == made.split_text(text)
+    if strip:
+        assert all(d.page_content == d.page_content.strip() for d in documents)
+
+
+@settings(max_examples=60)
+@given(text=st.one_of(REPEATED, st.text(max_size=200), st.just(TEXT)), size=st.integers(1, 30))
+def test_limit_is_hard_in_tokens_of_a_real_tokenizer(text, size):
+    text = text.encode("utf-8", "replace").decode()
+    tokenizer = Tokenizer.from_file(str(VOCABULARY))
+    tokenizer.no_truncation()
+    made = SageTextSplitter.from_huggingface_tokenizer(
+        tokenizer, model=HashModel(), chunk_size=size, add_start_index=True, add_end_index=True
+    )
+    documents = made.create_documents([text])
+    assert_exact(text, documents)
+    for document in documents:
+        count = len(tokenizer.encode(document.page_content, add_special_tokens=False))
+        assert count <= size or len(document.page_content) == 1
+
+
+def test_a_repeated_sentence_gets_its_own_position():
+    text = "He waits. He waits. He waits. He waits."
+    made = splitter(chunk_size=9, add_start_index=True)
+    assert [d.metadata["start_index"] for d in made.create_documents([text])] == [0, 10, 20, 30]
+
+
+def test_white_space_kept_where_the_limit_allows_gives_the_text_back():
+    made = splitter(chunk_size=80, strip_whitespace=False)
+    text = "  One thing here.  \n\n Another thing there.\t\tAnd a third.  "
+    assert "".join(made.split_text(text)) == text
+    gap = "Here." + " " * 200 + "There."
+    chunks = splitter(chunk_size=20, strip_whitespace=False).split_text(gap)
+    assert [c.strip() for c in chunks] == ["Here.", "There."]
+    assert all(len(c) <= 20 for c in chunks)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\r\n \t", "\u2003"])
+def test_nothing_but_white_space_gives_no_chunks(text):
+    made = splitter()
+    assert made.split_text(text) == []
+    assert made.split_documents([Document(page_content=text)]) == []
+
+
+def test_one_sentence_no_punctuation_and_one_giant_token():
+    made = splitter(chunk_size=50)
+    assert made.split_text("One sentence only.") == ["One sentence only."]
+    words = "word " * 4000
+    assert "".join(made.split_text(words)).replace(" ", "") == "word" * 4000
+    giant = "x" * 100_000
+    chunks = made.split_text(giant)
+    assert "".join(chunks) == giant and max(map(len, chunks)) <= 50
+
+
+def test_abbreviations_and_full_width_stops():
+    made = splitter(threshold=1.0, chunk_size=60, min_chunk_size=1, strategy="threshold")
+    chunks = made.split_text("Dr. Ibarra came. 茶叶在山上生长。人们在春天采茶。")
+    assert chunks == ["Dr. Ibarra came.", "茶叶在山上生长。", "人们在春天采茶。"]
+
+
+def test_metadata_is_copied_deeply_for_every_chunk():
+    given_ = {"source": "a", "tags": ["x"]}
+    documents = splitter(chunk_size=40).create_documents([TEXT], [given_])
+    documents[0].metadata["tags"].append("changed")
+    assert given_ == {"source": "a", "tags": ["x"]}
+    assert documents[1].metadata == {"source": "a", "tags": ["x"]}
+
+
+def test_metadata_holds_no_scores_and_is_json():
+    documents = splitter(add_start_index=True).create_documents([TEXT], [{"source": "a"}])
+    assert all(set(d.metadata) == {"source", "start_index"} for d in documents)
+    json.dumps([d.metadata for d in documents])
+
+
+def test_bad_arguments_are_named():
+    made = splitter()
+    with pytest.raises(InputError, match="2 texts came with 1 metadatas"):
+        made.create_documents(["a", "b"], [{}])
+    with pytest.raises(InputError, match=r"create_documents\(\[text\]\)"):
+        made.create_documents("one text")
+    with pytest.raises(InputError, match="split_documents"):
+        made.split_text(Document(page_content="x"))
+    with pytest.raises(ValueError, match="without overlap"):
+        splitter(chunk_size=100, chunk_overlap=20)
+    for size in (0, -1):
+        with pytest.raises(ValueError, match="chunk_size"):
+            splitter(chunk_size=size)
+    with pytest.raises(InputError, match="give it alone, without max_tokens"):
+        SageTextSplitter(chunk_size=10, segmenter=Segmenter(HashModel()))
+
+
+def test_sizes_alone_and_units():
+    assert SageTextSplitter(chunk_size=100)._chunk_size == 100
+    chars = splitter(chunk_size=100)
+    assert max(map(len, chars.split_text(TEXT * 4))) <= 100
+    tokens = splitter()
+    assert tokens.segmenter.counter.name == "bert"
+    assert tokens._chunk_size == tokens.segmenter.max_tokens == Segmenter(HashModel()).max_tokens
+    assert splitter(chunk_size=5000, length_function=word_length).segmenter.coarse_tokens == 5000
+    assert splitter(chunk_size=7, length_function=word_length).segmenter.min_tokens <= 7
+
+
+def test_every_argument_reaches_the_segmenter():
+    made = splitter(
+        chunk_size=50,
+        min_chunk_size=5,
+        threshold=0.7,
+        coarse_size=200,
+        strategy="threshold",
+        keep_separator=True,
+    )
+    s = made.segmenter
+    assert (s.max_tokens, s.min_tokens, s.threshold, s.coarse_tokens, s.strategy) == (
+        50,
+        5,
+        0.7,
+        200,
+        "threshold",
+    )
+    ready = Segmenter(HashModel(), max_tokens=33)
+    assert SageTextSplitter(segmenter=ready).segmenter is ready
+
+    def lines(text):
+        start = 0
+        for line in text.splitlines(keepends=True):
+            yield start, start + len(line)
+            start += len(line)
+
+    whole = splitter(sentences=lines, threshold=1.0, strategy="threshold", min_chunk_size=0, chunk_size=200)
+    assert whole.split_text("One. Two.\nThree. Four.") == ["One. Two.", "Three. Four."]
+
+
+def test_is_a_text_splitter_and_pipes():
+    made = splitter(chunk_size=40)
+    assert isinstance(made, TextSplitter) and isinstance(made, BaseDocumentTransformer)
+    documents = [Document(page_content=TEXT, metadata={"source": "a"})]
+    expected = made.split_documents(documents)
+    assert made.transform_documents(documents, ignored=1) == expected
+    chain = RunnableLambda(lambda d: d) | made.split_documents
+    assert chain.invoke(documents) == expected
+
+
+async def test_async_twins_give_the_same():
+    made = splitter(chunk_size=40, add_start_index=True)
+    documents = [Document(page_content=TEXT)]
+    expected = made.split_documents(documents)
+    assert await made.atransform_documents(documents) == expected
+    assert await made.asplit_documents(documents) == expected
+    assert await made.acreate_documents([TEXT]) == expected
+    assert await made.asplit_text(TEXT) == [d.page_content for d in expected]
+    both = await asyncio.gather(*(made.asplit_documents(documents) for _ in range(4)))
+    assert both == [expected] * 4
+
+
+def test_lazy_gives_the_same_and_reads_as_it_goes():
+    made = splitter(chunk_size=40)
+    documents = [Document(page_content=f"{TEXT} Number {i}.", metadata={"i": i}) for i in range(20)]
+    assert list(made.lazy_split_documents(iter(documents))) == made.split_documents(documents)
+    read = []
+
+    def long_ones():
+        for i in range(50):
+            read.append(i)
+            yield Document(page_content="A line of words here. " * 20_000, metadata={"i": i})
+
+    first = next(iter(splitter(chunk_size=2000).lazy_split_documents(long_ones())))
+    assert first.metadata == {"i": 0}
+    assert len(read) < 10
+
+
+def test_ids_are_not_reused_but_can_be_kept_as_a_reference():
+    document = Document(page_content=TEXT, id="doc-7", metadata={"a": 1})
+    assert all(d.id is None and d.metadata == {"a": 1} for d in splitter().split_documents([document]))
+    kept = splitter(parent_id_key="parent").split_documents([document])
+    assert all(d.metadata == {"a": 1, "parent": "doc-7"} for d in kept)
+    assert document.metadata == {"a": 1}
+    assert splitter(parent_id_key="parent").split_documents([Document(page_content="x")])[0].metadata == {}
+
+
+def test_documents_are_not_changed():
+    documents = [Document(page_content=TEXT, metadata={"deep": {"x": [1]}})]
+    before = copy.deepcopy(documents)
+    for chunk in splitter(add_start_index=True).split_documents(documents):
+        chunk.metadata["deep"]["x"].append(2)
+    assert documents == before
+
+
+def test_pickles_and_threads():
+    made = splitter(chunk_size=40, length_function=word_length, add_start_index=True)
+    again = pickle.loads(pickle.dumps(made))
+    texts = [f"{TEXT} {i}" for i in range(24)]
+    expected = [made.split_text(t) for t in texts]
+    assert [again.split_text(t) for t in texts] == expected
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(made.split_text, texts)) == expected
+
+
+def test_texts_are_segmented_in_common_batches():
+    class Counting(HashModel):
+        calls = 0
+
+        def probabilities(self, documents):
+            Counting.calls += 1
+            return super().probabilities(documents)
+
+    made = SageTextSplitter(model=Counting())
+    made.create_documents([f"One {i}. Two. Three." for i in range(50)])
+    assert Counting.calls == 1
+
+
+def test_huggingface_constructor():
+    tokenizer = Tokenizer.from_file(str(VOCABULARY))
+    tokenizer.no_truncation()
+    made = SageTextSplitter.from_huggingface_tokenizer(tokenizer, chunk_size=12, model=HashModel())
+    assert type(made) is SageTextSplitter
+    assert max(len(tokenizer.encode(c, add_special_tokens=False)) for c in made.split_text(TEXT)) <= 12
+    assert pickle.loads(pickle.dumps(made)).split_text(TEXT) == made.split_text(TEXT)
+    with pytest.raises(ValueError, match="transformers tokenizer"):
+        SageTextSplitter.from_huggingface_tokenizer("bert")
+
+
+def test_huggingface_constructor_with_a_transformers_tokenizer():
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(VOCABULARY))
+    made = SageTextSplitter.from_huggingface_tokenizer(tokenizer, chunk_size=12, model=HashModel())
+    assert max(len(tokenizer.tokenize(c)) for c in made.split_text(TEXT)) <= 12
+
+
+def test_tiktoken_constructor(monkeypatch):
+    tiktoken = pytest.importorskip("tiktoken")
+    # A byte-level encoding made here, because tiktoken fetches its own over the network.
+    made_here = tiktoken.Encoding(
+        "gpt2",
+        pat_str=r"\w+|\s+|[^\w\s]+",
+        mergeable_ranks={bytes([i]): i for i in range(256)},
+        special_tokens={"<|endoftext|>": 256},
+    )
+    monkeypatch.setattr(tiktoken, "get_encoding", lambda name: made_here)
+    made = SageTextSplitter.from_tiktoken_encoder(chunk_size=30, model=HashModel(), add_start_index=True)
+    chunks = made.create_documents([TEXT])
+    assert max(len(c.page_content.encode()) for c in chunks) <= 30
+    for chunk in chunks:
+        start = chunk.metadata["start_index"]
+        assert TEXT[start : start + len(chunk.page_content)] == chunk.page_content
+    with pytest.raises(ValueError, match="endoftext"):
+        made.split_text("a <|endoftext|> b")
+    free = SageTextSplitter.from_tiktoken_encoder(chunk_size=30, model=HashModel(), disallowed_special=())
+    assert free.split_text("a <|endoftext|> b") == ["a <|endoftext|> b"]
+
+
+def test_fingerprints_tell_length_functions_apart():
+    def closure(n):
+        return lambda text: len(text) // n
+
+    functions = [len, word_length, closure(1), closure(2)]
+    prints = {splitter(chunk_size=50, length_function=f).segmenter.fingerprint for f in functions}
+    assert len(prints) == 4
+    assert (
+        splitter(chunk_size=50, length_function=word_length).segmenter.fingerprint
+        == splitter(chunk_size=50, length_function=word_length).segmenter.fingerprint
+    )
+
+
+def test_accepted_where_langchain_asks_for_a_text_splitter():
+    pytest.importorskip("langchain_classic")
+    from langchain_classic.retrievers import ParentDocumentRetriever
+    from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
+    from langchain_classic.storage import InMemoryStore
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    from tests.langchain.toys import WordEmbeddings
+
+    made = splitter(chunk_size=40)
+    pipeline = DocumentCompressorPipeline(transformers=[made])
+    documents = [Document(page_content=TEXT)]
+    assert pipeline.compress_documents(documents, "bees") == made.split_documents(documents)
+    parents = ParentDocumentRetriever(
+        vectorstore=InMemoryVectorStore(WordEmbeddings()), docstore=InMemoryStore(), child_splitter=made
+    )
+    parents.add_documents(documents)
+    assert parents.invoke("presses by the canal")[0].page_content == TEXT

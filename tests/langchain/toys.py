@@ -1,0 +1,142 @@
+"""Small deterministic stand-ins: a boundary model, embeddings, a reranker, chat models, texts of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from numpy.typing import NDArray
+from pydantic import Field
+
+TEXT = (
+    "Dr. Ibarra keeps bees on the roof. The hives face south, and p.m. visits are calm. "
+    "In winter she feeds them sugar.\n\n"
+    "The printing house stands by the canal. Its presses date from 1911. They still run on Fridays. "
+    "They still run on Fridays.\r\n\r\n"
+    "这是一个关于茶的故事。茶叶在山上生长。人们在春天采茶。\n"
+    "🚲 A bicycle courier 🚲 crosses the bridge.   He is late.\t"
+)
+
+
+class HashModel:
+    """P(same) from a hash of the two sentences: looks random, is always the same."""
+
+    fingerprint = "hash-model-1"
+
+    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        return [np.array([_unit(a + "|" + b) for a, b in pairwise(d)], dtype=np.float32) for d in documents]
+
+
+def _unit(text: str) -> float:
+    return int(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) / 0xFFFFFFFF
+
+
+class WordEmbeddings(Embeddings):
+    """Bag of hashed words, unit length: texts that share words are near each other."""
+
+    size = 64
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        vector = np.full(self.size, 1e-3)
+        for word in re.findall(r"\w+", text.lower()):
+            vector[int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.size] += 1
+        return [float(x) for x in vector / np.linalg.norm(vector)]
+
+
+class WordReranker:
+    """Share of the question's words that a text has."""
+
+    name = "word-share"
+    scale = "probability"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        words = set(re.findall(r"\w+", query.lower()))
+        return [len(words & set(re.findall(r"\w+", t.lower()))) / max(len(words), 1) for t in texts]
+
+
+class AsyncWordReranker(WordReranker):
+    """The same, awaited; its plain method fails, so that a test sees which one was used."""
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        raise AssertionError("the async path must await ascore")
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
+        return WordReranker().score(query, texts)
+
+
+class ListReranker:
+    """Hands out a fixed list of scores."""
+
+    name = "list"
+
+    def __init__(self, scores: Sequence[Any], scale: str = "probability") -> None:
+        self.scores = list(scores)
+        self.scale = scale
+
+    def score(self, query: str, texts: Sequence[str]) -> list[Any]:
+        return self.scores[: len(texts)]
+
+
+class ScriptedChat(BaseChatModel):
+    """Answers from a list, in order, and keeps what it was asked. An exception in the list is raised."""
+
+    replies: list[Any]
+    seen: list[list[BaseMessage]] = Field(default_factory=list)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        self.seen.append(messages)
+        reply = self.replies[len(self.seen) - 1]
+        if isinstance(reply, BaseException):
+            raise reply
+        message = reply if isinstance(reply, AIMessage) else AIMessage(content=reply)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+
+class ToolChat(ScriptedChat):
+    """The same, with tool calling: `with_structured_output` works as with hosted models."""
+
+    bound: dict[str, Any] = Field(default_factory=dict)
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        self.bound["tools"] = list(tools)
+        kwargs.pop("ls_structured_output_format", None)
+        return self.bind(**kwargs)
+
+
+def graded(score: int, adjust: int = 0) -> str:
+    """A critic's reply in plain text."""
+    return f'{{"reason": "as asked", "score": {score}, "adjust": {adjust}}}'
+
+
+def graded_call(score: Any, adjust: Any = 0, **usage: int) -> AIMessage:
+    """A critic's reply as a tool call."""
+    args = {"reason": "as asked", "score": score, "adjust": adjust}
+    call = {"name": "verdict", "args": args, "id": "1", "type": "tool_call"}
+    return AIMessage(content="", tool_calls=[call], usage_metadata=tokens(**usage) if usage else None)
+
+
+def tokens(read: int, written: int) -> Any:
+    """Usage as LangChain reports it."""
+    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
