@@ -1,7 +1,16 @@
 """Answer, grade, change the evidence, keep the best answer (paper, section VI)."""
 
+from sage_core.feedback.critic import (
+    CRITIC_SYSTEM,
+    CRITIC_SYSTEM_CHOICE,
+    CRITIC_USER,
+    VERDICT_SCHEMA,
+    critic_fields,
+    critic_messages,
+)
 from sage_core.feedback.drivers import LocalCheck, arun_loop, run_loop
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
+from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.trace import format_round, format_trace
 from sage_core.feedback.types import (
     STOP_MEANINGS,
@@ -18,8 +27,12 @@ from sage_core.feedback.types import (
 )
 
 __all__ = [
+    "CRITIC_SYSTEM",
+    "CRITIC_SYSTEM_CHOICE",
+    "CRITIC_USER",
     "STOP_MEANINGS",
     "UNKNOWN_USAGE",
+    "VERDICT_SCHEMA",
     "Done",
     "FeedbackConfig",
     "FeedbackLoop",
@@ -33,7 +46,10 @@ __all__ = [
     "StopReason",
     "Verdict",
     "arun_loop",
+    "critic_fields",
+    "critic_messages",
     "format_round",
     "format_trace",
+    "parse_verdict",
     "run_loop",
 ]

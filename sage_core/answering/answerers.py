@@ -1,0 +1,148 @@
+"""Who answers and who grades: the protocol, and the answerer that asks an LLM."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from sage_core.answering.prompts import answer_messages
+from sage_core.errors import LLMError
+from sage_core.feedback.critic import VERDICT_SCHEMA, critic_messages
+from sage_core.feedback.parsing import parse_verdict
+from sage_core.feedback.types import Verdict
+from sage_core.llm import ChatModel, Completion
+from sage_core.usage import TokenUsage
+
+
+@runtime_checkable
+class Answerer(Protocol):
+    """Answers a question from passages, and grades such an answer."""
+
+    @property
+    def label(self) -> str:
+        """Who this is, for people: a model's name, or that there is none."""
+        ...
+
+    def generate(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> tuple[str, TokenUsage]:
+        """Answer from the passages, and say what it took.
+
+        Args:
+            question: The user's question.
+            context: Texts of the passages, best first.
+            options: Options of a multiple-choice question.
+
+        Raises:
+            LLMError: Where no answer could be had; its ``chunks`` are the passages.
+        """
+        ...
+
+    def judge(
+        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+    ) -> tuple[Verdict, TokenUsage]:
+        """Grade the answer, and say what it took.
+
+        Raises:
+            LLMError: Where no grade could be had. A grade that cannot be read is a `Verdict`, no error.
+        """
+        ...
+
+    async def agenerate(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> tuple[str, TokenUsage]:
+        """`generate` as a coroutine."""
+        ...
+
+    async def ajudge(
+        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+    ) -> tuple[Verdict, TokenUsage]:
+        """`judge` as a coroutine."""
+        ...
+
+
+class LLMAnswerer:
+    """Answers and grades with an LLM.
+
+    Args:
+        chat: The model that answers.
+        critic: The model that grades; the same where None. Models favour their own answers, so another
+            one grades more soberly.
+    """
+
+    def __init__(self, chat: ChatModel, *, critic: ChatModel | None = None) -> None:
+        self.chat = chat
+        self.critic = critic if critic is not None else chat
+
+    def __repr__(self) -> str:
+        return f"LLMAnswerer({self.label!r})"
+
+    @property
+    def label(self) -> str:
+        """The model's name, and the critic's where it is another."""
+        if self.critic is self.chat:
+            return self.chat.name
+        return f"{self.chat.name}, graded by {self.critic.name}"
+
+    def generate(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> tuple[str, TokenUsage]:
+        """See `Answerer.generate`."""
+        try:
+            reply = self.chat.complete(answer_messages(question, context, options=options))
+        except LLMError as error:
+            raise _with_chunks(error, context) from error
+        return reply.text.strip(), reply.usage
+
+    async def agenerate(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> tuple[str, TokenUsage]:
+        """See `Answerer.agenerate`."""
+        try:
+            reply = await self.chat.acomplete(answer_messages(question, context, options=options))
+        except LLMError as error:
+            raise _with_chunks(error, context) from error
+        return reply.text.strip(), reply.usage
+
+    def judge(
+        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+    ) -> tuple[Verdict, TokenUsage]:
+        """See `Answerer.judge`."""
+        messages = critic_messages(question, context, answer, options=options)
+        reply = self.critic.complete(messages, schema=VERDICT_SCHEMA)
+        return parse_verdict(reply.text), reply.usage
+
+    async def ajudge(
+        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+    ) -> tuple[Verdict, TokenUsage]:
+        """See `Answerer.ajudge`."""
+        messages = critic_messages(question, context, answer, options=options)
+        reply = await self.critic.acomplete(messages, schema=VERDICT_SCHEMA)
+        return parse_verdict(reply.text), reply.usage
+
+    def stream(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> Iterator[str | Completion]:
+        """Pieces of the answer as they come, then the whole as a `Completion`.
+
+        Raises:
+            LLMError: As `generate`.
+        """
+        try:
+            yield from self.chat.stream(answer_messages(question, context, options=options))
+        except LLMError as error:
+            raise _with_chunks(error, context) from error
+
+    async def astream(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> AsyncIterator[str | Completion]:
+        """`stream` as an async iterator."""
+        try:
+            async for piece in self.chat.astream(answer_messages(question, context, options=options)):
+                yield piece
+        except LLMError as error:
+            raise _with_chunks(error, context) from error
+
+
+def _with_chunks(error: LLMError, context: Sequence[str]) -> LLMError:
+    return LLMError(str(error), chunks=context, retryable=error.retryable)

@@ -1,0 +1,302 @@
+"""Read a critic's reply: what models really write, without ever inventing a grade.
+
+A grade is read from, in this order: a JSON object with a score; a score with a label (``Score: 8/10``, in
+several languages); ``8 out of 10``; a sentence that gives the answer a number; a reply that is a number. The
+ranges and conditions of instructions a model echoes (``[1-10]``, ``Score >= 9``) are not grades, nor is a
+grade on another scale (``4/5``), out of range, hypothetical or denied. Where two readings contend without
+one being called final, there is no grade rather than a guess.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+from sage_core.feedback.lexicon import (
+    ADJUST_KEYS,
+    ADJUST_LABEL,
+    CONDITION,
+    DENIED,
+    ECHO,
+    FINAL,
+    GIVES,
+    LESS,
+    MORE,
+    NUMBER_WORDS,
+    OUT_OF_TEN,
+    SCORE_KEYS,
+    SCORE_LABEL,
+    TEN_OF_THINGS,
+    THINKING,
+    undecorated,
+)
+from sage_core.feedback.types import Verdict
+
+# A verdict stands at the end of a long reply, or at its start: the middle is not looked at.
+_HEAD, _TAIL = 4_000, 16_000
+_MOST_OBJECTS = 200
+
+_NUMBER = re.compile(r"\d{1,3}(?:[.,]\d{1,3})?(?!\d)")
+_DENOMINATOR = re.compile(r"\s*(?:/|out of|sur|von|de|di|из|av|su|van|of)\s*(\d+)", re.IGNORECASE)
+_RANGE = re.compile(r"\s*(?:-|~|to|bis|or|à|a)\s*(\d{1,3}(?:\.\d+)?)(?!\d)", re.IGNORECASE)
+_BARE = re.compile(r"[\s\"'`*_#([{]*(\d{1,2}(?:[.,]\d{1,2})?)(?:\s*(?:/|out of)\s*10)?[\s\"'`*_)\]}.]*")
+_TWO_NUMBERS = re.compile(r"\s*(\d{1,2}(?:\.\d{1,2})?)(?:\s*[,;|]\s*|\s+)([+-]?[01])\s*\.?\s*")
+_SIGNED = re.compile(r"([+-]?)\s*([01])(?![\d/.,]*\d)")
+
+
+def parse_verdict(reply: object) -> Verdict:
+    """Read a critic's reply.
+
+    Args:
+        reply: Its text, or what a structured call gave (a mapping); anything else is unreadable.
+
+    Returns:
+        The verdict. Where no grade can be read, ``parsed`` is False and ``score`` None. A grade without a
+        readable adjustment has ``adjust`` 0. Never raises.
+    """
+    if isinstance(reply, Mapping):
+        return _from_mapping(reply, _safe_repr(reply)) or Verdict(None, 0, False, _safe_repr(reply))
+    if not isinstance(reply, str):
+        return Verdict(None, 0, parsed=False, raw="")
+    text = _normalised(reply)
+    for found in reversed(list(_objects(text))):
+        verdict = _from_mapping(found, reply)
+        if verdict is not None:
+            if not _has_adjust(found):
+                return Verdict(verdict.score, _adjust_in(undecorated(text)), raw=reply, reason=verdict.reason)
+            return verdict
+    plain = undecorated(ECHO.sub(" ", undecorated(text)))
+    two = _TWO_NUMBERS.fullmatch(plain)
+    if two is not None:
+        score = _valid(float(two[1]))
+        return Verdict(score, int(two[2]) if score is not None else 0, score is not None, reply)
+    score = _score_in(plain)
+    if score is None:
+        return Verdict(None, 0, parsed=False, raw=reply)
+    return Verdict(score, _adjust_in(plain), raw=reply)
+
+
+def _safe_repr(reply: Mapping[object, object]) -> str:
+    try:
+        return json.dumps(reply, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return f"a mapping of {len(reply)} keys"
+
+
+def _normalised(text: str) -> str:
+    """Digits of any script, full-width forms and minus signs as ASCII; no reasoning, no format marks."""
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    text = THINKING.sub("\n", text)
+    return "".join(map(_plain_char, text))
+
+
+def _plain_char(char: str) -> str:
+    if char.isascii():
+        return char
+    digit = unicodedata.decimal(char, None)
+    if digit is not None:
+        return str(digit)
+    code = ord(char)
+    if 0xFF01 <= code <= 0xFF5E:
+        return chr(code - 0xFEE0)
+    if char in "−–—‐‑‒﹣":
+        return "-"
+    if char == "٫":
+        return "."
+    # Direction marks, zero-width joiners, the enclosing keycap and its variation selector.
+    return "" if unicodedata.category(char) in ("Cf", "Me") or 0xFE00 <= code <= 0xFE0F else char
+
+
+def _objects(text: str) -> Iterator[Mapping[object, object]]:
+    """JSON objects in the text, outermost only, in order."""
+    decoder = json.JSONDecoder()
+    position = text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if position < 0:
+            return
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            yield value
+        position = text.find("{", end)
+
+
+def _from_mapping(found: Mapping[object, object], raw: str, depth: int = 0) -> Verdict | None:
+    """The verdict of a mapping with a score, looked for three levels deep; None where there is none."""
+    fields = {_key(k): v for k, v in found.items() if isinstance(k, str)}
+    for name in SCORE_KEYS:
+        score = _score_value(fields.get(name))
+        if score is not None:
+            reason = next((fields[k] for k in ("reason", "reasoning", "explanation") if k in fields), "")
+            adjust = next((a for k in ADJUST_KEYS if (a := _adjust_value(fields.get(k))) is not None), 0)
+            return Verdict(score, adjust, raw=raw, reason=reason if isinstance(reason, str) else "")
+    if depth < 3:
+        for value in fields.values():
+            inner = value[-1] if isinstance(value, list) and value else value
+            if isinstance(inner, Mapping) and (verdict := _from_mapping(inner, raw, depth + 1)) is not None:
+                return verdict
+    return None
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.strip().lower())
+
+
+def _has_adjust(found: Mapping[object, object]) -> bool:
+    return any(isinstance(k, str) and _key(k) in ADJUST_KEYS for k in found) or any(
+        _has_adjust(v) for v in found.values() if isinstance(v, Mapping)
+    )
+
+
+def _score_value(value: object) -> float | None:
+    """A JSON value as a grade."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return _valid(value)
+    if isinstance(value, str):
+        text = ECHO.sub(" ", _normalised(value)).strip()
+        at = _score_at(text, 0)
+        return at[0] if at is not None and not text[at[1] :].strip(" .") else None
+    if isinstance(value, Mapping):
+        return _score_value(value.get("value"))
+    return None
+
+
+def _adjust_value(value: object) -> int | None:
+    """A JSON value as an adjustment."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return int(value) if value in (-1, 0, 1) else None
+    if isinstance(value, str):
+        text = ECHO.sub(" ", _normalised(value)).strip()
+        return _adjust_after(text, 0)
+    return None
+
+
+def _valid(number: float) -> float | None:
+    """The number where it is a grade: whole ones as int, so that 8.0 prints as 8."""
+    if not 1 <= number <= 10:
+        return None
+    return int(number) if number == int(number) else number
+
+
+def _score_at(text: str, position: int, *, prose: bool = False) -> tuple[float, int] | None:
+    """The grade that starts at ``position`` and where it ends; None where none does."""
+    match = _NUMBER.match(text, position)
+    if match is None:
+        return _word_at(text, position)
+    number, end = float(match[0].replace(",", ".")), match.end()
+    denominator = _DENOMINATOR.match(text, end)
+    if denominator is not None:
+        if denominator[1] != "10" or text[denominator.end() : denominator.end() + 1] in ("/", "%"):
+            return None
+        end = denominator.end()
+    span = _RANGE.match(text, end)
+    if span is not None and text[end : span.start(1)].strip(" ") and number < float(span[1]):
+        # "7-8" means at least 7; "1-5" is a scale, not a grade.
+        if prose or float(span[1]) - number > 2:
+            return None
+        end = span.end()
+    following = text[end : end + 1]
+    if following == "%" or (following.isascii() and (following.isalnum() or following == "_")):
+        return None
+    score = _valid(number)
+    return (score, end) if score is not None else None
+
+
+def _word_at(text: str, position: int) -> tuple[float, int] | None:
+    """A number from one to ten written as a word or a Chinese numeral, and where it ends."""
+    for word, value in NUMBER_WORDS:
+        end = position + len(word)
+        if text[position:end].lower() == word and not (word.isascii() and text[end : end + 1].isalpha()):
+            return value, end
+    return None
+
+
+def _score_in(text: str) -> float | None:
+    """The grade a text gives, or None."""
+    labelled = [(m, at) for m in SCORE_LABEL.finditer(text) if (at := _score_at(text, m.end())) is not None]
+    labelled = [(m, at) for m, at in labelled if not _hedged(text, m.start(), at[1])]
+    finals = [at[0] for m, at in labelled if FINAL.search(m[0])]
+    if finals:
+        return finals[-1]
+    if labelled:
+        return labelled[-1][1][0]
+    for pattern in (OUT_OF_TEN, GIVES):
+        values = set(_unlabelled(text, pattern))
+        if values:
+            return values.pop() if len(values) == 1 else None
+    return _bare(text)
+
+
+def _unlabelled(text: str, pattern: re.Pattern[str]) -> Iterator[float]:
+    """Grades without a label: ``8/10``, ``I would give it an 8``."""
+    for match in pattern.finditer(text):
+        start = match.start("number")
+        if start and text[start - 1] in "-+/.,≥>≤<":
+            continue
+        at = _score_at(text, start, prose=True)
+        if at is None or _hedged(text, match.start(), at[1]) or TEN_OF_THINGS.match(text, at[1]):
+            continue
+        yield at[0]
+
+
+def _bare(text: str) -> float | None:
+    """The grade where the whole reply, or its first line, is a number."""
+    whole = _BARE.fullmatch(text)
+    if whole is not None:
+        return _valid(float(whole[1].replace(",", ".")))
+    first, _, rest = text.strip().partition("\n")
+    line = _BARE.fullmatch(first)
+    if line is not None and rest and not first.rstrip().endswith("."):
+        return _valid(float(line[1].replace(",", ".")))
+    return None
+
+
+def _hedged(text: str, start: int, end: int) -> bool:
+    """Whether the sentence around a grade makes it an example, a condition or a denial."""
+    before = re.split(r"[.!?;\n]\s|\n", text[max(0, start - 80) : start])[-1]
+    if DENIED.search(f"{before} {text[start:end]}"):
+        return True
+    above = text[max(0, start - 80) : start].rstrip().rpartition("\n")[2]
+    return "example" in above.lower() or CONDITION.match(text, end) is not None
+
+
+def _signed(match: re.Match[str]) -> int:
+    return int(match[2]) * (-1 if match[1] == "-" else 1)
+
+
+def _adjust_in(text: str) -> int:
+    """The adjustment a text asks for; 0 where it asks for none or for both."""
+    values = [_adjust_after(text, match.end()) for match in ADJUST_LABEL.finditer(text)]
+    known = [value for value in values if value is not None]
+    return known[-1] if known else _words(text)
+
+
+def _adjust_after(text: str, position: int) -> int | None:
+    signed = _SIGNED.match(text, position)
+    if signed is not None:
+        return _signed(signed)
+    line = text[position : position + 60].partition("\n")[0]
+    return _words(line) or (0 if re.match(r"(?:none|no change|keep|0)\b", line, re.IGNORECASE) else None)
+
+
+def _words(text: str) -> int:
+    more, less = _asked(text, MORE), _asked(text, LESS)
+    return int(more) - int(less)
+
+
+def _asked(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether the words occur without a denial just before them."""
+    return any(not DENIED.search(_before(text, m.start())) for m in pattern.finditer(text))
+
+
+def _before(text: str, start: int) -> str:
+    return re.split(r"[.!?;\n]", text[max(0, start - 30) : start])[-1]
