@@ -9,9 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sage_core.errors import InputError, MissingExtraError, ModelError
 
 if TYPE_CHECKING:
@@ -124,16 +121,12 @@ class BertCounter(_Equal):
 
     def count(self, text: str) -> int:
         """Number of word pieces of ``text``."""
-        return _wordpiece().count(_clean(text))
+        return _wordpiece().count(without_lone_surrogates(text))
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of word pieces of each text."""
         count = _wordpiece().count
-        return [count(_clean(text)) for text in texts]
-
-    def encode_many(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Ids of all texts one after the other, and how many belong to each."""
-        return _wordpiece().encode([_clean(text) for text in texts], max_tokens=_NO_LIMIT)
+        return [count(without_lone_surrogates(text)) for text in texts]
 
 
 class TiktokenCounter(_Equal):
@@ -148,12 +141,12 @@ class TiktokenCounter(_Equal):
 
     def count(self, text: str) -> int:
         """Number of tokens of ``text``."""
-        return len(_tiktoken(self.name).encode_ordinary(_clean(text)))
+        return len(_tiktoken(self.name).encode_ordinary(without_lone_surrogates(text)))
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
         encode = _tiktoken(self.name).encode_ordinary
-        return [len(encode(_clean(text))) for text in texts]
+        return [len(encode(without_lone_surrogates(text))) for text in texts]
 
 
 class HuggingFaceCounter(_Equal):
@@ -168,13 +161,16 @@ class HuggingFaceCounter(_Equal):
 
     def count(self, text: str) -> int:
         """Number of tokens of ``text``."""
-        return len(_tokenizer(self.name).encode(_clean(text), add_special_tokens=False))
+        return len(_tokenizer(self.name).encode(without_lone_surrogates(text), add_special_tokens=False))
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
         tokenizer = _tokenizer(self.name)
         encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
-        return [len(found) for found in encode([_clean(text) for text in texts], add_special_tokens=False)]
+        return [
+            len(found)
+            for found in encode([without_lone_surrogates(text) for text in texts], add_special_tokens=False)
+        ]
 
 
 class CallableCounter(_Equal):
@@ -205,11 +201,10 @@ class CallableCounter(_Equal):
         return [int(self._function(text)) for text in texts]
 
 
-_NO_LIMIT = 1 << 62
 _LOADING = threading.Lock()
 
 
-def _clean(text: str) -> str:
+def without_lone_surrogates(text: str) -> str:
     """``text`` with each lone surrogate, which no tokenizer accepts, replaced by one U+FFFD."""
     if text.isascii() or not _SURROGATE.search(text):
         return text

@@ -32,25 +32,16 @@ class BoundaryModel(Protocol):
 
 
 @runtime_checkable
-class TokenIdModel(BoundaryModel, Protocol):
-    """A model that can start from token ids, so that text tokenized once also serves for counting lengths."""
+class CountingModel(BoundaryModel, Protocol):
+    """A model that also tells how long the sentences are, so that text is tokenized once."""
 
     @property
     def tokenizer_name(self) -> str:
-        """Name of the counter (``sage_core.tokens.get_counter``) whose token ids the model reads."""
+        """Name of the counter (``sage_core.tokens.get_counter``) whose tokens the model reads."""
         ...
 
-    def probabilities_from_ids(
-        self, ids: NDArray[np.int32], lengths: NDArray[np.int64], documents: Sequence[int]
-    ) -> list[NDArray[np.float32]]:
-        """Like ``probabilities``, from token ids.
-
-        Args:
-            ids: Ids of all sentences, one after the other: no special tokens, not truncated.
-            lengths: Number of ids of each sentence (may be 0).
-            documents: Number of sentences of each document; the sum is ``len(lengths)``.
-
-        Returns:
-            As ``probabilities``.
-        """
+    def probabilities_and_lengths(
+        self, documents: Sequence[Sequence[str]]
+    ) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
+        """As ``probabilities``, and the number of tokens of every sentence of all documents, uncut."""
         ...

@@ -1,0 +1,267 @@
+"""The segmenter: short chunks, complete in meaning, never above a token limit, exact slices of the source."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sized
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.errors import InputError
+from sage_core.segmentation.assemble import Limits, chunks
+from sage_core.segmentation.layout import Layout
+from sage_core.segmentation.pieces import CHARS_PER_TOKEN, weigh
+from sage_core.segmentation.protocol import BoundaryModel, CountingModel
+from sage_core.sentences import SentenceSplitter, split_sentences
+from sage_core.spans import Span, check_tiling
+from sage_core.tokens import TokenCounter, get_counter, without_lone_surrogates
+
+Strategy = Literal["threshold", "optimal"]
+
+DEFAULT_MAX_TOKENS = 100
+DEFAULT_MIN_TOKENS = 30
+
+_ALGORITHM = 1  # part of every fingerprint: raised when the same settings give other chunks
+_POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
+
+
+class Boundary(NamedTuple):
+    """A place where the segmenter may cut.
+
+    Attributes:
+        position: Index of the first character of the later sentence.
+        probability: P(same): how likely the sentences before and after belong together.
+    """
+
+    position: int
+    probability: float
+
+
+class Segmenter:
+    """Cuts texts into chunks where the meaning changes (the paper's section IV).
+
+    Between every two neighbouring sentences a boundary model gives P(same). With ``strategy="threshold"``,
+    the paper's, each coarse window of whole sentences is cut wherever P(same) is below the threshold. With
+    ``strategy="optimal"`` the most likely segmentation under the length limits is found by dynamic
+    programming. Both add what the layout says: a blank line speaks for a boundary, a heading stays with what
+    follows it, lists, tables and fenced code are kept together where they fit.
+
+    For every text: each chunk is an exact slice, chunks are ordered and do not overlap, every character that
+    is not white space is in exactly one, and none has more than ``max_tokens`` tokens by ``counter``. (A
+    single character of more tokens than that is a chunk of its own.) The object can be pickled and used from
+    several threads.
+
+    Args:
+        model: ``"default"`` (bundled), a folder with a trained model, or any ``BoundaryModel``. Loaded on
+            first use.
+        coarse_tokens: Size of the coarse windows of ``strategy="threshold"`` (the paper's l).
+        threshold: Keep two sentences together where P(same) is at least this (the paper's ss).
+        max_tokens: Hard limit of a chunk, at most ``coarse_tokens``. Default 100, or ``coarse_tokens`` if
+            less.
+        min_tokens: Chunks below this are avoided, not forbidden. Default 30, or ``max_tokens`` if less.
+        strategy: ``"threshold"`` or ``"optimal"``.
+        counter: A token counter or its name (``sage_core.tokens.get_counter``).
+        sentences: From a text to its sentence candidates.
+        layout: How much the layout counts.
+
+    Raises:
+        InputError: For an argument out of its range.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | BoundaryModel = "default",
+        *,
+        coarse_tokens: int = 400,
+        threshold: float = 0.55,
+        max_tokens: int | None = None,
+        min_tokens: int | None = None,
+        strategy: Strategy = "optimal",
+        counter: str | TokenCounter = "bert",
+        sentences: SentenceSplitter = split_sentences,
+        layout: Layout | None = None,
+    ) -> None:
+        _check_int("coarse_tokens", coarse_tokens, 1)
+        if max_tokens is None:
+            max_tokens = min(DEFAULT_MAX_TOKENS, coarse_tokens)
+        _check_int("max_tokens", max_tokens, 1)
+        if min_tokens is None:
+            min_tokens = min(DEFAULT_MIN_TOKENS, max_tokens)
+        _check_int("min_tokens", min_tokens, 0)
+        if not min_tokens <= max_tokens <= coarse_tokens:
+            raise InputError(
+                "min_tokens <= max_tokens <= coarse_tokens must hold, not "
+                f"{min_tokens} <= {max_tokens} <= {coarse_tokens}"
+            )
+        if isinstance(threshold, bool) or not isinstance(threshold, float | int) or not 0 <= threshold <= 1:
+            raise InputError(f"threshold is a probability between 0 and 1, not {threshold!r}")
+        if strategy not in get_args(Strategy):
+            raise InputError(f"strategy is 'threshold' or 'optimal', not {strategy!r}")
+        if not isinstance(model, str | Path | BoundaryModel):
+            raise InputError(f"model is 'default', a folder or a BoundaryModel, not {type(model).__name__}")
+        if not callable(sentences):
+            raise InputError("sentences is a function from a text to its (start, end) pairs")
+        self._source = model
+        self._model: BoundaryModel | None = None if isinstance(model, str | Path) else model
+        self._lock = threading.Lock()
+        self._limits = Limits(coarse_tokens, float(threshold), max_tokens, min_tokens, strategy)
+        self.counter: TokenCounter = get_counter(counter) if isinstance(counter, str) else counter
+        self.sentences = sentences
+        self.layout = layout or Layout()
+
+    coarse_tokens = property(lambda self: cast(int, self._limits.coarse_tokens))
+    threshold = property(lambda self: cast(float, self._limits.threshold))
+    max_tokens = property(lambda self: cast(int, self._limits.max_tokens))
+    min_tokens = property(lambda self: cast(int, self._limits.min_tokens))
+    strategy = property(lambda self: cast(Strategy, self._limits.strategy))
+
+    @property
+    def model(self) -> BoundaryModel:
+        """The boundary model, loaded on first use.
+
+        Raises:
+            ModelError: Where its files are missing or damaged.
+        """
+        if self._model is None:
+            from sage_core.segmentation.model import load_model
+
+            with self._lock:
+                if self._model is None:
+                    self._model = load_model(cast("str | Path", self._source))
+        return self._model
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the model and every setting that changes the chunks.
+
+        A custom sentence splitter or counter enters by its name only.
+        """
+        splitter = self.sentences
+        settings = {
+            "algorithm": _ALGORITHM,
+            "model": self.model.fingerprint,
+            "limits": asdict(self._limits),
+            "layout": asdict(self.layout),
+            "counter": [type(self.counter).__qualname__, self.counter.name],
+            "sentences": [
+                getattr(splitter, "__module__", ""),
+                getattr(splitter, "__qualname__", type(splitter).__qualname__),
+            ],
+        }
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+    def segment(self, text: str) -> list[Span]:
+        """Chunks of one text, in order; ``[]`` for a text of nothing but white space.
+
+        Raises:
+            InputError: If ``text`` is not a string, or a custom sentence splitter loses text.
+            ModelError: If the model cannot be loaded.
+        """
+        return self._pool([text])[0]
+
+    def segment_many(self, texts: Iterable[str], *, progress: bool = False) -> list[list[Span]]:
+        """Chunks of each text. Sentences of many texts are judged together in large batches.
+
+        Args:
+            texts: Any number of texts; an iterator is read as it goes.
+            progress: Show a progress bar.
+        """
+        results = self.segment_iter(texts)
+        if progress:
+            from rich.progress import track
+
+            total = len(texts) if isinstance(texts, Sized) else None
+            results = iter(track(results, "Segmenting", total=total))
+        return list(results)
+
+    def segment_iter(self, texts: Iterable[str]) -> Iterator[list[Span]]:
+        """Like ``segment_many``, one after the other: at most a million characters or one text are held."""
+        pool: list[str] = []
+        size = 0
+        for text in texts:
+            pool.append(text)
+            size += len(text) + 100
+            if size >= _POOL_CHARS:
+                yield from self._pool(pool)
+                pool, size = [], 0
+        yield from self._pool(pool)
+
+    def boundaries(self, text: str) -> list[Boundary]:
+        """Every place where the model was asked, with its answer (before the layout and the limits)."""
+        _, spans = self._sentences(text)
+        found = self._judge([[text[a:b] for a, b in spans]])[0][0]
+        return [Boundary(b.start, p) for b, p in zip(spans[1:], found.tolist(), strict=True)]
+
+    def _pool(self, texts: list[str]) -> list[list[Span]]:
+        """Segment texts together."""
+        documents = [self._sentences(text) for text in texts]
+        probabilities, counts = self._judge([[text[a:b] for a, b in spans] for text, spans in documents])
+        if counts is None:
+            counts = self._lengths(documents)
+        result: list[list[Span]] = []
+        done = 0
+        for (text, spans), values in zip(documents, probabilities, strict=True):
+            lengths = counts[done : done + len(spans)]
+            done += len(spans)
+            result.append(chunks(text, spans, lengths, values, self._limits, self.counter, self.layout))
+        return result
+
+    def _sentences(self, text: str) -> tuple[str, list[Span]]:
+        """The text as the tokenizers can read it (same indices), and its sentences."""
+        if not isinstance(text, str):
+            raise InputError(f"a text is a string, not {type(text).__name__}")
+        text = without_lone_surrogates(text)
+        if self.sentences is split_sentences:
+            return text, split_sentences(text)
+        return text, check_tiling(text, self.sentences(text))
+
+    def _judge(self, documents: list[list[str]]) -> tuple[list[NDArray[np.float32]], list[int] | None]:
+        """P(same) of all gaps; and all sentences' lengths where the model counts as the counter does."""
+        model, counter = self.model, self.counter
+        if isinstance(model, CountingModel) and get_counter(model.tokenizer_name) == counter:
+            found, lengths = model.probabilities_and_lengths(documents)
+            widths = np.fromiter((len(text) for document in documents for text in document), np.int64)
+            return found, np.maximum(np.maximum(lengths, widths // CHARS_PER_TOKEN), 1).tolist()
+        return model.probabilities(documents), None
+
+    def _lengths(self, documents: list[tuple[str, list[Span]]]) -> list[int]:
+        """Tokens of every sentence; with the gap before it where a counter does not simply add up."""
+        if getattr(self.counter, "additive", False):
+            flat = [text[a:b] for text, spans in documents for a, b in spans]
+        else:
+            flat = []
+            for text, spans in documents:
+                flat += [text[a:b] for a, b in spans[:1]]
+                flat += [text[before.end : span.end] for before, span in itertools.pairwise(spans)]
+        return weigh(self.counter, flat, self.max_tokens)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_lock"]
+        if isinstance(self._source, str | Path):
+            state["_model"] = None  # found again by name
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        source = self._source if isinstance(self._source, str | Path) else type(self._source).__name__
+        return (
+            f"Segmenter(model={str(source)!r}, strategy={self.strategy!r}, threshold={self.threshold}, "
+            f"max_tokens={self.max_tokens}, min_tokens={self.min_tokens}, "
+            f"coarse_tokens={self.coarse_tokens}, counter={self.counter.name!r})"
+        )
+
+
+def _check_int(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} is a whole number of at least {least}, not {value!r}")
