@@ -14,16 +14,12 @@ if TYPE_CHECKING:
 _UNSEEN = frozenset(
     ("script", "style", "noscript", "template", "head", "iframe", "object", "svg", "math", "canvas", "select")
 )
-_BLOCKS = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_BLOCK_NAMES = """
     address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure
     footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu nav ol p pre section summary
     table tbody tfoot thead ul
-    """,
-    )
-)
+"""
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LINES = frozenset(("br", "li", "tr"))
 _CELLS = frozenset(("td", "th"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
