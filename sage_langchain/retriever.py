@@ -80,7 +80,7 @@ class SageRetriever(BaseRetriever):
 
     def invoke(
         self,
-        input: str | Mapping[str, Any],  # noqa: A002  (the framework's name)
+        input: str | Mapping[str, Any],  # noqa: A002
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> list[Document]:
@@ -98,7 +98,7 @@ class SageRetriever(BaseRetriever):
 
     async def ainvoke(
         self,
-        input: str | Mapping[str, Any],  # noqa: A002  (the framework's name)
+        input: str | Mapping[str, Any],  # noqa: A002
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> list[Document]:

@@ -1,0 +1,233 @@
+"""`SageChain`: retrieve, answer, grade, change the context, keep the best answer; one Runnable."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
+from langchain_core.language_models import LanguageModelLike
+from langchain_core.prompts import BasePromptTemplate
+from langchain_core.retrievers import RetrieverLike
+from langchain_core.runnables import AddableDict, Runnable, RunnableConfig, RunnableSerializable
+from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from typing_extensions import Self
+
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, Policy
+from sage_langchain._query import query_of
+from sage_langchain._ranking_source import as_sage_retriever
+from sage_langchain._session import Session
+from sage_langchain.critic import CriticMethod
+
+
+class SageChainInput(BaseModel):
+    """What a `SageChain` takes; more keys are allowed and passed on to the prompt."""
+
+    model_config = ConfigDict(extra="allow")
+
+    input: str = Field(description="the question")
+    options: list[str] | None = Field(default=None, description="options of a multiple-choice question")
+
+
+class SageChain(RunnableSerializable[Any, dict[str, Any]]):
+    """Answers from retrieved documents, has the answer graded, and tries again with more or less context.
+
+    Input and output are those of LangChain's `create_retrieval_chain`: a mapping with the question under
+    ``input`` (``query`` and ``question`` will do, and so will a plain string) becomes the same mapping with
+    ``context`` (the documents the answer was made from, best first, with scores) and ``answer``. One key is
+    added: ``sage``, the JSON-ready trace with grades, rounds, stop reason and token usage
+    (`FeedbackResult.to_dict`).
+
+    Streams yield ``input``, ``context``, ``answer``, ``sage`` in this order. A draft is never streamed as
+    the answer: with ``max_rounds=1`` (or ``max_calls=1``) tokens arrive as the model writes them, else the
+    winner arrives once it is known. Model calls carry the tags ``sage:generate`` or ``sage:critic`` and
+    ``sage:round:N``. To show nothing but the final answer from `astream_events`, keep ``on_chain_stream``
+    events with the tag ``sage:final``. After each graded round a custom event ``sage_round`` is sent.
+
+    An error of the first answer or of the retriever is raised. A critic that fails or cannot be read costs
+    nothing but the grade: the best answer so far is returned with ``stop_reason`` ``"critic_failed"``. There
+    are never more than ``max_rounds`` rounds.
+
+    Attributes:
+        llm: Writes the answers.
+        retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
+            retriever is put into one.
+        critic: Grades the answers; None takes ``llm``.
+        critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
+        prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
+            material.
+        document_prompt: How a document appears in the context; None shows its text.
+        document_separator: Between documents, with ``prompt``.
+        accept_score: An answer graded at least this is returned at once (paper: fs).
+        max_rounds: Most rounds of answer and grade.
+        policy: ``"adaptive"`` or ``"paper"``; see `FeedbackConfig`.
+        max_calls: Most LLM calls; 1 answers without a grade.
+        max_tokens: Most tokens over all calls.
+        counter: Token counter for estimates, where a model does not report its usage.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    llm: Runnable[Any, Any] = Field(repr=False)
+    retriever: RetrieverLike = Field(repr=False)
+    critic: Runnable[Any, Any] | None = Field(default=None, repr=False)
+    critic_method: CriticMethod = "auto"
+    prompt: BasePromptTemplate[Any] | None = Field(default=None, repr=False)
+    document_prompt: BasePromptTemplate[Any] | None = Field(default=None, repr=False)
+    document_separator: str = "\n\n"
+    accept_score: float = 9
+    max_rounds: int = 3
+    policy: Policy = "adaptive"
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    counter: str = "bert"
+
+    @field_validator("retriever", mode="before")
+    @classmethod
+    def _wrap(cls, value: Any) -> Any:
+        return as_sage_retriever(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.feedback_config(FeedbackConfig())
+        if self.prompt is not None:
+            missing = {"context", "input"} - {*self.prompt.input_variables, *self.prompt.optional_variables}
+            if missing:
+                raise InputError(f"the prompt lacks {{{', '.join(sorted(missing))}}}")
+        return self
+
+    def feedback_config(self, selection: FeedbackConfig) -> FeedbackConfig:
+        """The loop's settings: this chain's limits, and how to select from ``selection``."""
+        return FeedbackConfig(
+            accept_score=self.accept_score,
+            max_rounds=self.max_rounds,
+            policy=self.policy,
+            max_calls=self.max_calls,
+            max_tokens=self.max_tokens,
+            min_k=selection.min_k,
+            gradient=selection.gradient,
+            max_k=selection.max_k,
+            rule=selection.rule,
+        )
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """What can be configured at run time in the retriever and the models."""
+        parts = [self.retriever, self.llm, *([self.critic] if self.critic is not None else [])]
+        return get_unique_config_specs(spec for part in parts for spec in part.config_specs)
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """The question and, for multiple choice, its options."""
+        return SageChainInput
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:  # noqa: A002
+        """Answer one question.
+
+        Args:
+            input: A mapping with the question under ``input``, and ``options`` for multiple choice; or the
+                question.
+            config: As everywhere; it reaches the retriever and the models.
+            **kwargs: Not used.
+
+        Returns:
+            The input with ``context``, ``answer`` and ``sage``.
+        """
+        return self._call_with_config(self._run, _inputs(input), config)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """`invoke`, awaited all the way down."""
+        return await self._acall_with_config(self._arun, _inputs(input), config)
+
+    def stream(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Iterator[dict[str, Any]]:
+        """``input``, ``context``, ``answer`` (in one or more pieces) and ``sage``, one mapping each."""
+        yield from self._transform_stream_with_config(iter([_inputs(input)]), self._stream, config)
+
+    async def astream(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """`stream`, awaited all the way down."""
+
+        async def once() -> AsyncIterator[dict[str, Any]]:
+            yield _inputs(input)
+
+        async for chunk in self._atransform_stream_with_config(once(), self._astream, config):
+            yield chunk
+
+    def _run(
+        self, inputs: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
+    ) -> dict[str, Any]:
+        session = Session(self, inputs, config)
+        session.retrieve()
+        session.answer()
+        return session.output()
+
+    async def _arun(
+        self, inputs: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
+    ) -> dict[str, Any]:
+        session = Session(self, inputs, config)
+        await session.aretrieve()
+        await session.aanswer()
+        return session.output()
+
+    def _stream(
+        self, chunks: Iterator[Any], run_manager: CallbackManagerForChainRun, config: RunnableConfig
+    ) -> Iterator[dict[str, Any]]:
+        for inputs in chunks:
+            yield AddableDict(inputs)
+            session = Session(self, inputs, config)
+            session.retrieve()
+            if not session.live:
+                session.answer()
+            yield AddableDict(context=session.context)
+            for piece in session.pieces():
+                yield AddableDict(answer=piece)
+            yield AddableDict(sage=session.trace)
+
+    async def _astream(
+        self, chunks: AsyncIterator[Any], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
+    ) -> AsyncIterator[dict[str, Any]]:
+        async for inputs in chunks:
+            yield AddableDict(inputs)
+            session = Session(self, inputs, config)
+            await session.aretrieve()
+            if not session.live:
+                await session.aanswer()
+            yield AddableDict(context=session.context)
+            async for piece in session.apieces():
+                yield AddableDict(answer=piece)
+            yield AddableDict(sage=session.trace)
+
+
+def create_sage_chain(
+    llm: LanguageModelLike, retriever: Any, prompt: BasePromptTemplate[Any] | None = None, **settings: Any
+) -> SageChain:
+    """A `SageChain`: the counterpart of LangChain's `create_retrieval_chain`.
+
+    Args:
+        llm: Writes the answers, and grades them unless ``critic`` is given.
+        retriever: Any retriever, or a vector store.
+        prompt: With ``{context}`` and ``{input}``; None takes the library's.
+        **settings: The fields of `SageChain`.
+    """
+    return SageChain(llm=llm, retriever=retriever, prompt=prompt, **settings)
+
+
+def _inputs(given: Any) -> dict[str, Any]:
+    """The chain's input as a mapping that has the question under ``input``."""
+    question = query_of(given)
+    return {**given, "input": question} if isinstance(given, Mapping) else {"input": question}

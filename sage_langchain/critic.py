@@ -1,0 +1,115 @@
+"""The critic's call: structured output where the model has it, plain text where it has not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from sage_core.feedback import Verdict
+from sage_core.feedback.critic import VERDICT_SCHEMA
+from sage_core.feedback.parsing import parse_verdict
+from sage_core.tokens import TokenCounter
+from sage_core.usage import NO_USAGE, TokenUsage
+from sage_langchain._messages import text_of, usage_of
+
+logger = logging.getLogger(__name__)
+
+CriticMethod = Literal["auto", "structured", "prompt"]
+_LOST = TokenUsage(calls=1, estimated=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Critic:
+    """Asks a model for a verdict.
+
+    Attributes:
+        llm: The model.
+        method: ``"structured"`` takes `with_structured_output`, ``"prompt"`` reads plain text, ``"auto"``
+            takes the first where the model has it and asks once more in plain text where that call fails.
+        counter: Counts tokens where the model does not report them.
+    """
+
+    llm: Runnable[Any, Any]
+    method: CriticMethod
+    counter: TokenCounter
+
+    def judge(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[Verdict, TokenUsage]:
+        """The model's verdict, and what it took. One that cannot be read has ``parsed=False``.
+
+        Raises:
+            Exception: What the model raised, where no other way was left.
+        """
+        structured, before = self._structured(), NO_USAGE
+        if structured is not None:
+            try:
+                return self._read(structured.invoke(messages, config), messages)
+            except Exception as error:
+                self._give_up_on_structure(error)
+                before = _LOST
+        verdict, usage = self._read(self.llm.invoke(messages, config), messages)
+        return verdict, before + usage
+
+    async def ajudge(
+        self, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> tuple[Verdict, TokenUsage]:
+        """`judge`, awaited."""
+        structured, before = self._structured(), NO_USAGE
+        if structured is not None:
+            try:
+                return self._read(await structured.ainvoke(messages, config), messages)
+            except Exception as error:
+                self._give_up_on_structure(error)
+                before = _LOST
+        verdict, usage = self._read(await self.llm.ainvoke(messages, config), messages)
+        return verdict, before + usage
+
+    def _structured(self) -> Runnable[Any, Any] | None:
+        """The model made to reply in the verdict's schema; None for plain text.
+
+        ``include_raw`` is the only way to see what the call took, and what was said where it was no verdict.
+        """
+        if self.method == "prompt":
+            return None
+        try:
+            made: Runnable[Any, Any] = self.llm.with_structured_output(  # type: ignore[attr-defined]  # may lack it
+                dict(VERDICT_SCHEMA), include_raw=True
+            )
+        except (AttributeError, NotImplementedError):
+            if self.method == "structured":
+                raise
+            return None
+        return made
+
+    def _give_up_on_structure(self, error: Exception) -> None:
+        """Let plain text be tried, unless the user ruled that out."""
+        if self.method == "structured":
+            raise error
+        logger.warning("the critic's structured call failed, asking in plain text: %s", error)
+
+    def _read(self, output: Any, messages: Sequence[BaseMessage]) -> tuple[Verdict, TokenUsage]:
+        if not (isinstance(output, Mapping) and "raw" in output):
+            return parse_verdict(text_of(output)), usage_of(output, messages, self.counter)
+        verdict = parse_verdict(None)
+        for reply in _replies(output):
+            found = parse_verdict(reply)
+            if found.parsed:
+                verdict = found
+                break
+            verdict = found if found.raw else verdict
+        return verdict, usage_of(output["raw"], messages, self.counter)
+
+
+def _replies(output: Mapping[str, Any]) -> Iterator[object]:
+    """Wherever a structured call may have left its verdict, the likeliest first."""
+    raw = output["raw"]
+    yield output.get("parsed")
+    for call in getattr(raw, "tool_calls", None) or ():
+        yield call["args"]
+    for call in getattr(raw, "invalid_tool_calls", None) or ():
+        yield call["args"]
+    yield text_of(raw)
