@@ -52,20 +52,12 @@ class WordPiece(dict[str, tuple[int, ...]]):
         """Number of ids."""
         return len(self._vocabulary)
 
-    def encode(self, sentences: Sequence[str], max_tokens: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Ids of many sentences, one after the other.
-
-        Args:
-            sentences: Any strings.
-            max_tokens: Only the first so many tokens of each are kept.
-
-        Returns:
-            Flat ids, and the number kept of each sentence (0 for one without a token).
-        """
+    def encode(self, sentences: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Ids of many sentences, one after the other, and the number of ids of each (0 for one without a token)."""
         if len(self) > _REMEMBERED:
             self.clear()
         lookup = self.__getitem__
-        rows = [list(chain.from_iterable(map(lookup, _words(text))))[:max_tokens] for text in sentences]
+        rows = [list(chain.from_iterable(map(lookup, _words(text)))) for text in sentences]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 

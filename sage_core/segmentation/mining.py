@@ -1,0 +1,294 @@
+"""Training data from text with paragraphs: who its sentences are, and which pairs of them to learn from.
+
+Sentences come from the same splitter as at run time, paragraph by paragraph, so that the model meets in use what
+it met in training. Paragraph breaks are the only labels; the text handed to a model never shows them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.errors import InputError
+from sage_core.segmentation.encoder import tokenize
+from sage_core.segmentation.surface import SURFACE_SIZE
+from sage_core.sentences import SentenceSplitter, split_sentences
+
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
+_NOT_PROSE = re.compile(r"^(#|[-*+|>]\s|\d+[.)]\s|```|~~~|\s{4}|[-=*_]{3,}\s*$)")
+_JSON_LINES = (".jsonl", ".jsonl.gz")
+_TEXT = (".txt", ".md", ".markdown", ".rst")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a training corpus.
+
+    Attributes:
+        doc_id: Its name; the split into training and held-out documents is drawn from it.
+        paragraphs: Its paragraphs in order, each a tuple of sentences.
+        source: Where it comes from.
+        licence: Its licence, for the model card.
+    """
+
+    doc_id: str
+    paragraphs: tuple[tuple[str, ...], ...]
+    source: str = ""
+    licence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Tokenized documents in flat arrays (S sentences, D documents).
+
+    Attributes:
+        ids: Token ids of all sentences, one after the other.
+        offsets: (S + 1,) where each sentence starts in ``ids``.
+        starts: (S,) whether a sentence opens a paragraph.
+        documents: (D + 1,) where each document starts among the sentences.
+        surface: (S, SURFACE_SIZE) float32, see ``surface.py``.
+    """
+
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    starts: NDArray[np.bool_]
+    documents: NDArray[np.int64]
+    surface: NDArray[np.float32]
+
+    @property
+    def gaps(self) -> NDArray[np.int64]:
+        """Every sentence that has a predecessor in its document: the gap before it is to be judged."""
+        inner = np.ones(len(self.starts), bool)
+        inner[self.documents[:-1][np.diff(self.documents) > 0]] = False
+        return np.flatnonzero(inner)
+
+    @property
+    def base_rate(self) -> float:
+        """Share of gaps that are paragraph breaks."""
+        gaps = self.gaps
+        return float(self.starts[gaps].mean()) if len(gaps) else 0.0
+
+    def take(self, chosen: Sequence[int] | NDArray[np.int64]) -> Corpus:
+        """The corpus of some of its documents, in the order given."""
+        rows = [np.arange(self.documents[d], self.documents[d + 1]) for d in chosen]
+        sentences = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        lengths = np.diff(self.offsets)[sentences]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        tokens = np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        sizes = [len(r) for r in rows]
+        return Corpus(
+            self.ids[tokens],
+            offsets,
+            self.starts[sentences],
+            np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+            self.surface[sentences],
+        )
+
+
+def read_corpus(
+    data: str | Path | Sequence[str | Path], *, sentences: SentenceSplitter | None = None
+) -> Iterator[Document]:
+    """Documents with their paragraphs, sentence by sentence.
+
+    Args:
+        data: Files or folders (searched for files of known kinds, in the order of their names). JSON lines hold
+            ``{"doc_id", "sections": [{"heading", "paragraphs": [str or [sentence]]}]}`` or
+            ``{"doc_id", "paragraphs": [...]}``; in text and Markdown a blank line ends a paragraph, and headings,
+            lists, quotations, tables and code are left out.
+        sentences: The splitter; default ``sage_core.sentences.split_sentences``.
+
+    Yields:
+        Documents with two sentences or more.
+
+    Raises:
+        InputError: Where a path does not exist, a line is not JSON, or there is nothing to read.
+    """
+    splitter = sentences or split_sentences
+    found = False
+    for path in _files([data] if isinstance(data, (str, Path)) else data):
+        for record in _records(path):
+            document = _document(record, splitter)
+            if sum(map(len, document.paragraphs)) > 1:
+                found = True
+                yield document
+    if not found:
+        raise InputError(
+            f"no document with two sentences or more in {data}; give .jsonl, .jsonl.gz, .txt or .md"
+        )
+
+
+def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96) -> Corpus:
+    """Tokenize documents into a ``Corpus``; only the first ``max_tokens`` tokens of a sentence are kept."""
+    ids: list[NDArray[np.int32]] = []
+    lengths: list[NDArray[np.int64]] = []
+    surface: list[NDArray[np.float32]] = []
+    starts: list[bool] = []
+    sizes = [0]
+    for document in documents:
+        texts = [s for paragraph in document.paragraphs for s in paragraph]
+        starts.extend(i == 0 for paragraph in document.paragraphs for i in range(len(paragraph)))
+        tokens = tokenize(texts, max_tokens)
+        ids.append(tokens.ids)
+        lengths.append(tokens.lengths)
+        surface.append(tokens.surface)
+        sizes.append(len(texts))
+    return Corpus(
+        np.concatenate(ids) if ids else np.zeros(0, np.int32),
+        np.concatenate([[0], np.cumsum(np.concatenate(lengths))]) if lengths else np.zeros(1, np.int64),
+        np.array(starts, bool),
+        np.cumsum(sizes, dtype=np.int64),
+        np.concatenate(surface) if surface else np.zeros((0, SURFACE_SIZE), np.float32),
+    )
+
+
+def split_by_document(corpus: Corpus, held_out: float, rng: np.random.Generator) -> tuple[Corpus, Corpus]:
+    """Training and held-out corpus; no document is in both, and each has at least one.
+
+    Raises:
+        InputError: Where there are fewer than two documents.
+    """
+    count = len(corpus.documents) - 1
+    if count < 2:
+        raise InputError(
+            "training needs at least two documents: one is held out to stop in time and to calibrate"
+        )
+    order = rng.permutation(count)
+    cut = min(max(1, round(held_out * count)), count - 1)
+    return corpus.take(np.sort(order[cut:])), corpus.take(np.sort(order[:cut]))
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeMix:
+    """Relative shares of the three kinds of negative pair.
+
+    Attributes:
+        other_document: The second sentence is drawn from another document (what the paper's accuracy measures).
+        same_document: It is drawn from another paragraph of the same document.
+        neighbours: The two sentences follow each other across a paragraph break (the task at run time).
+    """
+
+    other_document: float = 0.0
+    same_document: float = 0.0
+    neighbours: float = 1.0
+
+    def __post_init__(self) -> None:
+        shares = (self.other_document, self.same_document, self.neighbours)
+        if min(shares) < 0 or not sum(shares) > 0:
+            raise InputError("shares of negatives must not be negative, and one must be above zero")
+
+
+def mine_pairs(
+    corpus: Corpus, mix: NegativeMix, rng: np.random.Generator, *, positive_share: float | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Sentence pairs of Algorithm 1, line 1.
+
+    Every pair of neighbours in a paragraph is a positive. Negatives are drawn to the mix; as many as there are
+    paragraph breaks times ``1 / mix.neighbours``, or as ``positive_share`` asks.
+
+    Args:
+        corpus: Where to mine.
+        mix: Shares of the kinds of negative.
+        rng: Source of every random choice.
+        positive_share: Wanted share of positives in the result, reached by drawing fewer of the larger class;
+            None keeps all.
+
+    Returns:
+        (P, 2) sentence indices and (P,) labels: 1 for the same paragraph. Shuffled.
+    """
+    gaps = corpus.gaps
+    same = gaps[~corpus.starts[gaps]]
+    breaks = gaps[corpus.starts[gaps]]
+    total = mix.other_document + mix.same_document + mix.neighbours
+    wanted = len(breaks) / (mix.neighbours / total) if mix.neighbours else float(len(same))
+    kinds = [
+        np.stack([breaks - 1, breaks], 1)[: round(wanted * mix.neighbours / total)],
+        _random_pairs(corpus, round(wanted * mix.same_document / total), rng, same_document=True),
+        _random_pairs(corpus, round(wanted * mix.other_document / total), rng, same_document=False),
+    ]
+    negative = np.concatenate(kinds)
+    positive = np.stack([same - 1, same], 1)
+    if positive_share is not None:
+        size = min(len(positive) / positive_share, len(negative) / (1 - positive_share))
+        positive = rng.permutation(positive)[: round(size * positive_share)]
+        negative = rng.permutation(negative)[: round(size * (1 - positive_share))]
+    pairs = np.concatenate([positive, negative])
+    labels = np.concatenate([np.ones(len(positive), np.float32), np.zeros(len(negative), np.float32)])
+    order = rng.permutation(len(pairs))
+    return pairs[order], labels[order]
+
+
+def _random_pairs(
+    corpus: Corpus, count: int, rng: np.random.Generator, *, same_document: bool
+) -> NDArray[np.int64]:
+    """``count`` pairs from different paragraphs of one document, or from two documents."""
+    total = len(corpus.starts)
+    if not count or total < 2:
+        return np.zeros((0, 2), np.int64)
+    owner = np.repeat(np.arange(len(corpus.documents) - 1), np.diff(corpus.documents))
+    first_of = np.zeros(total, bool)
+    first_of[corpus.documents[:-1][np.diff(corpus.documents) > 0]] = True
+    paragraph = np.cumsum(corpus.starts | first_of)
+    left = rng.integers(0, total, 2 * count)
+    if same_document:
+        low, high = corpus.documents[owner[left]], corpus.documents[owner[left] + 1]
+        right = low + rng.integers(0, 2**31, 2 * count) % (high - low)
+        fits = paragraph[left] != paragraph[right]
+    else:
+        right = rng.integers(0, total, 2 * count)
+        fits = owner[left] != owner[right]
+    return np.stack([left[fits], right[fits]], 1)[:count]
+
+
+def _files(paths: Sequence[str | Path]) -> Iterator[Path]:
+    for given in paths:
+        path = Path(given).expanduser()
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            yield from (
+                p for p in sorted(path.rglob("*")) if p.is_file() and p.name.endswith(_JSON_LINES + _TEXT)
+            )
+        else:
+            raise InputError(f"{path} does not exist; give files or folders of text with paragraphs")
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.name.endswith(_JSON_LINES):
+        blocks = _BLANK_LINES.split(path.read_text(encoding="utf-8", errors="replace"))
+        yield {"doc_id": path.name, "paragraphs": [b.strip() for b in blocks if not _NOT_PROSE.match(b)]}
+        return
+    opener = gzip.open if path.suffix == ".gz" else open
+    with cast(TextIO, opener(path, "rt", encoding="utf-8")) as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise InputError(f"{path}, line {number}: not JSON ({error.msg})") from error
+            if isinstance(record, dict) and ("sections" in record or "paragraphs" in record):
+                yield record
+
+
+def _document(record: dict[str, Any], sentences: SentenceSplitter) -> Document:
+    sections = record.get("sections") or [{"paragraphs": record.get("paragraphs", [])}]
+    paragraphs = []
+    for paragraph in (p for section in sections for p in section.get("paragraphs", [])):
+        if isinstance(paragraph, str):
+            found = tuple(paragraph[start:end] for start, end in sentences(paragraph))
+        else:
+            found = tuple(map(str, paragraph))
+        if found:
+            paragraphs.append(found)
+    return Document(
+        str(record.get("doc_id", "")),
+        tuple(paragraphs),
+        str(record.get("source", "")),
+        str(record.get("licence", "")),
+    )

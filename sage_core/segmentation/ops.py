@@ -1,0 +1,64 @@
+"""The few array operations that the bundled models are made of. Everything is float32."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.errors import ModelError
+
+Floats = NDArray[np.float32]
+Tensors = dict[str, Floats]
+
+LAYER_NORM_EPSILON = 1e-5
+
+
+def linear(x: Floats, tensors: Tensors, name: str) -> Floats:
+    """``x @ weight + bias`` with the layer's weight of shape (in, out)."""
+    result: Floats = x @ tensors[f"{name}.weight"]
+    result += tensors[f"{name}.bias"]
+    return result
+
+
+def layer_norm(x: Floats, tensors: Tensors, name: str) -> Floats:
+    """Layer norm over the last axis."""
+    centred: Floats = x - x.mean(-1, keepdims=True)
+    variance = np.einsum("...d,...d->...", centred, centred) / x.shape[-1]
+    centred *= (1.0 / np.sqrt(variance + LAYER_NORM_EPSILON))[..., None]
+    centred *= tensors[f"{name}.weight"]
+    centred += tensors[f"{name}.bias"]
+    return centred
+
+
+def relu(x: Floats) -> Floats:
+    """``max(x, 0)``, in place."""
+    return np.maximum(x, 0.0, out=x)
+
+
+def sigmoid(x: Floats) -> Floats:
+    """Logistic function, without overflow at either end."""
+    result: Floats = (0.5 * (1.0 + np.tanh(0.5 * x))).astype(np.float32)
+    return result
+
+
+def unit_rows(x: Floats) -> Floats:
+    """Rows scaled to length 1; rows of zeros stay zeros."""
+    norms = np.sqrt(np.einsum("...d,...d->...", x, x))[..., None]
+    result: Floats = x / np.maximum(norms, 1e-4)
+    return result
+
+
+def require(tensors: Tensors, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Check that tensors are there, of these shapes and finite.
+
+    Raises:
+        ModelError: Where one is not.
+    """
+    for name, shape in shapes.items():
+        if name not in tensors:
+            raise ModelError(f"the model lacks the tensor {name!r}; train it again or use the bundled one")
+        if tensors[name].shape != shape:
+            found = tensors[name].shape
+            raise ModelError(f"the tensor {name!r} has shape {found}, its configuration says {shape}")
+        if not np.isfinite(tensors[name]).all():
+            raise ModelError(f"the tensor {name!r} holds values that are not finite; train the model again")
