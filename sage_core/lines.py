@@ -16,6 +16,7 @@ _HEADING = re.compile(r"#{1,6}(?:\s|\Z)")
 _ITEM = re.compile(r"(?:[-*+•‣◦▪●·–—]|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)]|\[[\w^]{1,8}\]:?)\s+\S")
 _RULE = re.compile(r"(?:[-=_*~+]\s?){3,}\Z")
 _MARKED = frozenset("#|-*+•‣◦▪●·–—([=_~`0123456789ivxIVX")
+_WIDEST_WRAP = 160  # nobody wraps lines longer than this
 _WIDE = "\u2e80"
 """From this code point on (CJK), a line can be wrapped after any character."""
 
@@ -100,7 +101,7 @@ def _kind(line: str) -> str:
 
 def _may_continue(above: _Line, line: _Line) -> bool:
     """Whether ``line`` may be the same paragraph or list item as the line above it."""
-    if line.spaced or above.kind in ("heading", "rule"):
+    if line.spaced or above.kind in ("heading", "rule", "fence"):
         return False
     return line.kind == "text" or (line.kind == "rule" and above.kind == "text")
 
@@ -129,4 +130,5 @@ def _is_wrap(text: str, above: _Line, line: _Line, width: int) -> bool:
     else:
         stop = text.find(" ", line.start, min(line.end, line.start + width))
         word = (stop if stop >= 0 else line.end) - line.start
-    return above.end - above.start + 1 + word > width
+    length = above.end - above.start
+    return length <= _WIDEST_WRAP and length + 1 + word > width

@@ -229,7 +229,13 @@ def _load_tiktoken(name: str) -> Any:
         import tiktoken
     except ImportError as error:
         raise MissingExtraError(f"the token counter {name!r}", "tiktoken") from error
-    return tiktoken.get_encoding(name)
+    try:
+        return tiktoken.get_encoding(name)
+    except OSError as error:  # what requests raises is one too
+        raise ModelError(
+            f"the vocabulary of {name!r} could not be fetched ({error}); set TIKTOKEN_CACHE_DIR to a folder "
+            'that holds it, or count with "bert"'
+        ) from error
 
 
 def _tokenizer(name: str) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sage_core.segmentation.chunking import GLUED, optimal_cuts, threshold_cuts
 from sage_core.segmentation.layout import Layout, evidence
-from sage_core.segmentation.pieces import split_long
+from sage_core.segmentation.pieces import split_long, weigh
 from sage_core.spans import Span
 from sage_core.tokens import TokenCounter
 
@@ -107,7 +107,7 @@ def _fit_units(text: str, units: _Units, counter: TokenCounter, limit: int) -> _
         if length > room:
             pieces = split_long(text, span, counter, limit, room)
             fitted.spans += pieces
-            fitted.lengths += [max(1, n) for n in counter.count_many([text[a:b] for a, b in pieces])]
+            fitted.lengths += weigh(counter, [text[a:b] for a, b in pieces], limit)
             fitted.keep += [_PIECE_KEEP] * (len(pieces) - 1)
         else:
             fitted.spans.append(span)

@@ -57,7 +57,7 @@ def optimal_cuts(
                 cost += charge[size]
             if start:
                 cost += keep[start - 1]
-            if cost < least:
+            if cost <= least:  # a tie keeps together, as P(same) = threshold does
                 least, chosen = cost, start
         best.append(least)
         origin.append(chosen)

@@ -20,13 +20,13 @@ _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 def weigh(counter: TokenCounter, texts: list[str], limit: int) -> list[int]:
     """Tokens of each text, at least 1. One far above ``limit`` is not counted, only known to be too long."""
     most = limit * CHARS_PER_TOKEN
-    if max(map(len, texts), default=0) <= most:
+    if max(map(len, texts), default=0) > most:
+        counts = counter.count_many([text if len(text) <= most else "" for text in texts])
+    else:
         counts = counter.count_many(texts)
-        return [
-            max(count, len(text) // CHARS_PER_TOKEN, 1) for count, text in zip(counts, texts, strict=True)
-        ]
-    counts = counter.count_many([text if len(text) <= most else "" for text in texts])
-    return [max(count, len(text) // CHARS_PER_TOKEN, 1) for count, text in zip(counts, texts, strict=True)]
+    return [
+        max(count, -(-len(text) // CHARS_PER_TOKEN), 1) for count, text in zip(counts, texts, strict=True)
+    ]
 
 
 def split_long(text: str, span: Span, counter: TokenCounter, limit: int, first_limit: int) -> list[Span]:

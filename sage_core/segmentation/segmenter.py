@@ -228,7 +228,7 @@ class Segmenter:
         if isinstance(model, CountingModel) and get_counter(model.tokenizer_name) == counter:
             found, lengths = model.probabilities_and_lengths(documents)
             widths = np.fromiter((len(text) for document in documents for text in document), np.int64)
-            return found, np.maximum(np.maximum(lengths, widths // CHARS_PER_TOKEN), 1).tolist()
+            return found, np.maximum(np.maximum(lengths, -(-widths // CHARS_PER_TOKEN)), 1).tolist()
         return model.probabilities(documents), None
 
     def _lengths(self, documents: list[tuple[str, list[Span]]]) -> list[int]:
