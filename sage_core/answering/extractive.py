@@ -36,12 +36,13 @@ def _listed(words: str) -> tuple[str, ...]:
 
 _STOP = frozenset(
     _listed(
-        "a about after all also am an and any are as at be been before being between both but by can could "
-        "did do does doing done each for from get give given had has have having he her here hers him his how "
-        "i if in into is it its itself just kind many may me might more most much must my no nor not of off "
-        "on once one only or other our out over own s same say says shall she should so some such t tell than "
-        "that the their them then there these they this those through to too type under until up us use used "
-        "very was we were what when where which while who whom whose why will with would you your"
+        "a about after all also am an and any are as at be been before being between both but by can "
+        "could did do does doing done each for from get give given had has have having he her here hers "
+        "him his how i if in into is it its itself just kind many may me might more most much must my no "
+        "nor not of off on once one only or other our out over own s same say says shall she should so "
+        "some such t tell than that the their them then there these they this those through to too type "
+        "under until up us use used very was we were what when where which while who whom whose why will "
+        "with would you your"
     )
 )
 _ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")

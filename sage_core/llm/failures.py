@@ -1,0 +1,134 @@
+"""What can go wrong with an OpenAI-compatible server: in our words, without the key, and whether to retry."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+_LONGEST_PAUSE = 8.0
+_LONGEST_RETRY_AFTER = 60.0
+_RETRYABLE_STATUS = frozenset({408, 409, 429})
+_SECRET = re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_\-*.]{6,}|(?<=Bearer )\S+")
+
+
+class MalformedReplyError(ValueError):
+    """A reply that arrived and is not one."""
+
+
+class EmptyReplyError(ValueError):
+    """A reply without text that asking again would not mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt.
+
+    Attributes:
+        message: What happened and what to do, without secrets.
+        retryable: Whether the same call may succeed later.
+        retry_after: Seconds the server asked to wait, or None.
+        refused: What a refusal of the request itself says (status 400 or 422), to see which setting it is.
+    """
+
+    message: str
+    retryable: bool
+    retry_after: float | None = None
+    refused: str | None = None
+
+
+def transport_errors() -> tuple[type[Exception], ...]:
+    """Errors an attempt can raise: the client's, those of the HTTP library below it, and of reading JSON."""
+    import openai
+
+    found: list[type[Exception]] = [openai.OpenAIError, OSError, json.JSONDecodeError]
+    found += [MalformedReplyError, EmptyReplyError]
+    for name in ("httpx", "httpx2"):
+        try:
+            found.append(importlib.import_module(name).HTTPError)
+        except ImportError:
+            continue
+    return tuple(found)
+
+
+def scrubbed(text: str, key: str | None) -> str:
+    """The text without the API key or anything shaped like one."""
+    if key:
+        text = text.replace(key, "***")
+    return _SECRET.sub("***", text)
+
+
+def shown_url(url: str) -> str:
+    """A URL without user, password and query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def classify(error: Exception, *, timeout: float, key: str | None) -> Failure:
+    """Say what an error of `transport_errors` means.
+
+    Args:
+        error: The error.
+        timeout: Seconds an attempt may take, for the message.
+        key: The API key, to keep it out of the message.
+    """
+    import openai
+
+    if isinstance(error, openai.APITimeoutError) or "Timeout" in type(error).__name__:
+        return Failure(f"no answer within {timeout:g} s: raise the timeout, or ask a faster model", True)
+    if isinstance(error, openai.APIStatusError):
+        return _status(error, key)
+    if isinstance(error, EmptyReplyError):
+        return Failure(str(error), False)
+    if isinstance(error, (MalformedReplyError, json.JSONDecodeError, openai.APIResponseValidationError)):
+        detail = scrubbed(str(error), key)[:200]
+        return Failure(f"the reply could not be read ({detail}): is this an OpenAI-compatible server?", True)
+    if isinstance(error, openai.APIConnectionError) or not isinstance(error, openai.OpenAIError):
+        cause = type(error.__cause__ or error).__name__
+        return Failure(f"the connection failed or broke off ({cause}): is the server running?", True)
+    # What is left is an error sent in the middle of a stream, or one of the client's own set-up.
+    return Failure(scrubbed(str(error), key)[:500], isinstance(error, openai.APIError))
+
+
+def _status(error: object, key: str | None) -> Failure:
+    """A reply with an error status."""
+    status = int(getattr(error, "status_code", 0))
+    body = getattr(error, "body", None)
+    fields = body if isinstance(body, Mapping) else {}
+    said = scrubbed(str(fields.get("message") or getattr(error, "message", "") or ""), key)
+    said = " ".join(said.split())[:500]
+    code = fields.get("code") or fields.get("type")
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    if status in (401, 403):
+        return Failure(f"status {status}, not allowed: check the API key and its rights ({said})", False)
+    if status == 404:
+        return Failure(f"status 404: no such model or address ({said})", False)
+    if status == 429 and "insufficient_quota" in (code, fields.get("type")):
+        return Failure(f"status 429: the account's quota is used up ({said})", False)
+    retryable = status in _RETRYABLE_STATUS or status >= 500
+    refused = f"{fields.get('param') or ''} {said}" if status in (400, 422) else None
+    return Failure(f"status {status} ({said})", retryable, _seconds(headers.get("retry-after")), refused)
+
+
+def _seconds(value: str | None) -> float | None:
+    """A Retry-After header in seconds; None where absent or a date."""
+    try:
+        seconds = float(value) if value is not None else -1.0
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= _LONGEST_RETRY_AFTER else None
+
+
+def pause_before(attempt: int, backoff: float, retry_after: float | None) -> float:
+    """Seconds to wait before retry number ``attempt`` (from 1): doubling, with jitter, at most 8.
+
+    A server's Retry-After, up to a minute, goes before.
+    """
+    if retry_after is not None:
+        return retry_after
+    return float(min(backoff * 2 ** (attempt - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0))

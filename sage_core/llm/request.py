@@ -1,0 +1,186 @@
+"""One chat request while it is tried: its arguments, its retries, and what the server will not take."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sage_core.errors import LLMError
+from sage_core.llm.failures import EmptyReplyError, MalformedReplyError, classify, pause_before
+from sage_core.llm.messages import Completion, Message
+from sage_core.usage import TokenUsage, estimate_usage
+
+_log = logging.getLogger(__name__)
+
+# Settings some servers and models refuse; left out (or renamed) from then on, rather than failing.
+_ADAPTABLE = ("response_format", "temperature", "max_tokens", "stream_options")
+
+
+@dataclass(slots=True)
+class Request:
+    """A chat request and how often it has failed.
+
+    Attributes:
+        where: The model and server, for messages.
+        arguments: For ``chat.completions.create``.
+        messages: The prompt, to estimate tokens where the server does not count them.
+        refused: Settings this server refuses; shared with the adapter, which remembers them.
+        max_retries: Attempts after the first.
+        backoff: Seconds before the first retry.
+        timeout: Seconds an attempt may take.
+        key: The API key, to keep it out of messages.
+    """
+
+    where: str
+    arguments: dict[str, Any]
+    messages: Sequence[Message]
+    refused: set[str]
+    max_retries: int
+    backoff: float
+    timeout: float
+    key: str | None = field(repr=False)
+    failed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.refused & self.arguments.keys():
+            self._leave_out(name)
+
+    def after(self, error: Exception, *, begun: bool = False) -> float | LLMError:
+        """What to do after a failed attempt: seconds to wait before the next, or the error to raise.
+
+        The error is returned, not raised, so that it carries no trace of the client's own error, whose
+        request holds the key.
+
+        Args:
+            error: One of `sage_core.llm.failures.transport_errors`.
+            begun: Whether part of the reply has been handed on already, so that a retry would repeat it.
+        """
+        failure = classify(error, timeout=self.timeout, key=self.key)
+        if failure.refused is not None and not begun and self._adapt(failure.refused):
+            return 0.0
+        if begun:
+            return LLMError(f"{self.where}: the reply broke off: {failure.message}", retryable=True)
+        if not failure.retryable or self.failed >= self.max_retries:
+            tries = f" (tried {self.failed + 1} times)" if self.failed else ""
+            return LLMError(f"{self.where}: {failure.message}{tries}", retryable=failure.retryable)
+        self.failed += 1
+        pause = pause_before(self.failed, self.backoff, failure.retry_after)
+        _log.info("%s: %s; retry %d in %.2f s", self.where, failure.message, self.failed, pause)
+        return pause
+
+    def _adapt(self, said: str) -> bool:
+        """Leave out the setting a refusal is about; False where it is about none of them."""
+        name = next((n for n in _ADAPTABLE if n in self.arguments and n in said), None)
+        if name is None and "response_format" in self.arguments:
+            # Servers without structured output refuse it in many words; the prompt asks for JSON anyway.
+            name = "response_format"
+        if name is None:
+            return False
+        _log.info("%s refuses %s; asking without it from now on", self.where, name)
+        self.refused.add(name)
+        self._leave_out(name)
+        return True
+
+    def _leave_out(self, name: str) -> None:
+        value = self.arguments.pop(name)
+        if name == "max_tokens":
+            self.arguments["max_completion_tokens"] = value
+
+    def completion(self, reply: Any) -> Completion:
+        """The text and tokens of a whole reply.
+
+        Raises:
+            MalformedReplyError: Where it has no choice or no text.
+            EmptyReplyError: Where it has no text and says why.
+        """
+        choices = getattr(reply, "choices", None)
+        if not isinstance(choices, list) or not choices:
+            raise MalformedReplyError("no choices in the reply")
+        choice = choices[0]
+        message = getattr(choice, "message", None)
+        reason = getattr(choice, "finish_reason", None)
+        text = getattr(message, "content", None)
+        if text is None:
+            text = getattr(message, "refusal", None)
+        if not isinstance(text, str):
+            if reason in ("length", "content_filter"):
+                raise EmptyReplyError(
+                    f"no text, finish_reason={reason!r}: raise max_tokens, or reword the question"
+                )
+            raise MalformedReplyError("no text in the reply")
+        return Completion(text, self.usage(getattr(reply, "usage", None), text), reason)
+
+    def usage(self, reported: Any, text: str) -> TokenUsage:
+        """The server's count, or our estimate, marked so."""
+        prompt = getattr(reported, "prompt_tokens", None)
+        completion = getattr(reported, "completion_tokens", None)
+        if isinstance(prompt, int) and isinstance(completion, int) and min(prompt, completion) >= 0:
+            return TokenUsage(prompt, completion, 1)
+        return estimate_usage((m.content for m in self.messages), text)
+
+
+@dataclass(slots=True)
+class StreamedReply:
+    """Collects a streamed reply."""
+
+    request: Request
+    pieces: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    reported: Any = None
+
+    def take(self, event: Any) -> str:
+        """The text a stream event adds, mostly a word or none."""
+        self.reported = getattr(event, "usage", None) or self.reported
+        choices = getattr(event, "choices", None)
+        if not isinstance(choices, list) or not choices:
+            return ""
+        self.finish_reason = getattr(choices[0], "finish_reason", None) or self.finish_reason
+        delta = getattr(choices[0], "delta", None)
+        piece = getattr(delta, "content", None) or getattr(delta, "refusal", None)
+        if not isinstance(piece, str):
+            return ""
+        self.pieces.append(piece)
+        return piece
+
+    def whole(self) -> Completion:
+        """The whole reply, once the stream has ended.
+
+        Raises:
+            MalformedReplyError: Where it ended without saying that it was at its end.
+        """
+        if self.finish_reason is None and self.reported is None:
+            raise MalformedReplyError("the stream ended in the middle")
+        text = "".join(self.pieces)
+        return Completion(text, self.request.usage(self.reported, text), self.finish_reason)
+
+
+def arguments(
+    model: str,
+    messages: Sequence[Message],
+    *,
+    schema: Mapping[str, object] | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    stream: bool,
+) -> dict[str, Any]:
+    """Arguments for ``chat.completions.create``."""
+    found: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": m.role, "content": m.content} for m in messages],
+    }
+    if temperature is not None:
+        found["temperature"] = temperature
+    if max_tokens is not None:
+        found["max_tokens"] = max_tokens
+    if schema is not None:
+        name = str(schema.get("title", "reply"))
+        found["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "schema": dict(schema), "strict": True},
+        }
+    if stream:
+        found["stream"] = True
+        found["stream_options"] = {"include_usage": True}
+    return found
