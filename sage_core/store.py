@@ -59,6 +59,11 @@ class ChromaStore:
         """Whether a store has been made there."""
         return self._manifest.path.is_file()
 
+    @property
+    def finished(self) -> bool:
+        """Whether the store's making got to its end. One that did not is made again by `writing`."""
+        return self.exists and "schema" in self._manifest.settings()
+
     def info(self) -> StoreInfo:
         """What the store holds; does not load Chroma.
 
@@ -117,7 +122,7 @@ class ChromaStore:
         with self._manifest.writer_lock():
             if rebuild and self.exists:
                 self._clear()
-            if not self.exists or "schema" not in self._manifest.settings():
+            if not self.finished:
                 self._create(identity)
             self.check(identity)
             self._sweep()

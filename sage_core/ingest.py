@@ -1,0 +1,332 @@
+"""Bring a store into step with files: new and changed documents in, deleted ones out, the rest untouched."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from sage_core.chunks import Chunk, chunk_ids
+from sage_core.documents import KINDS, Document, digest_of, expand, parse_document, read_bytes, source_of
+from sage_core.embedding import Embedder
+from sage_core.errors import InputError
+from sage_core.identity import StoreIdentity
+from sage_core.spans import Span
+from sage_core.store import ChromaStore
+
+logger = logging.getLogger(__name__)
+
+PROBE = "The ferry leaves at seven in the morning and returns before dark."
+
+# Documents segmented and embedded together: some 600 chunks, a few seconds on a CPU.
+_BATCH_CHARACTERS = 200_000
+
+
+class DocumentSegmenter(Protocol):
+    """The part of `sage_core.segmentation.Segmenter` used here."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the model and its settings."""
+        ...
+
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        """Spans of the chunks of each text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file in a folder that could not be read, and why."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IngestProgress:
+    """How far an ingest is.
+
+    Attributes:
+        done: Bytes of the files finished, unchanged ones included.
+        total: Bytes of all files.
+        files: Number of files finished.
+        chunks: Chunks written.
+        source: The file finished last.
+    """
+
+    done: int
+    total: int
+    files: int
+    chunks: int
+    source: str
+
+
+ProgressFunction = Callable[[IngestProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did.
+
+    Attributes:
+        added: Documents that were not in the store.
+        changed: Documents replaced.
+        unchanged: Documents whose content is the one in the store.
+        removed: Documents taken out, because their files are gone or can no longer be read.
+        skipped: Files in folders that could not be read.
+        chunks: Chunks written.
+        documents_in_store: Documents in the store afterwards.
+        chunks_in_store: Their chunks.
+        seconds: Wall time.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    removed: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    chunks: int
+    documents_in_store: int
+    chunks_in_store: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "added": list(self.added),
+            "changed": list(self.changed),
+            "unchanged": list(self.unchanged),
+            "removed": list(self.removed),
+            "skipped": [{"source": s.source, "reason": s.reason} for s in self.skipped],
+            "chunks": self.chunks,
+            "store": {"documents": self.documents_in_store, "chunks": self.chunks_in_store},
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    source: str
+    named: bool  # by the caller, not found in a folder
+
+
+class Ingest:
+    """One run. Use `ingest`."""
+
+    def __init__(
+        self,
+        store: ChromaStore,
+        segmenter: DocumentSegmenter,
+        embedder: Embedder,
+        *,
+        encoding: str | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> None:
+        self.store = store
+        self.segmenter = segmenter
+        self.embedder = embedder
+        self.encoding = encoding
+        self.progress = progress
+        self.added: list[str] = []
+        self.changed: list[str] = []
+        self.unchanged: list[str] = []
+        self.removed: list[str] = []
+        self.skipped: list[Skipped] = []
+        self.chunks = 0
+        self._known: dict[str, str] = {}
+        self._named_documents: dict[str, Document] = {}
+        self._bytes: dict[str, int] = {}
+        self._done = 0
+
+    def run(self, paths: Sequence[str | os.PathLike[str]], *, rebuild: bool) -> IngestReport:
+        """Do it; see `ingest`."""
+        began = time.perf_counter()
+        fresh = rebuild or not self.store.finished
+        self._known = {} if fresh else {r.source: r.digest for r in self.store.documents()}
+        files, gone = self._survey(paths)
+        if not fresh:
+            self.store.check(self._identity(probe=False))
+        todo = self._changed(files)
+        with self.store.writing(self._identity(probe=fresh or bool(todo)), rebuild=rebuild):
+            for batch in self._batches(todo):
+                self._write(batch)
+            for source in gone:
+                self.store.remove(source)
+                self.removed.append(source)
+        info = self.store.info()
+        if not info.documents and self.skipped:
+            first = self.skipped[0]
+            raise InputError(f"none of the {len(self.skipped)} files can be read; the first: {first.reason}")
+        return IngestReport(
+            tuple(self.added),
+            tuple(self.changed),
+            tuple(self.unchanged),
+            tuple(self.removed),
+            tuple(self.skipped),
+            self.chunks,
+            info.documents,
+            info.chunks,
+            time.perf_counter() - began,
+        )
+
+    def _identity(self, *, probe: bool) -> StoreIdentity:
+        """The models in use. The probe loads the embedding model: a run without changes does without."""
+        vector = self.embedder.embed_query(PROBE) if probe else np.zeros(0, dtype=np.float32)
+        return StoreIdentity(self.embedder.name, vector, self.segmenter.fingerprint)
+
+    def _survey(self, paths: Sequence[str | os.PathLike[str]]) -> tuple[list[_File], list[str]]:
+        """The files to look at, and the sources in the store that were below ``paths`` and are gone."""
+        scopes = [source_of(p) for p in paths]
+        present = [p for p, scope in zip(paths, scopes, strict=True) if not self._deleted(p, scope)]
+        named = {source_of(p) for p in present if not Path(p).expanduser().is_dir()}
+        found = [_File(p, s, s in named) for p in expand(present) for s in [source_of(p)]]
+        here = {file.source for file in found}
+        gone = [s for s in self._known if s not in here and any(_within(s, scope) for scope in scopes)]
+        if not found and not gone:
+            what = ", ".join(str(p) for p in paths) or "no path was given"
+            raise InputError(f"no documents found: {what} (looked for {', '.join(sorted(KINDS))})")
+        return found, gone
+
+    def _deleted(self, path: str | os.PathLike[str], scope: str) -> bool:
+        """Whether ``path`` is gone, but the store has documents from it."""
+        return not Path(path).expanduser().exists() and any(_within(s, scope) for s in self._known)
+
+    def _changed(self, files: Sequence[_File]) -> list[_File]:
+        """The files whose content is not the one in the store."""
+        todo: list[_File] = []
+        for file in files:
+            try:
+                data = read_bytes(file.path)
+                self._bytes[file.source] = len(data)
+                if self._known.get(file.source) == digest_of(data, self.encoding):
+                    self.unchanged.append(file.source)
+                    self._done += len(data)
+                    continue
+                if file.named:
+                    # A file the caller names must be readable: found out before anything is written.
+                    self._named_documents[file.source] = parse_document(
+                        file.path, data, encoding=self.encoding
+                    )
+            except InputError as error:
+                if file.named:
+                    raise
+                # It may well be readable next time, so what the store has of it stays.
+                self._skip(file, error)
+                continue
+            todo.append(file)
+        return todo
+
+    def _batches(self, files: Sequence[_File]) -> Iterator[list[Document]]:
+        """Documents in groups of about `_BATCH_CHARACTERS`."""
+        batch: list[Document] = []
+        size = 0
+        for file in files:
+            document = self._read(file)
+            if document is None:
+                continue
+            batch.append(document)
+            size += len(document.text)
+            if size >= _BATCH_CHARACTERS:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _read(self, file: _File) -> Document | None:
+        document = self._named_documents.pop(file.source, None)
+        if document is not None:
+            return document
+        try:
+            data = read_bytes(file.path)
+        except InputError as error:
+            self._skip(file, error)
+            return None
+        try:
+            return parse_document(file.path, data, encoding=self.encoding)
+        except InputError as error:
+            self._skip(file, error)
+        if file.source in self._known:
+            # The content in the store is no longer that of the file.
+            self.store.remove(file.source)
+            self.removed.append(file.source)
+        return None
+
+    def _skip(self, file: _File, error: InputError) -> None:
+        logger.info("skipped: %s", error)
+        self.skipped.append(Skipped(file.source, str(error)))
+        self._done += self._bytes.get(file.source, 0)
+
+    def _write(self, documents: Sequence[Document]) -> None:
+        """Segment and embed these documents together; then put them into the store one by one."""
+        spans = self.segmenter.segment_many([d.text for d in documents])
+        chunks = [_chunks(d, s) for d, s in zip(documents, spans, strict=True)]
+        vectors = self.embedder.embed_documents([c.text for part in chunks for c in part])
+        start = 0
+        for document, part in zip(documents, chunks, strict=True):
+            rows = vectors[start : start + len(part)]
+            start += len(part)
+            self.store.replace(document.source, document.digest, part, rows, title=document.title)
+            (self.changed if document.source in self._known else self.added).append(document.source)
+            self.chunks += len(part)
+            self._done += self._bytes.get(document.source, 0)
+            self._tell(document.source)
+
+    def _tell(self, source: str) -> None:
+        if self.progress is not None:
+            files = len(self.added) + len(self.changed) + len(self.unchanged) + len(self.skipped)
+            self.progress(IngestProgress(self._done, sum(self._bytes.values()), files, self.chunks, source))
+
+
+def ingest(
+    store: ChromaStore,
+    paths: Sequence[str | os.PathLike[str]],
+    segmenter: DocumentSegmenter,
+    embedder: Embedder,
+    *,
+    encoding: str | None = None,
+    rebuild: bool = False,
+    progress: ProgressFunction | None = None,
+) -> IngestReport:
+    """Bring ``store`` into step with the files below ``paths``.
+
+    Documents whose content is in the store already are skipped, changed ones replaced, and those that came
+    from ``paths`` and whose files are gone removed. A run that is broken off leaves whole documents, each as
+    it was or as it should be; the next run does the rest.
+
+    Args:
+        store: The store; made where it does not exist.
+        paths: Files and folders.
+        segmenter: Cuts the texts.
+        embedder: Embeds the chunks.
+        encoding: Of plain text, Markdown and HTML files that are not UTF-8; see `read_document`.
+        rebuild: Empty the store first, whatever it was made with.
+        progress: Called after every document.
+
+    Raises:
+        InputError: For a path that does not exist and never was ingested, a named file that cannot be read,
+            or no documents at all. Nothing is written then.
+        StoreError: Where the store was made with other models, is being written to or is damaged.
+        MissingExtraError: Where a format or the store needs a package that is not installed.
+    """
+    run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress)
+    return run.run(paths, rebuild=rebuild)
+
+
+def _within(source: str, scope: str) -> bool:
+    return source == scope or source.startswith(scope.rstrip(os.sep) + os.sep)
+
+
+def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
+    ids = chunk_ids(document.source, document.digest, spans)
+    return [
+        Chunk(i, span.of(document.text), document.source, span.start, span.end, document.page_of(span.start))
+        for i, span in zip(ids, spans, strict=True)
+    ]

@@ -1,0 +1,32 @@
+"""Progress bars on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from sage_core.ingest import IngestProgress, ProgressFunction
+
+
+@contextmanager
+def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
+    """A bar for an ingest: pass what it yields as ``progress``. Drawn on a terminal only."""
+    console = console or Console(stderr=True)
+    columns = (
+        TextColumn("[bold]Ingesting"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[files]} files, {task.fields[chunks]} chunks"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("ingest", total=None, files=0, chunks=0)
+
+        def show(state: IngestProgress) -> None:
+            bar.update(task, completed=state.done, total=state.total, files=state.files, chunks=state.chunks)
+
+        yield show

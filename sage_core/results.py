@@ -1,0 +1,150 @@
+"""What `sage_core.rag.Sage` hands back: frozen data with a JSON-ready form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sage_core.chunks import Chunk
+from sage_core.feedback import FeedbackResult
+from sage_core.selection import Scale, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk fetched from the store and scored by the reranker.
+
+    Attributes:
+        chunk: The chunk.
+        score: The reranker's score; None where it gave none.
+        similarity: Cosine similarity to the question in the store.
+        tokens: Length of its text.
+    """
+
+    chunk: Chunk
+    score: float | None
+    similarity: float
+    tokens: int
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form (an infinite score becomes None)."""
+        score = self.score if self.score is not None and math.isfinite(self.score) else None
+        return {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What was found for a question.
+
+    Attributes:
+        question: The question.
+        candidates: The chunks fetched, best score first.
+        selection: Which of them were kept; its indices are positions in ``candidates``.
+        scale: What the scores are.
+        reranker: Name of the reranker.
+        top_k: Size of the plain top-k retrieval that it is compared with.
+        counter: Name of the token counter of all token figures.
+    """
+
+    question: str
+    candidates: tuple[Candidate, ...]
+    selection: Selection
+    scale: Scale
+    reranker: str
+    top_k: int
+    counter: str
+
+    @property
+    def hits(self) -> tuple[Candidate, ...]:
+        """The candidates kept, best first."""
+        return self.chosen(self.selection)
+
+    def chosen(self, selection: Selection) -> tuple[Candidate, ...]:
+        """The candidates of another selection, such as a later round's."""
+        return tuple(self.candidates[i] for i in selection.indices)
+
+    def texts(self, selection: Selection) -> list[str]:
+        """The texts of `chosen`."""
+        return [c.chunk.text for c in self.chosen(selection)]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the candidates kept."""
+        return sum(c.tokens for c in self.hits)
+
+    @property
+    def tokens_top_k(self) -> int:
+        """Tokens of the ``top_k`` candidates of highest similarity: what plain retrieval would send."""
+        ranked = sorted(self.candidates, key=lambda c: -c.similarity)
+        return sum(c.tokens for c in ranked[: self.top_k])
+
+    @property
+    def tokens_all(self) -> int:
+        """Tokens of all candidates."""
+        return sum(c.tokens for c in self.candidates)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "question": self.question,
+            "candidates": [c.to_dict() for c in self.candidates],
+            "selection": self.selection.to_dict(),
+            "scale": self.scale,
+            "reranker": self.reranker,
+            "tokens": {
+                "selected": self.tokens,
+                "top_k": self.tokens_top_k,
+                "k": self.top_k,
+                "all_candidates": self.tokens_all,
+                "counter": self.counter,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer and how it came about.
+
+    Attributes:
+        text: The answer; empty where the store had nothing to show.
+        answerer: Who answered: a model's name, or "extractive, no LLM".
+        retrieval: What was found, and the first selection.
+        feedback: The rounds of answering and grading, and the selection of the answer returned.
+    """
+
+    text: str
+    answerer: str
+    retrieval: Retrieval
+    feedback: FeedbackResult
+
+    @property
+    def question(self) -> str:
+        """The question."""
+        return self.retrieval.question
+
+    @property
+    def score(self) -> float | None:
+        """The answer's grade from 1 to 10; None where it was not graded."""
+        return self.feedback.score
+
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """The chunks the answer was made from, best first."""
+        return self.retrieval.chosen(self.feedback.selection)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of those chunks."""
+        return sum(c.tokens for c in self.sources)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "question": self.question,
+            "answer": self.text,
+            "answerer": self.answerer,
+            "score": self.score,
+            "stop_reason": self.feedback.stop_reason,
+            "retrieval": self.retrieval.to_dict(),
+            "feedback": self.feedback.to_dict(),
+        }
