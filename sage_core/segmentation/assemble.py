@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sage_core.segmentation.chunking import GLUED, optimal_cuts, threshold_cuts
 from sage_core.segmentation.layout import Layout, evidence
-from sage_core.segmentation.pieces import split_long, weigh
+from sage_core.segmentation.pieces import split_long
 from sage_core.spans import Span
 from sage_core.tokens import TokenCounter
 
@@ -91,9 +91,14 @@ def chunks(
             units.lengths, units.keep, limits.coarse_tokens, limits.max_tokens, limits.min_tokens
         )
     ranges = list(zip(starts, [*starts[1:], len(units.spans)], strict=True))
-    if not _adds_up(text, units.spans, counter):
-        return _measured(text, units, ranges, counter, limits.max_tokens)
-    return [Span(units.spans[a].start, units.spans[b - 1].end) for a, b in ranges]
+    doubtful = _doubtful(text, units.spans, ranges, counter)
+    result: list[Span] = []
+    for first, last in ranges:
+        if (first, last) in doubtful:
+            result += _measured(text, units, first, last, counter, limits.max_tokens, doubtful[first, last])
+        else:
+            result.append(Span(units.spans[first].start, units.spans[last - 1].end))
+    return result
 
 
 def _fit_units(text: str, units: _Units, counter: TokenCounter, limit: int) -> _Units:
@@ -106,8 +111,8 @@ def _fit_units(text: str, units: _Units, counter: TokenCounter, limit: int) -> _
             fitted.keep.append(units.keep[index - 1])
         if length > room:
             pieces = split_long(text, span, counter, limit, room)
-            fitted.spans += pieces
-            fitted.lengths += weigh(counter, [text[a:b] for a, b in pieces], limit)
+            fitted.spans += [piece for piece, _ in pieces]
+            fitted.lengths += [weight for _, weight in pieces]
             fitted.keep += [_PIECE_KEEP] * (len(pieces) - 1)
         else:
             fitted.spans.append(span)
@@ -117,29 +122,36 @@ def _fit_units(text: str, units: _Units, counter: TokenCounter, limit: int) -> _
     return fitted
 
 
-def _adds_up(text: str, spans: Sequence[Span], counter: TokenCounter) -> bool:
-    """Whether a joined chunk is known to have no more tokens than its units together."""
-    if not getattr(counter, "additive", False) or _ODD_SPACE.search(text):
-        return False
-    if text.isascii():
-        return True
-    return all(a.end < b.start for a, b in itertools.pairwise(spans))
+def _doubtful(
+    text: str, spans: Sequence[Span], ranges: list[tuple[int, int]], counter: TokenCounter
+) -> dict[tuple[int, int], int]:
+    """The chunks that may have more tokens than their units together, each with its tokens as it stands."""
+    if getattr(counter, "additive", False):
+        odd = _ODD_SPACE.search(text) is not None
+        touching = [a.end == b.start for a, b in itertools.pairwise(spans)]
+        if not odd and not any(touching):
+            return {}
+        ranges = [
+            (a, b)
+            for a, b in ranges
+            if any(touching[a : b - 1]) or (odd and _ODD_SPACE.search(text, spans[a].start, spans[b - 1].end))
+        ]
+    counts = counter.count_many([text[spans[a].start : spans[b - 1].end] for a, b in ranges])
+    return dict(zip(ranges, counts, strict=True))
 
 
 def _measured(
-    text: str, units: _Units, ranges: list[tuple[int, int]], counter: TokenCounter, limit: int
+    text: str, units: _Units, first: int, last: int, counter: TokenCounter, limit: int, count: int
 ) -> list[Span]:
-    """Chunks of unit ranges, each counted as it stands; those above the limit are cut at the weakest gap."""
-    joined = [Span(units.spans[a].start, units.spans[b - 1].end) for a, b in ranges]
+    """The chunk of units ``first`` to ``last`` with ``count`` tokens; cut at its weakest gaps if too long."""
+    span = Span(units.spans[first].start, units.spans[last - 1].end)
+    if count <= limit:
+        return [span]
+    if last - first == 1:
+        return [piece for piece, _ in split_long(text, span, counter, limit, limit)]
+    weakest = min(range(first + 1, last), key=lambda i: units.keep[i - 1])
     result: list[Span] = []
-    for (first, last), span, count in zip(
-        ranges, joined, counter.count_many([text[a:b] for a, b in joined]), strict=True
-    ):
-        if count <= limit:
-            result.append(span)
-        elif last - first == 1:
-            result += split_long(text, span, counter, limit, limit)
-        else:
-            weakest = min(range(first + 1, last), key=lambda i: units.keep[i - 1])
-            result += _measured(text, units, [(first, weakest), (weakest, last)], counter, limit)
+    for a, b in ((first, weakest), (weakest, last)):
+        part = counter.count(text[units.spans[a].start : units.spans[b - 1].end])
+        result += _measured(text, units, a, b, counter, limit, part)
     return result

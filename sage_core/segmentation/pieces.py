@@ -1,20 +1,22 @@
-"""Sentences longer than the limit: cut at white space, after a comma where there is one, then anywhere."""
+"""Sentences longer than the limit: cut after a comma, else at white space, else anywhere."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 
-from sage_core.spans import Span
+from sage_core.spans import Span, trim
 from sage_core.tokens import TokenCounter
 
 CHARS_PER_TOKEN = 32
 """So many characters count as one token at least: an unknown token may hide any number of them."""
 
-_WORD = re.compile(r"\S+")
-_CLAUSE_ENDS = (",", ";", ":", ")", "—", "–", "，", "；", "、", "،")
+_SPACE = re.compile(r"\s+")
+_CLAUSE_ENDS = frozenset(",;:)—–，；、،")
+_CJK_CLAUSE_END = re.compile("[，；、：]")
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
+_SLACK = 0.9  # pieces aim at this share of the limit, so that few turn out too long
+_MOST_MARKS = 16  # accents and joiners looked through before a cut inside a character is accepted
 
 
 def weigh(counter: TokenCounter, texts: list[str], limit: int) -> list[int]:
@@ -29,102 +31,78 @@ def weigh(counter: TokenCounter, texts: list[str], limit: int) -> list[int]:
     ]
 
 
-def split_long(text: str, span: Span, counter: TokenCounter, limit: int, first_limit: int) -> list[Span]:
+def split_long(
+    text: str, span: Span, counter: TokenCounter, limit: int, first_limit: int
+) -> list[tuple[Span, int]]:
     """Cut one long sentence into pieces of about equal size.
 
     Args:
         text: The source.
-        span: The sentence.
+        span: The sentence, without white space at its ends.
         counter: Measures the pieces.
         limit: Most tokens of a piece. A single character may have more: it is then a piece of its own.
         first_limit: Most tokens of the first piece (less than ``limit`` where a heading stands before it).
 
     Returns:
-        Pieces in order, without white space at their ends, that hold every other character of the sentence.
+        Pieces in order, each with its tokens, without white space at their ends; together they hold every
+        other character of the sentence.
     """
-    words: list[Span] = []
-    for match in _WORD.finditer(text, span.start, span.end):
-        words += _slices(text, Span(*match.span()), limit * CHARS_PER_TOKEN)
-    weights = weigh(counter, [text[a:b] for a, b in words], limit)
-    if max(weights) > limit:
-        words = [
-            piece
-            for word, weight in zip(words, weights, strict=True)
-            for piece in _cut_word(text, word, weight, limit, counter)
-        ]
-        weights = weigh(counter, [text[a:b] for a, b in words], limit)
-    result: list[Span] = []
-    for piece, first, last in _packed(text, words, weights, limit, first_limit):
-        room = first_limit if not result else limit
-        if last - first > 1 and counter.count(text[piece.start : piece.end]) > room:
-            result += _halved(text, words[first:last], counter, room)
-        else:
-            result.append(piece)
-    return result
-
-
-def _packed(
-    text: str, words: list[Span], weights: list[int], limit: int, first_limit: int
-) -> Iterator[tuple[Span, int, int]]:
-    """Runs of words of about equal weight, as (span, index of its first word, index after its last)."""
-    total = sum(weights)
-    target = total / -(-total // limit)
-    room = first_limit
-    first, size = 0, 0
-    for index, weight in enumerate(weights):
-        clause = size >= 0.8 * min(target, room) and text.endswith(_CLAUSE_ENDS, 0, words[index - 1].end)
-        if index > first and (size + weight > room or size >= min(target, room) or clause):
-            yield Span(words[first].start, words[index - 1].end), first, index
-            first, size, room = index, 0, limit
-        size += weight
-    yield Span(words[first].start, words[-1].end), first, len(words)
-
-
-def _halved(text: str, words: list[Span], counter: TokenCounter, limit: int) -> list[Span]:
-    """Words whose joined count is above the sum of their counts: halved until they fit."""
-    whole = Span(words[0].start, words[-1].end)
-    if len(words) == 1 or counter.count(text[whole.start : whole.end]) <= limit:
-        return [whole]
-    middle = len(words) // 2
-    return _halved(text, words[:middle], counter, limit) + _halved(text, words[middle:], counter, limit)
-
-
-def _cut_word(text: str, word: Span, weight: int, limit: int, counter: TokenCounter) -> list[Span]:
-    """A word above the limit, cut anywhere but inside a character with its accents and joiners."""
-    if weight <= limit:
-        return [word]
-    pending = _slices(text, word, max(1, (word.end - word.start) * limit // weight))[::-1]
-    result: list[Span] = []
+    result: list[tuple[Span, int]] = []
+    pending = [span]
     while pending:
         piece = pending.pop()
-        if piece.end - piece.start > 1 and counter.count(text[piece.start : piece.end]) > limit:
-            halves = _slices(text, piece, (piece.end - piece.start + 1) // 2)
-            if len(halves) == 1:  # one character with many accents: they have to be parted
-                middle = (piece.start + piece.end) // 2
-                halves = [Span(piece.start, middle), Span(middle, piece.end)]
-            pending += halves[::-1]
+        weight = weigh(counter, [piece.of(text)], limit)[0]
+        room = limit if result else first_limit
+        if weight <= room or piece.end - piece.start == 1:
+            result.append((piece, weight))
+        elif room < limit:
+            pending += _parts(text, piece, [min(0.5, _SLACK * room / weight)])[::-1]
         else:
-            result.append(piece)
+            count = max(2, -int(-weight // (_SLACK * limit)))
+            pending += _parts(text, piece, [part / count for part in range(1, count)])[::-1]
     return result
 
 
-def _slices(text: str, span: Span, size: int) -> list[Span]:
-    """``span`` in slices of about ``size`` characters."""
+def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
+    """``piece`` cut near the given shares of its length."""
+    length = piece.end - piece.start
+    reach = max(1, int(length * shares[0] / 4))
     result: list[Span] = []
-    start = span.start
-    while span.end - start > size:
-        end = start + size
-        while end > start + 1 and end > start + size - 16 and _joined(text[end - 1], text[end]):
-            end -= 1
-        if _joined(text[end - 1], text[end]):
-            end = start + size
-            while end < span.end and end < start + size + 16 and _joined(text[end - 1], text[end]):
-                end += 1
-        result.append(Span(start, end))
-        start = end
-    if start < span.end:
-        result.append(Span(start, span.end))
-    return result
+    start = piece.start
+    for share in shares:
+        target = piece.start + int(length * share)
+        if start + 1 > target or target >= piece.end:
+            continue
+        cut = _best_cut(text, max(start + 1, target - reach), target, min(piece.end, target + reach))
+        left = trim(text, Span(start, cut))
+        if left.end > left.start and cut < piece.end:
+            result.append(left)
+            start = cut
+    if not result:  # a few characters: cut in the middle
+        start = piece.start + max(1, length // 2)
+        result.append(trim(text, Span(piece.start, start)))
+    result.append(trim(text, Span(start, piece.end)))
+    return [span for span in result if span.end > span.start]
+
+
+def _best_cut(text: str, low: int, target: int, high: int) -> int:
+    """A place in ``low..high`` to cut: after a clause, else at white space, the nearest to ``target``."""
+    spaces = [match.start() for match in _SPACE.finditer(text, low, high)]
+    clauses = [at for at in spaces if text[at - 1] in _CLAUSE_ENDS]
+    if not clauses and not text.isascii():
+        clauses = [match.end() for match in _CJK_CLAUSE_END.finditer(text, low, high)]
+    found = clauses or spaces
+    if found:
+        return min(found, key=lambda at: abs(at - target))
+    cut = target
+    while cut > low and cut > target - _MOST_MARKS and _joined(text[cut - 1], text[cut]):
+        cut -= 1
+    if not _joined(text[cut - 1], text[cut]):
+        return cut
+    cut = target
+    while cut < high - 1 and cut < target + _MOST_MARKS and _joined(text[cut - 1], text[cut]):
+        cut += 1
+    return cut if not _joined(text[cut - 1], text[cut]) else target
 
 
 def _joined(before: str, after: str) -> bool:
