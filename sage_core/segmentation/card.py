@@ -43,7 +43,8 @@ def model_card(options: TrainOptions, corpus: CorpusSummary, report: TrainReport
     licences = "\n".join(f"- {name}: {count:,} documents" for name, count in corpus.licences)
     return f"""# Boundary model ({options.kind})
 
-P(same): whether two neighbouring sentences belong to one paragraph. Trained by `sage_core.segmentation.training`.
+P(same): whether two neighbouring sentences belong to one paragraph. Trained by
+`sage_core.segmentation.training`.
 
 - Start: {start}
 - Languages: those of the training text below; the bundled models are English only

@@ -1,10 +1,11 @@
 """The model with context: it judges a gap by several sentences on each side.
 
-Every sentence is encoded once. A gap is described by the vectors x1, x2 on its two sides (with x1 - x2, x1 * x2, as
-in the paper) and by how alike its surroundings are: cosines between single sentences up to three away and
-between windows of 2, 4 and 8 sentences, both of projected means (same topic) and of hashed rare words (same
-names). Residual blocks of a depthwise convolution along the document and a small MLP then let each gap see its
-neighbours. All of it is numpy, linear in the number of sentences, in pieces of bounded size.
+Every sentence is encoded once. A gap is described by the vectors x1, x2 on its two sides (with x1 - x2, x1
+* x2, as in the paper) and by how alike its surroundings are: cosines between single sentences up to three
+away and between windows of 2, 4 and 8 sentences, both of projected means (same topic) and of hashed rare
+words (same names). Residual blocks of a depthwise convolution along the document and a small MLP then let
+each gap see its neighbours. All of it is numpy, linear in the number of sentences, in pieces of bounded
+size.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class ContextNetwork:
         return result
 
     def _pieces(self, sizes: Sequence[int]) -> Iterator[list[tuple[int, int, int, int, int]]]:
-        """Stretches ``(document, first sentence overall, first sentence, from gap, to gap)`` packed into pieces."""
+        """Stretches ``(document, its base, first sentence, from gap, to gap)`` packed into pieces."""
         halo = self.config.halo
         piece: list[tuple[int, int, int, int, int]] = []
         room, base = _PIECE, 0

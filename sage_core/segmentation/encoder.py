@@ -1,9 +1,9 @@
 """Sentence encoders: the bundled one (token tables and a weighted mean, numpy only) and any transformer.
 
-``StaticEncoder``: x = relu(norm(W [m, l, s] + b)), where m is the weighted mean of the sentence's token vectors,
-l the vectors (of a second, small table) of its first and last tokens in order, and s its surface features. The
-mean holds what it is about; the first tokens hold what tells an opening sentence from a later one: pronouns,
-connectives, dates.
+``StaticEncoder``: x = relu(norm(W [m, l, s] + b)), where m is the weighted mean of the sentence's token
+vectors, l the vectors (of a second, small table) of its first and last tokens in order, and s its surface
+features. The mean holds what it is about; the first tokens hold what tells an opening sentence from a later
+one: pronouns, connectives, dates.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class StaticEncoder:
 
     @cached_property
     def _weighted(self) -> Floats:
-        """The table with each row times its weight, the weight itself as a last column; a row of zeros below."""
+        """The table, each row times its weight and the weight as a last column; a row of zeros below."""
         weights = np.exp(self._tensors["mean.weight"])[:, None]
         return with_zero_row(np.concatenate([self._tensors["mean.table"] * weights, weights], axis=1))
 
@@ -175,9 +175,9 @@ def with_zero_row(table: Floats) -> Floats:
 
 
 def sum_rows(tokens: Tokens, table: Floats) -> Floats:
-    """(n, width) sum of the table's rows of each sentence's tokens; the table's last row is zeros, for padding.
+    """(n, width) sum of the table's rows of each sentence's tokens.
 
-    Sentences of like length are padded together, so that little is summed in vain.
+    The table's last row is zeros, for padding. Sentences of like length are padded together, so that little is summed in vain.
     """
     sums = np.empty((len(tokens.lengths), table.shape[1]), np.float32)
     offsets, order = tokens.offsets, np.argsort(tokens.lengths, kind="stable")

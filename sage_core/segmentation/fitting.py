@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from sage_core.errors import ModelError
+from sage_core.segmentation.context import ContextConfig
+from sage_core.segmentation.context_net import ContextNet
 from sage_core.segmentation.encoder import EncoderConfig
 from sage_core.segmentation.metrics import best_f1, roc_auc
 from sage_core.segmentation.mining import Corpus
@@ -28,10 +30,11 @@ from sage_core.segmentation.storage import WEIGHTS, load_folder
 from sage_core.segmentation.tables import (
     pretrained_features,
     principal_components,
+    rarity,
     start_weights,
     token_shares,
 )
-from sage_core.segmentation.tasks import Batch, PairTask, Task
+from sage_core.segmentation.tasks import Batch, ContextTask, PairTask, Task
 
 if TYPE_CHECKING:
     from sage_core.segmentation.training import Progress, TrainOptions
@@ -41,6 +44,7 @@ _PRETRAINED = "all-MiniLM-L6-v2"
 _WARM_UP = 200  # steps
 _LAST_RATE = 0.02  # share of the learning rate left at the end
 _CLIP = 1.0
+_PER_TOKEN = ("mean.weight", "rarity")
 _REPORT_EVERY = 50
 _AHEAD = 4  # batches made while the network works
 
@@ -51,17 +55,18 @@ def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
     if options.threads:
         torch.set_num_threads(options.threads)
     start: Tensors | None = None
-    encoder = options.encoder
+    encoder, context = options.encoder, options.context
     if options.start not in ("pretrained", "random"):
         config, start, _ = load_folder(_model_folder(options.start))
         if config.get("kind") != options.kind:
             raise ModelError(f"{options.start!r} is a {config.get('kind')} model, not a {options.kind} model")
         encoder = encoder_config(config)
-    task = _task(training, held, encoder, options)
+        context = ContextConfig.from_dict(config["context"]) if options.kind == "context" else context
+    task = _task(training, held, encoder, context, options)
     if start is not None:
         load_tensors(task.net, start)
     else:
-        _start_tables(task.net.get_submodule("encoder"), training, encoder, options.start == "pretrained")
+        _start_tables(task.net, training, encoder, options.start == "pretrained")
     return task
 
 
@@ -107,7 +112,20 @@ def fit(
     return tensors_of(net), best_step
 
 
-def _task(training: Corpus, held: Corpus, encoder: EncoderConfig, options: TrainOptions) -> Task:
+def _task(
+    training: Corpus, held: Corpus, encoder: EncoderConfig, context: ContextConfig, options: TrainOptions
+) -> Task:
+    if options.kind == "context":
+        return ContextTask(
+            training,
+            held,
+            encoder,
+            context,
+            dropout=options.dropout,
+            token_dropout=options.token_dropout,
+            batch_size=options.batch_size,
+            window=options.window,
+        )
     return PairTask(
         training,
         held,
@@ -129,21 +147,24 @@ def _model_folder(name: str) -> Path:
 
 
 def _start_tables(net: nn.Module, training: Corpus, config: EncoderConfig, pretrained: bool) -> None:
-    assert isinstance(net, SentenceNet) and net.mean.weight is not None
+    sentences = net.get_submodule("encoder")
+    assert isinstance(sentences, SentenceNet) and sentences.mean.weight is not None
+    shares = token_shares(training.ids, config.vocabulary)
     with torch.no_grad():
-        shares = token_shares(training.ids, config.vocabulary)
-        net.mean.weight.copy_(torch.from_numpy(start_weights(shares)))
+        sentences.mean.weight.copy_(torch.from_numpy(start_weights(shares)))
+        if isinstance(net, ContextNet):
+            net.rarity.copy_(torch.from_numpy(rarity(shares)))
         if pretrained:
             features = pretrained_features(_PRETRAINED, config.vocabulary)
-            for table, width in ((net.mean.table, config.mean_size), (net.edge.table, config.edge_size)):
-                table.copy_(torch.from_numpy(principal_components(features, width)))
+            for table in (sentences.mean.table, sentences.edge.table):
+                table.copy_(torch.from_numpy(principal_components(features, table.shape[1])))
 
 
 def _optimizer(net: nn.Module, options: TrainOptions) -> tuple[torch.optim.Optimizer, list[float]]:
     """AdamW over three groups: tables, token weights, dense layers. Only the last decays."""
     groups: dict[str, list[nn.Parameter]] = {"table": [], "token": [], "dense": []}
     for name, parameter in net.named_parameters():
-        kind = "table" if name.endswith(".table") else "token" if name.endswith("mean.weight") else "dense"
+        kind = "table" if name.endswith(".table") else "token" if name.endswith(_PER_TOKEN) else "dense"
         groups[kind].append(parameter)
     rates = [options.table_rate, options.learning_rate, options.learning_rate]
     decays = [0.0, 0.0, options.weight_decay]
@@ -169,7 +190,7 @@ def _step(
     device: torch.device,
 ) -> float:
     net.train()
-    moved = Batch(batch.sentences.to(device), batch.rows, batch.where.to(device), batch.same.to(device))
+    moved = batch.to(device)
     loss = _loss(task.logits(moved), moved.same, kind)
     optimizer.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
@@ -204,7 +225,7 @@ def _progress(step: int, steps: int, loss: float, auc: float | None, value: floa
 
 
 def _endless(task: Task, rng: np.random.Generator) -> Generator[Batch, None, None]:
-    """Epoch after epoch, made a few batches ahead in a thread. One thread draws everything: same seed, same order."""
+    """Epoch after epoch, made ahead in one thread, which draws everything: same seed, same order."""
     ready: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""How good boundaries are: ranking (ROC AUC), decision (F1) and windowed error (Pk, WindowDiff). Numpy only."""
+"""How good boundaries are: ranking (ROC AUC), decision (F1), windowed error (Pk, WindowDiff)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def roc_auc(labels: Bools, scores: Values) -> float:
     negatives = len(labels) - positives
     if not positives or not negatives:
         raise InputError("ROC AUC needs both classes")
-    ordered, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = np.cumsum(counts) - (counts - 1) / 2.0
     total = float(ranks[inverse][labels].sum())
     return (total - positives * (positives + 1) / 2.0) / (positives * negatives)

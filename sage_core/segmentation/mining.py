@@ -1,7 +1,7 @@
 """Training data from text with paragraphs: who its sentences are, and which pairs of them to learn from.
 
-Sentences come from the same splitter as at run time, paragraph by paragraph, so that the model meets in use what
-it met in training. Paragraph breaks are the only labels; the text handed to a model never shows them.
+Sentences come from the same splitter as at run time, paragraph by paragraph, so that the model meets in use
+what it met in training. Paragraph breaks are the only labels; the text handed to a model never shows them.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ def read_corpus(
     """Documents with their paragraphs, sentence by sentence.
 
     Args:
-        data: Files or folders (searched for files of known kinds, in the order of their names). JSON lines hold
-            ``{"doc_id", "sections": [{"heading", "paragraphs": [str or [sentence]]}]}`` or
-            ``{"doc_id", "paragraphs": [...]}``; in text and Markdown a blank line ends a paragraph, and headings,
-            lists, quotations, tables and code are left out.
+        data: Files or folders (searched for files of known kinds, in the order of their names). JSON lines
+            hold ``{"doc_id", "sections": [{"heading", "paragraphs": [str or [sentence]]}]}`` or
+            ``{"doc_id", "paragraphs": [...]}``; in text and Markdown a blank line ends a paragraph, and
+            headings, lists, quotations, tables and code are left out.
         sentences: The splitter; default ``sage_core.sentences.split_sentences``.
 
     Yields:
@@ -170,7 +170,8 @@ class NegativeMix:
     """Relative shares of the three kinds of negative pair.
 
     Attributes:
-        other_document: The second sentence is drawn from another document (what the paper's accuracy measures).
+        other_document: The second sentence is drawn from another document (what the paper's accuracy
+            measures).
         same_document: It is drawn from another paragraph of the same document.
         neighbours: The two sentences follow each other across a paragraph break (the task at run time).
     """
@@ -190,8 +191,8 @@ def mine_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Sentence pairs of Algorithm 1, line 1.
 
-    Every pair of neighbours in a paragraph is a positive. Negatives are drawn to the mix; as many as there are
-    paragraph breaks times ``1 / mix.neighbours``, or as ``positive_share`` asks.
+    Every pair of neighbours in a paragraph is a positive. Negatives are drawn to the mix; as many as there
+    are paragraph breaks times ``1 / mix.neighbours``, or as ``positive_share`` asks.
 
     Args:
         corpus: Where to mine.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import ModelError
+from sage_core.segmentation.context import ContextConfig, ContextNetwork
 from sage_core.segmentation.encoder import EncoderConfig, StaticEncoder, tokenize
 from sage_core.segmentation.ops import Floats, Tensors, linear, relu, require, sigmoid
 from sage_core.segmentation.protocol import BoundaryModel
@@ -24,7 +25,8 @@ class PairModel:
     """P(same) from two sentences: the paper's figure 4.
 
     Args:
-        config: ``encoder`` (see ``EncoderConfig``), ``hidden``, ``calibration`` (``scale`` and ``shift`` of the logit).
+        config: ``encoder`` (see ``EncoderConfig``), ``hidden``, ``calibration`` (``scale`` and ``shift`` of
+            the logit).
         tensors: Weights.
         fingerprint: Identifies them.
 
@@ -86,6 +88,40 @@ class PairModel:
         return result
 
 
+class ContextModel:
+    """P(same) from several sentences on each side; see ``context.py``.
+
+    Args:
+        config: ``encoder``, ``context`` (see ``ContextConfig``) and ``calibration``.
+        tensors: Weights.
+        fingerprint: Identifies them.
+
+    Raises:
+        ModelError: Where weights and configuration do not fit.
+    """
+
+    kind = "context"
+    tokenizer_name = "bert"
+
+    def __init__(self, config: dict[str, Any], tensors: Tensors, fingerprint: str) -> None:
+        self.config = config
+        self.fingerprint = fingerprint
+        context = ContextConfig.from_dict(config["context"])
+        self.network = ContextNetwork(encoder_config(config), context, tensors)
+        self._calibration = calibration(config)
+
+    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """P(same) for every pair of neighbours; see ``protocol.BoundaryModel``."""
+        return self.probabilities_and_lengths(documents)[0]
+
+    def probabilities_and_lengths(
+        self, documents: Sequence[Sequence[str]]
+    ) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
+        """Also the number of tokens of every sentence; see ``protocol.CountingModel``."""
+        logits, lengths = self.network.logits(documents)
+        return [probability(values, self._calibration) for values in logits], lengths
+
+
 def load_model(name_or_path: str | Path = "default") -> BoundaryModel:
     """A boundary model by name or folder.
 
@@ -126,7 +162,7 @@ def read_model(folder: Path) -> BoundaryModel:
         ModelError: Where it cannot be read, or is of a kind this version does not know.
     """
     config, tensors, fingerprint = load_folder(folder)
-    kinds: dict[str, type[PairModel]] = {"pair": PairModel}
+    kinds: dict[str, type[PairModel] | type[ContextModel]] = {"pair": PairModel, "context": ContextModel}
     kind = kinds.get(str(config.get("kind")))
     if kind is None:
         raise ModelError(f"{folder} holds a model of kind {config.get('kind')!r}; known are {sorted(kinds)}")
@@ -155,6 +191,6 @@ def probability(logits: Floats, calibrated: tuple[float, float]) -> NDArray[np.f
 
 
 def split_gaps(values: NDArray[np.float32], sizes: Sequence[int]) -> list[NDArray[np.float32]]:
-    """Values of all neighbours of one long row of sentences, by document; those between documents are left out."""
+    """Values of all neighbours of one long row of sentences, by document; none between documents."""
     ends = np.cumsum(sizes)
     return [values[end - size : max(end - 1, end - size)] for end, size in zip(ends, sizes, strict=True)]

@@ -1,4 +1,4 @@
-"""The torch twins of the bundled models, for training. Parameter names and shapes are those of the numpy side."""
+"""Torch twins of the encoder and the pair model; names and shapes are those of the numpy side."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sentence_batch(
     drop: float = 0.0,
     rng: np.random.Generator | None = None,
 ) -> SentenceBatch:
-    """Sentences by index, each token dropped with probability ``drop``; an index of -1 is an empty sentence."""
+    """Sentences by index, tokens dropped with probability ``drop``; an index of -1 is an empty one."""
     real = sentences >= 0
     rows = np.where(real, sentences, 0)
     lengths = np.where(
@@ -128,7 +128,7 @@ class SentenceNet(nn.Module):
 
 
 class PairNet(nn.Module):
-    """The paper's model: two sentence vectors, features (x1, x2, x1 - x2, x1 * x2), an MLP. Gives logits of P(same)."""
+    """The paper's model: features (x1, x2, x1 - x2, x1 * x2) and an MLP. Gives logits of P(same)."""
 
     def __init__(self, config: EncoderConfig, hidden: int, dropout: float) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ Floats = NDArray[np.float32]
 Tensors = dict[str, Floats]
 
 LAYER_NORM_EPSILON = 1e-5
+NORM_FLOOR = 1e-4  # least length a vector is divided by
 
 
 def linear(x: Floats, tensors: Tensors, name: str) -> Floats:
@@ -44,7 +45,7 @@ def sigmoid(x: Floats) -> Floats:
 def unit_rows(x: Floats) -> Floats:
     """Rows scaled to length 1; rows of zeros stay zeros."""
     norms = np.sqrt(np.einsum("...d,...d->...", x, x))[..., None]
-    result: Floats = x / np.maximum(norms, 1e-4)
+    result: Floats = x / np.maximum(norms, NORM_FLOOR)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Model folders: ``model.safetensors`` (tables as 8-bit rows) and ``config.json``. Nothing is ever unpickled."""
+"""Model folders: ``model.safetensors`` (tables as 8-bit rows) and ``config.json``; never pickle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def save_folder(
     Args:
         folder: Made where it does not exist.
         config: Plain data for ``config.json``.
-        tensors: The weights; stored as float16 where that loses less than a thousandth, else float32.
+        tensors: The weights; stored as float16.
         tables: Names of those stored as 8-bit integers with one scale a row.
     """
     from safetensors.numpy import save_file

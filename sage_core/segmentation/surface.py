@@ -21,9 +21,9 @@ def surface_features(sentences: Sequence[str]) -> NDArray[np.float32]:
 
     Returns:
         (n, ``SURFACE_SIZE``) float32: log length; share of words with a capital (the first left out); and
-        whether the first character is lower case, a digit, a quote or bracket, or a list mark; whether the last
-        one is a colon, or a question or exclamation mark. A first character that is neither cased nor any
-        of these leaves all of them 0.
+        whether the first character is lower case, a digit, a quote or bracket, or a list mark; whether the
+        last one is a colon, or a question or exclamation mark. A first character that is neither cased nor
+        any of these leaves all of them 0.
     """
     rows = [_features(text) for text in sentences]
     return np.array(rows, np.float32).reshape(len(rows), SURFACE_SIZE)

@@ -14,11 +14,15 @@ from sage_core.segmentation.ops import Floats
 _log = logging.getLogger(__name__)
 _SPREAD = 0.5  # standard deviation of the tables' entries
 _RARE = 1e-3  # tokens above this share of the text weigh little (Arora et al. 2017)
+_RAREST, _COMMON = 1e-7, 1.5e-3
 _BATCH = 1024
 
 
 def pretrained_features(name_or_path: str, vocabulary: int) -> Floats:
-    """(vocabulary, 2 * width): each token's word embedding and the model's output for the token alone, unit rows.
+    """What a sentence-transformers model knows of each token of its vocabulary.
+
+    Returns:
+        (vocabulary, 2 * width): the token's word embedding, and the model's output for the token alone.
 
     Raises:
         MissingExtraError: Without torch and sentence-transformers.
@@ -65,6 +69,13 @@ def token_shares(ids: NDArray[np.int32], vocabulary: int) -> NDArray[np.float64]
 def start_weights(shares: NDArray[np.float64]) -> Floats:
     """Log weights of tokens in the mean: frequent ones weigh little (smooth inverse frequency)."""
     result: Floats = np.log(_RARE / (_RARE + shares)).astype(np.float32)
+    return result
+
+
+def rarity(shares: NDArray[np.float64]) -> Floats:
+    """Weights of tokens where names are compared: 0 for frequent ones, up to 1."""
+    values = np.clip(-np.log(shares + _RAREST) + np.log(_COMMON), 0.0, None)
+    result: Floats = (values / max(float(values.max()), 1e-9)).astype(np.float32)
     return result
 
 

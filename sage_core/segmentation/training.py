@@ -5,7 +5,8 @@
 - ``data``: a ``.jsonl``/``.jsonl.gz`` file, or a folder of such files or of ``.txt``/``.md`` files, or a list
   of those (see ``mining.read_corpus``);
 - ``output``: the folder that gets ``model.safetensors``, ``config.json`` and ``MODEL_CARD.md``;
-- ``options``: ``TrainOptions(kind="context" | "pair", start="pretrained" | "random" | model, epochs=..., ...)``;
+- ``options``: ``TrainOptions(kind="context" | "pair", start="pretrained" | "random" | model, epochs=...,
+  ...)``;
 - ``progress``: called with a ``Progress(step, steps, loss, auc, f1)`` now and then;
 - the report holds ``figures`` (held-out metrics with their base rate) and ``folder``.
 
@@ -26,6 +27,7 @@ import numpy as np
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.calibration import expected_calibration_error, platt
 from sage_core.segmentation.card import CorpusSummary, model_card, summarize
+from sage_core.segmentation.context import ContextConfig
 from sage_core.segmentation.encoder import ENCODER_TABLES, EncoderConfig
 from sage_core.segmentation.metrics import best_f1, f1, roc_auc
 from sage_core.segmentation.mining import (
@@ -56,6 +58,8 @@ class TrainOptions:
         start: ``"pretrained"`` (token tables from all-MiniLM-L6-v2), ``"random"``, or the name or folder of a
             model of the same kind to fine-tune.
         encoder: Sizes of the sentence encoder; ignored when fine-tuning.
+        context: Sizes of the rest of the context model; ignored when fine-tuning.
+        window: Most sentences the context model learns from at once.
         hidden: Width of the pair model's MLP.
         negatives: Mix of negatives of the pair model.
         positive_share: Share of positives the pair model learns from; None leaves the text's own.
@@ -79,6 +83,8 @@ class TrainOptions:
     kind: str = "context"
     start: str = "pretrained"
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    context: ContextConfig = field(default_factory=ContextConfig)
+    window: int = 96
     hidden: int = 256
     negatives: NegativeMix = field(default_factory=NegativeMix)
     positive_share: float | None = None
@@ -124,8 +130,8 @@ class TrainReport:
 
     Attributes:
         folder: Where the model is.
-        figures: On held-out documents: ``auc``, ``f1`` (at the threshold that is best there), ``threshold`` (on
-            P(same)), ``f1_at_default`` (at 0.55), ``base_rate``, ``calibration_error``, ``gaps``.
+        figures: On held-out documents: ``auc``, ``f1`` (at the threshold that is best there), ``threshold``
+            (on P(same)), ``f1_at_default`` (at 0.55), ``base_rate``, ``calibration_error``, ``gaps``.
         seconds: Wall time.
         steps: Steps made before the best evaluation.
     """

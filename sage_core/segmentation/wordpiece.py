@@ -53,7 +53,7 @@ class WordPiece(dict[str, tuple[int, ...]]):
         return len(self._vocabulary)
 
     def encode(self, sentences: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Ids of many sentences, one after the other, and the number of ids of each (0 for one without a token)."""
+        """Ids of many sentences, one after the other, and the number of ids of each (may be 0)."""
         if len(self) > _REMEMBERED:
             self.clear()
         lookup = self.__getitem__
@@ -77,7 +77,7 @@ class WordPiece(dict[str, tuple[int, ...]]):
         return WordPiece, (self._path,)
 
     def _pieces(self, word: str) -> Iterable[int]:
-        """Greedy longest match first, as BERT does; ``word`` is lower-case letters and digits, or one sign."""
+        """Greedy longest match first, as BERT does; ``word`` is lower-case letters and digits, or a sign."""
         if len(word) > _LONGEST_WORD:
             return (self._unknown,)
         found: list[int] = []
