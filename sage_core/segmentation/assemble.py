@@ -144,14 +144,17 @@ def _measured(
     text: str, units: _Units, first: int, last: int, counter: TokenCounter, limit: int, count: int
 ) -> list[Span]:
     """The chunk of units ``first`` to ``last`` with ``count`` tokens; cut at its weakest gaps if too long."""
-    span = Span(units.spans[first].start, units.spans[last - 1].end)
-    if count <= limit:
-        return [span]
-    if last - first == 1:
-        return [piece for piece, _ in split_long(text, span, counter, limit, limit)]
-    weakest = min(range(first + 1, last), key=lambda i: units.keep[i - 1])
     result: list[Span] = []
-    for a, b in ((first, weakest), (weakest, last)):
-        part = counter.count(text[units.spans[a].start : units.spans[b - 1].end])
-        result += _measured(text, units, a, b, counter, limit, part)
+    pending = [(first, last, count)]
+    while pending:
+        first, last, count = pending.pop()
+        span = Span(units.spans[first].start, units.spans[last - 1].end)
+        if count <= limit:
+            result.append(span)
+        elif last - first == 1:
+            result += [piece for piece, _ in split_long(text, span, counter, limit, limit)]
+        else:
+            weakest = min(range(first + 1, last), key=lambda i: units.keep[i - 1])
+            for a, b in ((weakest, last), (first, weakest)):
+                pending.append((a, b, counter.count(text[units.spans[a].start : units.spans[b - 1].end])))
     return result
