@@ -1,0 +1,115 @@
+"""`sage-rag ask`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.cli_options import (
+    DEFAULT_EMBEDDER,
+    BaseUrlOption,
+    EmbedderOption,
+    JsonOption,
+    ModelOption,
+    OfflineOption,
+    StoreOption,
+    console,
+    make_answerer,
+    print_json,
+)
+from sage_core.errors import LLMError
+
+if TYPE_CHECKING:
+    from sage_core.rag import Sage
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag ask "When does the ferry leave?" --store .sage
+  OPENAI_API_KEY=... sage-rag ask "Why was it closed?" --model gpt-4o-mini
+  sage-rag ask "Why?" --base-url http://localhost:11434/v1 --model llama3.1
+  sage-rag ask "Which?" --option north --option south --json
+"""
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    store: StoreOption = Path(".sage"),
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of a multiple-choice question; repeat it.", metavar="TEXT"),
+    ] = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    offline: OfflineOption = False,
+    candidates: Annotated[int, typer.Option(help="Chunks fetched before reranking.", metavar="N")] = 30,
+    min_k: Annotated[int, typer.Option(help="Fewest chunks to send.", metavar="N")] = 7,
+    max_k: Annotated[
+        int | None, typer.Option(help="Most chunks to send.", metavar="N", show_default="no limit")
+    ] = None,
+    gradient: Annotated[
+        float, typer.Option(help="Cut where a score is no more than this share of the one before.")
+    ] = 0.3,
+    top_k: Annotated[
+        int, typer.Option(help="Plain top-k to compare the tokens with; changes nothing else.", metavar="K")
+    ] = 10,
+    rounds: Annotated[int, typer.Option(help="Most rounds of answer and grade.", metavar="N")] = 3,
+    accept: Annotated[float, typer.Option(help="A grade (1 to 10) that ends the rounds.")] = 9,
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            help="A cross-encoder to rerank with: name or folder.", metavar="NAME", show_default="hybrid"
+        ),
+    ] = None,
+    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the documents in a store, and see how the answer came about.
+
+    Shows the chunks with their scores, where the cut fell and why, the tokens sent against plain top-k,
+    the answer, its grade, and the rounds. Without a key or a server, sentences are quoted by an extractive
+    answerer that is labelled as such, and its grade is a word count. If the LLM fails, the chunks are shown
+    all the same, and the exit code is 3.
+    """
+    from sage_core.embedding import SentenceTransformerEmbedder
+    from sage_core.feedback import FeedbackConfig
+    from sage_core.rag import Sage, SageConfig
+    from sage_core.ranking import CrossEncoderReranker
+
+    embedding = SentenceTransformerEmbedder(embedder)
+    feedback = FeedbackConfig(
+        accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k, gradient=gradient
+    )
+    sage = Sage(
+        store,
+        embedder=embedding,
+        reranker=CrossEncoderReranker(reranker) if reranker else None,
+        answerer=make_answerer(model, base_url, offline, embedding),
+        config=SageConfig(candidates, top_k, feedback),
+    )
+    with sage:
+        (print_answer if as_json else show_answer)(sage, question, option)
+
+
+def show_answer(sage: Sage, question: str, options: list[str] | None = None) -> None:
+    """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
+    from sage_core.rendering.answers import answer_view, retrieval_view
+
+    out = console()
+    retrieval = sage.retrieve(question)
+    out.print(retrieval_view(retrieval))
+    out.print()
+    out.print(answer_view(sage.answer(retrieval, options)))
+
+
+def print_answer(sage: Sage, question: str, options: list[str] | None = None) -> None:
+    """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
+    retrieval = sage.retrieve(question)
+    try:
+        answer = sage.answer(retrieval, options)
+    except LLMError as error:
+        print_json({"error": str(error), "retrieval": retrieval.to_dict()})
+        raise
+    print_json(answer.to_dict())

@@ -1,0 +1,7 @@
+"""`sage-rag demo`."""
+
+EXAMPLES = ""
+
+
+def demo() -> None:
+    """Demo."""

@@ -1,0 +1,97 @@
+"""`sage-rag ingest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.cli_options import (
+    DEFAULT_EMBEDDER,
+    EmbedderOption,
+    EncodingOption,
+    JsonOption,
+    MaxTokensOption,
+    MinTokensOption,
+    SegmenterOption,
+    StoreOption,
+    StrategyOption,
+    ThresholdOption,
+    console,
+    make_segmenter,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from sage_core.ingest import IngestReport
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag ingest docs/ --store .sage
+  sage-rag ingest handbook.pdf notes/*.md --store .sage
+  sage-rag ingest old/ --encoding cp1252 --store .sage
+"""
+
+
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders to read.")],
+    store: StoreOption = Path(".sage"),
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Empty the store first, whatever it was made with.")
+    ] = False,
+    encoding: EncodingOption = None,
+    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    segmenter: SegmenterOption = "default",
+    max_tokens: MaxTokensOption = None,
+    min_tokens: MinTokensOption = None,
+    strategy: StrategyOption = "optimal",
+    threshold: ThresholdOption = 0.55,
+    as_json: JsonOption = False,
+) -> None:
+    """Read documents, cut them into chunks, embed them and keep them in a store on disk.
+
+    Folders are searched for txt, md, rst, html and pdf files; hidden ones are left out. Run it again
+    whenever documents change: files with the same content are skipped, changed ones replaced, and those
+    that are gone from PATH are removed. A run that is broken off loses nothing; the next one finishes it.
+    """
+    from sage_core.embedding import SentenceTransformerEmbedder
+    from sage_core.rag import Sage
+    from sage_core.rendering.progress import ingest_bar
+
+    sage = Sage(
+        store,
+        segmenter=make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold),
+        embedder=SentenceTransformerEmbedder(embedder),
+    )
+    with sage, ingest_bar() as bar:
+        report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        show_report(report, store)
+
+
+def show_report(report: IngestReport, store: Path) -> None:
+    """What an ingest did, in a few lines; files that could not be read go to standard error."""
+    parts = [
+        f"{len(group)} {name}"
+        for name, group in (
+            ("added", report.added),
+            ("changed", report.changed),
+            ("unchanged", report.unchanged),
+            ("removed", report.removed),
+        )
+        if group
+    ]
+    out = console()
+    out.print(
+        f"{', '.join(parts) or 'nothing to do'}; {report.chunks} chunks written in {report.seconds:.1f} s"
+    )
+    out.print(
+        f"{store} holds {report.chunks_in_store:,} chunks of {report.documents_in_store:,} documents",
+        markup=False,
+    )
+    for skipped in report.skipped:
+        console(stderr=True).print(f"skipped: {skipped.reason}", markup=False, style="yellow")

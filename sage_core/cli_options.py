@@ -1,0 +1,128 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sage_core.answering import Answerer
+    from sage_core.embedding import Embedder
+    from sage_core.segmentation import Segmenter
+
+DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
+DEFAULT_MODEL = "gpt-4o-mini"
+
+StoreOption = Annotated[
+    Path, typer.Option("--store", "-s", envvar="SAGE_STORE", help="Folder of the store.", metavar="DIR")
+]
+EmbedderOption = Annotated[
+    str, typer.Option(help="Embedding model: a sentence-transformers name or folder.", metavar="NAME")
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(help="Encoding of text files that are not UTF-8, for instance cp1252.", metavar="NAME"),
+]
+SegmenterOption = Annotated[
+    str,
+    typer.Option("--segmenter", help="Boundary model: a bundled name or a trained folder.", metavar="NAME"),
+]
+MaxTokensOption = Annotated[
+    int | None, typer.Option(help="Most tokens of a chunk (default: 100).", metavar="N", show_default=False)
+]
+MinTokensOption = Annotated[
+    int | None,
+    typer.Option(help="Chunks below this are avoided (default: 30).", metavar="N", show_default=False),
+]
+StrategyOption = Annotated[
+    str, typer.Option(help="How to cut: optimal (length-aware) or threshold (the paper's).", metavar="NAME")
+]
+ThresholdOption = Annotated[
+    float, typer.Option(help="For --strategy threshold: keep together where P(same) is at least this.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Name of the LLM that answers and grades (default with a key or a server: {DEFAULT_MODEL}).",
+        envvar="SAGE_LLM",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of an OpenAI-compatible server, up to /v1.",
+        envvar="OPENAI_BASE_URL",
+        metavar="URL",
+        show_default=False,
+    ),
+]
+OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Quote sentences instead of asking an LLM, even where a key is set.")
+]
+
+
+def make_answerer(model: str | None, base_url: str | None, offline: bool, embedder: Embedder) -> Answerer:
+    """An LLM where a key, a server or a model is given; the extractive answerer otherwise.
+
+    Raises:
+        InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server.
+    """
+    from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
+
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if offline or not (model or base_url or key):
+        return ExtractiveAnswerer(embedder)
+    if not key and not base_url:
+        raise InputError(
+            f"no key for the LLM {model!r}: set OPENAI_API_KEY, name a server with --base-url, "
+            "or leave --model out to have sentences quoted without an LLM"
+        )
+    from sage_core.llm import OpenAIChat
+
+    # A person is waiting: two more attempts, not four.
+    return LLMAnswerer(OpenAIChat(model or DEFAULT_MODEL, base_url=base_url, max_retries=2))
+
+
+def make_segmenter(
+    model: str, max_tokens: int | None, min_tokens: int | None, strategy: str, threshold: float
+) -> Segmenter:
+    """The segmenter that the options describe; its model is loaded, so that a wrong name is found out now."""
+    from typing import cast
+
+    from sage_core.segmentation import Segmenter
+    from sage_core.segmentation.segmenter import Strategy
+
+    segmenter = Segmenter(
+        model,
+        max_tokens=max_tokens,
+        min_tokens=min_tokens,
+        coarse_tokens=max(400, max_tokens or 0),
+        strategy=cast("Strategy", strategy),
+        threshold=threshold,
+    )
+    _ = segmenter.model
+    return segmenter
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console; colours and width as the terminal has them."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def print_json(value: object) -> None:
+    """JSON on standard output, with one line break after it."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
