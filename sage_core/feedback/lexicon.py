@@ -22,23 +22,25 @@ THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNOREC
 ECHO = re.compile(
     r"""
       [\[(<{]?\s*(?<![\d.,])[01]\s*(?:-|\.\.+|~|to|through|bis|à|al?|до)\s*10(?![\d.])\s*[\])>}]? # [1-10]
-    | [\[(]\s*[+-]?\d\s*(?:[,;/|]\s*[+-]?\d\s*)+[\])]                                           # [-1, 0, 1]
+    | [\[(]\s*[+-]?[01]\s*(?:[,;/|]\s*[+-]?[01]\s*)+[\])]                                         # [-1, 0, 1]
     | [+-]?[01]\s*[,/|]\s*(?:[+-]?[01]\s*[,/|]\s*)*(?:or\s*)?[+-]?[01](?![\d.])                # -1/0/1
-    | (?:score|rating|grade)?\s*(?:>=|<=|≥|≤|>|<|=>|at\ least|at\ most)\s*\d+(?:\.\d+)?        # Score >= 9
+    | (?:score|rating|grade)?\s*(?:>=|<=|≥|≤|(?<![-=])>|<|at\ least|at\ most)\s*\d+(?:\.\d+)?  # Score >= 9
     | \(\s*(?:out\ of|von|sur|de|из)\s*(?:10|ten)\s*\)                                         # (out of 10)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
 
 _QUOTES = re.compile(r"(?<![^\W_])'|'(?![^\W_])")
+_TAG = re.compile(r"<(/?)([A-Za-z_]{1,30})>")
 _MARKUP = re.compile(r"[*`|\"“”«»_]")
 
 
 def undecorated(text: str) -> str:
-    """The text without mark-up and quotation marks, runs of white space as one blank or line break.
+    """The text without mark-up and quotation marks, tags as labels, no runs of white space.
 
     With nothing left to skip between a label and its number, the patterns have no room to backtrack.
     """
+    text = _TAG.sub(lambda m: "\n" if m[1] else f"\n{m[2]}: ", text)
     text = _MARKUP.sub(" ", _QUOTES.sub(" ", text))
     text = re.sub(r"[^\S\n]+", " ", text)
     return re.sub(r" ?\n[ \n]*", "\n", text).replace(" :", ":")
@@ -55,9 +57,11 @@ _GAP = r"\s?"
 SCORE_LABEL = re.compile(
     rf"""
     (?:\b(?:final|overall|total|evaluation|answer|quality|context|my)[\s-]){{0,3}}
-    (?:(?<![^\W_])(?:{_LABELS})|\b(?:final|overall|total)(?=\s?[:=]))
+    (?:(?<![^\W_])(?:{_LABELS})|\b(?:final|overall|total|answer\squality)(?=\s?[:=]))
     (?![A-Za-z])
     {_GAP}(?:\([^()\n]{{0,40}}\){_GAP})?
+    (?:(?:ответа|der\sAntwort|de\sla\srespuesta|de\sla\sréponse|da\sresposta|della\srisposta)\s?)?
+    (?:on\s(?:a|the)\sscale(?:\s(?:of|from))?\s?)?
     (?:(?:for|of)\s(?:this|the)\s(?:\w+\s)?answer\s|(?:that\s)?I(?:\swould|'d)?\s(?:give|assign)\s(?:\w+\s){{0,3}})?
     (?:[:=]|->|=>|→|-|\b(?:is|of|es|est|ist|é|è)\b|은|는|は|为|為|是)?{_GAP}
     (?:[:]{_GAP})?[\[(<]?{_GAP}
@@ -75,8 +79,8 @@ OUT_OF_TEN = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 GIVES = re.compile(
-    r"""\b(?:rate|grade|score|give|giving|assign|award|rated|graded|scored|rates)\s+
-    (?:it|this|that|(?:this|the)\s+(?:answer|response|reply))\s+
+    r"""\b(?:(?:rate|grade|score|give|giving|assign|award|rated|graded|scored|rates)\s+
+    (?:it|this|that|(?:this|the)\s+(?:answer|response|reply))|deserves|merits)\s+
     (?:(?:at|as|an?|the|score|rating|grade|of|with)\s+){0,4}(?P<number>\d{1,2}(?:[.,]\d{1,2})?)
     (?=\s*(?:[.,;:)\n]|$|/|out\ of|because|since|for|as|on|-|and))""",
     re.IGNORECASE | re.VERBOSE,
@@ -92,7 +96,8 @@ CONDITION = re.compile(
 DENIED = re.compile(
     r"\b(?:not|never|no|cannot|can't|won't|don't|doesn't|isn't|wouldn't|without|if|unless|had|would\s+be|could\s+be|"
     r"might\s+be|would\s+have|could\s+have|should\s+be|example|e\.g|threshold|minimum|maximum|below|above|"
-    r"less\s+than|more\s+than|requires?|reach|demands?|asks?|says?|claims?|told|instructs?)\b"
+    r"less\s+than|more\s+than|requires?|reach|demands?|asks?|says|texts?\s+say|passages?\s+say|documents?\s+say|"
+    r"claims?|told|instructs?)\b"
     r"|n't\b",
     re.IGNORECASE,
 )

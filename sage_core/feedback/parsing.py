@@ -41,8 +41,9 @@ _MOST_OBJECTS = 200
 _NUMBER = re.compile(r"\d{1,3}(?:[.,]\d{1,3})?(?!\d)")
 _DENOMINATOR = re.compile(r"\s*(?:/|out of|sur|von|de|di|из|av|su|van|of)\s*(\d+)", re.IGNORECASE)
 _RANGE = re.compile(r"\s*(?:-|~|to|bis|or|à|a)\s*(\d{1,3}(?:\.\d+)?)(?!\d)", re.IGNORECASE)
+_STARS = re.compile(r"\s*(?:stars?\b|[★⭐])", re.IGNORECASE)
 _BARE = re.compile(r"[\s\"'`*_#([{]*(\d{1,2}(?:[.,]\d{1,2})?)(?:\s*(?:/|out of)\s*10)?[\s\"'`*_)\]}.]*")
-_TWO_NUMBERS = re.compile(r"\s*(\d{1,2}(?:\.\d{1,2})?)(?:\s*[,;|]\s*|\s+)([+-]?[01])\s*\.?\s*")
+_TWO_NUMBERS = re.compile(r"[\s(\[]*(\d{1,2}(?:\.\d{1,2})?)(?:\s*[,;|]\s*|\s+)([+-]?[01])[\s)\].]*")
 _SIGNED = re.compile(r"([+-]?)\s*([01])(?![\d/.,]*\d)")
 
 
@@ -204,6 +205,8 @@ def _score_at(text: str, position: int, *, prose: bool = False) -> tuple[float, 
         if prose or float(span[1]) - number > 2:
             return None
         end = span.end()
+    if _STARS.match(text, end):
+        return None
     following = text[end : end + 1]
     if following == "%" or (following.isascii() and (following.isalnum() or following == "_")):
         return None
@@ -216,7 +219,7 @@ def _word_at(text: str, position: int) -> tuple[float, int] | None:
     for word, value in NUMBER_WORDS:
         end = position + len(word)
         if text[position:end].lower() == word and not (word.isascii() and text[end : end + 1].isalpha()):
-            return value, end
+            return None if _STARS.match(text, end) else (value, end)
     return None
 
 
@@ -299,4 +302,4 @@ def _asked(text: str, pattern: re.Pattern[str]) -> bool:
 
 
 def _before(text: str, start: int) -> str:
-    return re.split(r"[.!?;\n]", text[max(0, start - 30) : start])[-1]
+    return re.split(r"[,.!?;\n]", text[max(0, start - 30) : start])[-1]
