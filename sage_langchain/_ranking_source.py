@@ -40,8 +40,13 @@ def as_sage_retriever(value: Any) -> Any:
     return SageRetriever(base_retriever=value)
 
 
-def ranking_source(retriever: Any, config: RunnableConfig | None) -> RankingSource:
+def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: int) -> RankingSource:
     """Scale and selection of the `SageRetriever` that a call with this config will reach.
+
+    Args:
+        retriever: What the chain calls.
+        config: The config it is called with.
+        candidates: How many documents it gave.
 
     Raises:
         InputError: Where there is none, or its compressor is somebody else's, whose scores have no known
@@ -58,7 +63,7 @@ def ranking_source(retriever: Any, config: RunnableConfig | None) -> RankingSour
             f"base_compressor={type(compressor).__name__}(...)), "
             "base_compressor=SageCompressor(score_key='relevance_score'))"
         )
-    exact = bound_k or found.k or compressor.top_n
+    exact = bound_k or found.k or compressor.top_n or (None if compressor.select else max(candidates, 1))
     selection = FeedbackConfig(
         min_k=exact or compressor.min_k,
         max_k=exact or compressor.max_k,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from sage_core.feedback import (
     FeedbackLoop,
     FeedbackResult,
     Generate,
-    Judge,
     Verdict,
     arun_loop,
     run_loop,
@@ -35,8 +33,6 @@ from sage_langchain.critic import Critic
 
 if TYPE_CHECKING:
     from sage_langchain.chain import SageChain
-
-logger = logging.getLogger(__name__)
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
 _HIDDEN_IN_GRAPHS = "nostream"
@@ -57,12 +53,11 @@ class Session:
         self.config = config
         self.counter = get_counter(chain.counter)
         self.critic = Critic(chain.critic or chain.llm, chain.critic_method, self.counter)
-        self.live = chain.max_rounds == 1 or chain.max_calls == 1
         self.documents: list[Document] = []
         self.texts: list[str] = []
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
-        self._first: Selection | None = None
+        self._first = Selection((), (), 0, 0, "")
 
     # Retrieval
 
@@ -77,16 +72,22 @@ class Session:
         self._begin(await self.chain.retriever.ainvoke(self.inputs["input"], config, select=False))
 
     def _begin(self, documents: list[Document]) -> None:
-        source = ranking_source(self.chain.retriever, self.config)
+        source = ranking_source(self.chain.retriever, self.config, len(documents))
         template = self.chain.document_prompt
         self.documents = documents
         self.texts = [d.page_content if template is None else format_document(d, template) for d in documents]
-        self.loop = FeedbackLoop(
-            [d.metadata[SCORE_KEY] for d in documents],
-            source.scale,
-            self.chain.feedback_config(source.selection),
-            sizes=self.counter.count_many(self.texts),
-        )
+        scores = [d.metadata[SCORE_KEY] for d in documents]
+        sizes = self.counter.count_many(self.texts)
+        config = self.chain.feedback_config(source.selection)
+        self.loop = FeedbackLoop(scores, source.scale, config, sizes=sizes)
+        first = FeedbackLoop(scores, source.scale, config, sizes=sizes).start()
+        self._first = first.selection if isinstance(first, Generate) else first.result.selection
+
+    @property
+    def live(self) -> bool:
+        """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
+        only = self.chain.max_rounds == 1 or self.chain.max_calls == 1
+        return only and self._first.cut > 0
 
     # The loop, all at once
 
@@ -124,65 +125,39 @@ class Session:
 
     def pieces(self) -> Iterator[str]:
         """The final answer: as the model writes it where it is sure to be final, else at once."""
-        if not self.live:
-            yield from _final(iter([self.output()["answer"]]), self.config)
+        if self.result is not None:
+            yield from _final(iter([self.result.answer]), self.config)
             return
-        selection = self._start()
-        if selection is not None:
-            written = _Written()
-            prompt = self._answer_prompt(selection)
-            yield from _final(
-                written.gather(self.chain.llm.stream(prompt, self._tagged("sage:generate"))), self.config
-            )
-            step = self.loop.answered(written.text, usage_of(written.whole, prompt, self.counter))
-            if isinstance(step, Judge):
-                try:
-                    self.loop.judged(*self._judge(step.selection, step.answer))
-                except Exception as error:
-                    self._critic_failed(error)
-        self.result = self.loop.result
+        written, prompt = _Written(), self._answer_prompt(self._first)
+        chunks = self.chain.llm.stream(prompt, self._tagged("sage:generate"))
+        yield from _final(written.gather(chunks), self.config)
+        known = (written.text, usage_of(written.whole, prompt, self.counter))
+        self.result = run_loop(self.loop, lambda _: known, self._judge, failures=(Exception,))
 
     async def apieces(self) -> AsyncIterator[str]:
         """`pieces`, awaited."""
-        if not self.live:
-            async for piece in _afinal(_one(self.output()["answer"]), self.config):
+        if self.result is not None:
+            async for piece in _afinal(_one(self.result.answer), self.config):
                 yield piece
             return
-        selection = self._start()
-        if selection is not None:
-            written = _Written()
-            prompt = self._answer_prompt(selection)
-            chunks = self.chain.llm.astream(prompt, self._tagged("sage:generate"))
-            async for piece in _afinal(written.agather(chunks), self.config):
-                yield piece
-            step = self.loop.answered(written.text, usage_of(written.whole, prompt, self.counter))
-            if isinstance(step, Judge):
-                try:
-                    self.loop.judged(*await self._ajudge(step.selection, step.answer))
-                except Exception as error:
-                    self._critic_failed(error)
-        self.result = self.loop.result
+        written, prompt = _Written(), self._answer_prompt(self._first)
+        chunks = self.chain.llm.astream(prompt, self._tagged("sage:generate"))
+        async for piece in _afinal(written.agather(chunks), self.config):
+            yield piece
+        known = (written.text, usage_of(written.whole, prompt, self.counter))
 
-    def _critic_failed(self, error: Exception) -> None:
-        logger.warning("the critic failed, the answer is kept: %s", error)
-        self.loop.critic_failed(str(error))
+        async def generate(_: Selection) -> tuple[str, TokenUsage]:
+            return known
+
+        self.result = await arun_loop(self.loop, generate, self._ajudge, failures=(Exception,))
 
     # What the chain returns
-
-    def _start(self) -> Selection | None:
-        """The first selection, None where there are no candidates. Starts the loop once."""
-        if self._first is None:
-            step = self.loop.start()
-            self._first = step.selection if isinstance(step, Generate) else step.result.selection
-        return self._first if self._first.cut else None
 
     @property
     def context(self) -> list[Document]:
         """The documents of the answer; of the only answer there will be, while it is being written."""
-        if self.result is None:
-            self._start()
-        selection = self.result.selection if self.result is not None else self._first
-        return [self.documents[i] for i in selection.indices] if selection is not None else []
+        selection = self._first if self.result is None else self.result.selection
+        return [self.documents[i] for i in selection.indices]
 
     @property
     def trace(self) -> dict[str, object]:
@@ -212,7 +187,7 @@ class Session:
 
     def _tagged(self, *tags: str) -> RunnableConfig:
         """The children's config with tags, which so reach a model inside a chain too."""
-        return merge_configs(self.config, {"tags": [*tags, f"sage:round:{len(self.loop.rounds)}"]})
+        return merge_configs(self.config, {"tags": [*tags, f"sage:round:{max(len(self.loop.rounds), 1)}"]})
 
     def _news(self, selection: Selection, answer: str, verdict: Verdict) -> dict[str, object]:
         """What the custom event ``sage_round`` carries."""

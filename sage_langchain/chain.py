@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.language_models import LanguageModelLike
@@ -11,7 +11,7 @@ from langchain_core.prompts import BasePromptTemplate
 from langchain_core.retrievers import RetrieverLike
 from langchain_core.runnables import AddableDict, Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
@@ -20,6 +20,9 @@ from sage_langchain._query import query_of
 from sage_langchain._ranking_source import as_sage_retriever
 from sage_langchain._session import Session
 from sage_langchain.critic import CriticMethod
+
+# Of a parametrised template pydantic would make a class of its own, of which nothing is an instance.
+Prompt = Annotated[BasePromptTemplate[Any], SkipValidation]
 
 
 class SageChainInput(BaseModel):
@@ -74,8 +77,8 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     retriever: RetrieverLike = Field(repr=False)
     critic: Runnable[Any, Any] | None = Field(default=None, repr=False)
     critic_method: CriticMethod = "auto"
-    prompt: BasePromptTemplate[Any] | None = Field(default=None, repr=False)
-    document_prompt: BasePromptTemplate[Any] | None = Field(default=None, repr=False)
+    prompt: Prompt | None = Field(default=None, repr=False)
+    document_prompt: Prompt | None = Field(default=None, repr=False)
     document_separator: str = "\n\n"
     accept_score: float = 9
     max_rounds: int = 3
@@ -92,6 +95,9 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     @model_validator(mode="after")
     def _check(self) -> Self:
         self.feedback_config(FeedbackConfig())
+        for template in (self.prompt, self.document_prompt):
+            if template is not None and not isinstance(template, BasePromptTemplate):
+                raise InputError(f"a prompt is a LangChain prompt template, not {type(template).__name__}")
         if self.prompt is not None:
             missing = {"context", "input"} - {*self.prompt.input_variables, *self.prompt.optional_variables}
             if missing:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from sage_core.errors import InputError
 
 logger = logging.getLogger(__name__)
+
+# Equal scores may differ by rounding.
+_NOISE = 1e-9
 
 
 class ScoredVectorStoreRetriever(BaseRetriever):
@@ -39,6 +43,8 @@ class ScoredVectorStoreRetriever(BaseRetriever):
     k: int = Field(default=30, ge=1)
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     similarity: Callable[[float], float] | None = Field(default=None, repr=False)
+
+    _warned: bool = PrivateAttr(default=False)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
@@ -86,15 +92,21 @@ class ScoredVectorStoreRetriever(BaseRetriever):
                 )
             return raw, False
         values = [float(convert(score)) for score in raw]
-        if _rising(values):
-            # The store ranks one way and converts the other. Its ranking is what it was asked for.
+        if any(later > earlier + _NOISE for earlier, later in pairwise(values)):
+            # The store ranks one way and converts another (Chroma does, for inner products of 1 and above).
+            # Its ranking is what it was asked for.
+            self._warn_once()
+            return ([-score for score in raw], True) if _rising(raw) else (raw, False)
+        return values, float(convert(0.0)) > float(convert(1.0))
+
+    def _warn_once(self) -> None:
+        if not self._warned:
+            self._warned = True
             logger.warning(
                 "the relevance function of %s contradicts its ranking and is ignored; "
                 "pass similarity= to set another",
                 type(self.vectorstore).__name__,
             )
-            return ([-score for score in raw], True) if _rising(raw) else (raw, False)
-        return values, float(convert(0.0)) > float(convert(1.0))
 
 
 def _rising(scores: Sequence[float]) -> bool:

@@ -1,0 +1,430 @@
+"""The chain: keys, rounds, every way of calling it, what happens when things fail, and what it counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListLLM
+from langchain_core.messages import AIMessage
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import ValidationError
+
+from sage_core.answering import answer_messages
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, run_loop
+from sage_core.feedback.critic import critic_messages
+from sage_core.feedback.parsing import parse_verdict
+from sage_core.tokens import get_counter
+from sage_core.usage import TokenUsage
+from sage_langchain import SageChain, SageCompressor, SageRetriever, create_sage_chain
+from tests.langchain.toys import (
+    ListReranker,
+    ScriptedChat,
+    ToolChat,
+    WordEmbeddings,
+    WordReranker,
+    graded,
+    graded_call,
+    tokens,
+)
+
+SCORES = [0.9, 0.85, 0.8, 0.1, 0.09, 0.08, 0.01, 0.009]
+DOCUMENTS = [
+    Document(page_content=f"Passage {i} about bees.", id=str(i), metadata={"i": i}) for i in range(8)
+]
+TWO_ROUNDS = ["draft one", graded(5, 1), "draft two", graded(9)]
+
+
+def retriever(**settings: Any) -> SageRetriever:
+    compressor = SageCompressor(reranker=ListReranker(SCORES), min_k=2, **settings)
+    return SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=compressor)
+
+
+def chain(*replies: Any, model: type[ScriptedChat] = ScriptedChat, **settings: Any) -> SageChain:
+    return create_sage_chain(model(replies=list(replies)), settings.pop("retriever", retriever()), **settings)
+
+
+def test_two_rounds_and_the_keys_of_the_output():
+    out = chain(*TWO_ROUNDS).invoke({"input": "bees?", "chat_history": []})
+    assert list(out) == ["input", "chat_history", "context", "answer", "sage"]
+    assert out["answer"] == "draft two"
+    sage = json.loads(json.dumps(out["sage"], allow_nan=False))
+    assert (sage["stop_reason"], sage["best_round"], sage["score"]) == ("accepted", 2, 9)
+    first, second = (r["selection"]["indices"] for r in sage["rounds"])
+    assert first == [0, 1, 2] and len(second) > 3
+    assert [d.metadata["i"] for d in out["context"]] == second
+    assert [d.metadata["relevance_score"] for d in out["context"]] == SCORES[: len(second)]
+    assert all("relevance_score" not in d.metadata for d in DOCUMENTS)
+
+
+def test_the_best_graded_answer_wins_and_rounds_are_bounded():
+    c = chain("one", graded(6, 1), "two", graded(3, 1), "three", graded(4, -1), "four")
+    out = c.invoke("bees?")
+    assert (out["answer"], out["sage"]["stop_reason"]) == ("one", "max_rounds")
+    assert len(c.llm.seen) == 6
+    assert [d.metadata["i"] for d in out["context"]] == [0, 1, 2]
+
+
+def test_gives_the_same_prompts_and_trace_as_the_core():
+    replies = ["one", graded(5, 1), "two", graded(4, 1), "three", graded(8)]
+    c = chain(*replies)
+    out = c.invoke("Where are the bees?")
+    counter, asked = get_counter("bert"), []
+    texts = [d.page_content for d in DOCUMENTS]
+    script = iter(replies)
+
+    def ask(messages: list[Any]) -> tuple[str, TokenUsage]:
+        asked.append([(m.role, m.content) for m in messages])
+        reply = next(script)
+        prompt = "\n".join(m.content for m in messages)
+        return reply, TokenUsage(counter.count(prompt), counter.count(reply), 1, estimated=True)
+
+    def judge(s: Any, answer: str) -> Any:
+        reply, usage = ask(critic_messages("Where are the bees?", [texts[i] for i in s.indices], answer))
+        return parse_verdict(reply), usage
+
+    loop = FeedbackLoop(SCORES, "probability", FeedbackConfig(min_k=2), sizes=counter.count_many(texts))
+    result = run_loop(
+        loop, lambda s: ask(answer_messages("Where are the bees?", [texts[i] for i in s.indices])), judge
+    )
+    assert out["sage"] == result.to_dict()
+    roles = {"system": "system", "human": "user"}
+    assert [[(roles[m.type], m.content) for m in call] for call in c.llm.seen] == asked
+
+
+async def test_every_way_of_calling_gives_the_same():
+    expected = chain(*TWO_ROUNDS).invoke({"input": "bees?"})
+    assert await chain(*TWO_ROUNDS).ainvoke({"input": "bees?"}) == expected
+    assert chain(*TWO_ROUNDS).batch(["bees?"]) == [expected]
+    assert await chain(*TWO_ROUNDS).abatch(["bees?"]) == [expected]
+    assert sum_of(list(chain(*TWO_ROUNDS).stream("bees?"))) == expected
+    assert sum_of([x async for x in chain(*TWO_ROUNDS).astream("bees?")]) == expected
+    piped = RunnableLambda(lambda q: {"input": q}) | chain(*TWO_ROUNDS)
+    assert piped.invoke("bees?") == expected
+    piped = RunnableLambda(lambda q: {"input": q}) | chain(*TWO_ROUNDS)
+    assert sum_of(list(piped.stream("bees?"))) == expected
+    for key in ("query", "question"):
+        out = chain(*TWO_ROUNDS).invoke({key: "bees?"})
+        assert out == {key: "bees?", **expected}
+
+
+def sum_of(chunks: list[Any]) -> dict[str, Any]:
+    total = chunks[0]
+    for chunk in chunks[1:]:
+        total = total + chunk
+    return dict(total)
+
+
+def test_batches_with_bounded_concurrency_keep_their_order():
+    echo = RunnableLambda(
+        lambda prompt: graded(9) if "Grade the answer" in prompt[-1].content else prompt[-1].content
+    )
+    c = create_sage_chain(echo, retriever())
+    questions = [f"question number {i}?" for i in range(12)]
+    for out, question in zip(c.batch(questions, {"max_concurrency": 3}), questions, strict=True):
+        assert question in out["answer"] and out["input"] == question
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+async def test_keys_and_stream_order_of_create_retrieval_chain(rounds):
+    pytest.importorskip("langchain_classic")
+    from langchain_classic.chains.combine_documents import create_stuff_documents_chain
+    from langchain_classic.chains.retrieval import create_retrieval_chain
+
+    prompt = ChatPromptTemplate.from_template("{context}\n{input}")
+    stock = create_retrieval_chain(
+        retriever(), create_stuff_documents_chain(ScriptedChat(replies=["the answer"]), prompt)
+    )
+    ours = chain("the answer", graded(9), prompt=prompt, max_rounds=rounds)
+    given = {"input": "bees?", "other": 1}
+    expected, found = list(stock.stream(given)), list(ours.stream(given))
+    assert found[:-1] == expected
+    assert list(found[-1]) == ["sage"]
+    again = chain("the answer", graded(9), prompt=prompt, max_rounds=rounds)
+    assert [x async for x in again.astream(given)] == found
+    assert (
+        ours.llm.seen[0][0].content
+        == "Passage 0 about bees.\n\nPassage 1 about bees.\n\nPassage 2 about bees.\nbees?"
+    )
+
+
+# The critic
+
+
+async def critic_ends(*replies: Any, model: Any = ToolChat, **settings: Any) -> dict[str, Any]:
+    sync = chain("the answer", *replies, model=model, **settings).invoke("bees?")
+    assert await chain("the answer", *replies, model=model, **settings).ainvoke("bees?") == sync
+    assert sync["answer"] == "the answer"
+    return sync["sage"]
+
+
+async def test_critic_by_structured_output():
+    sage = await critic_ends(graded_call(9, 0))
+    assert (sage["stop_reason"], sage["score"]) == ("accepted", 9)
+    c = chain("one", graded_call(5, 1), "two", graded_call(9), model=ToolChat)
+    assert c.invoke("bees?")["answer"] == "two"
+    assert c.llm.bound["tools"][0]["title"] == "verdict"
+
+
+async def test_critic_that_answers_in_plain_text_is_read():
+    sage = await critic_ends("I would say: Score: 9/10, adjust: 0")
+    assert (sage["stop_reason"], sage["score"]) == ("accepted", 9)
+
+
+async def test_critic_without_a_verdict_keeps_the_answer():
+    for nothing in (
+        "Splendid!",
+        "",
+        AIMessage(content=""),
+        graded_call("excellent", "more"),
+        graded_call(42),
+    ):
+        sage = await critic_ends(nothing)
+        assert (sage["stop_reason"], sage["score"]) == ("critic_failed", None)
+        assert sage["rounds"][0]["verdict"]["parsed"] is False
+
+
+async def test_critic_with_broken_arguments_is_read_where_possible():
+    broken = {
+        "name": "verdict",
+        "args": '{"score": 9, "adjust": 0',
+        "id": "1",
+        "error": None,
+        "type": "invalid_tool_call",
+    }
+    sage = await critic_ends(AIMessage(content="Score: 9", invalid_tool_calls=[broken]))
+    assert sage["score"] == 9
+
+
+async def test_critic_whose_structured_call_fails_is_asked_in_plain_text():
+    sage = await critic_ends(RuntimeError("no tools here"), graded(9))
+    assert (sage["stop_reason"], sage["score"]) == ("accepted", 9)
+    assert sage["usage"]["judge"]["calls"] == 2
+
+
+async def test_critic_that_fails_altogether_costs_only_the_grade():
+    sage = await critic_ends(RuntimeError("no tools here"), RuntimeError("server gone"))
+    assert sage["stop_reason"] == "critic_failed" and "server gone" in sage["rounds"][0]["error"]
+    sage = await critic_ends(RuntimeError("server gone"), model=ScriptedChat)
+    assert sage["stop_reason"] == "critic_failed"
+
+
+async def test_critic_methods():
+    sage = await critic_ends(graded(9), critic_method="prompt")
+    assert sage["score"] == 9
+    sage = await critic_ends(RuntimeError("x"), critic_method="structured")
+    assert sage["stop_reason"] == "critic_failed"
+    sage = await critic_ends(critic_method="structured", model=ScriptedChat)
+    assert sage["stop_reason"] == "critic_failed"
+
+
+def test_another_model_grades():
+    critic = ToolChat(replies=[graded_call(9)])
+    c = chain("the answer", critic=critic)
+    assert c.invoke("bees?")["sage"]["score"] == 9
+    assert len(c.llm.seen) == len(critic.seen) == 1
+
+
+# Failures
+
+
+def test_an_error_of_the_first_answer_is_raised():
+    with pytest.raises(RuntimeError, match="server gone"):
+        chain(RuntimeError("server gone")).invoke("bees?")
+    with pytest.raises(RuntimeError, match="server gone"):
+        list(chain(RuntimeError("server gone"), max_rounds=1).stream("bees?"))
+
+
+def test_an_error_of_a_later_answer_keeps_the_earlier_one():
+    out = chain("one", graded(5, 1), RuntimeError("server gone")).invoke("bees?")
+    assert (out["answer"], out["sage"]["stop_reason"]) == ("one", "answer_failed")
+
+
+def test_no_documents_ask_no_model():
+    for settings in ({}, {"max_rounds": 1}):
+        c = chain(retriever=lambda _: [], **settings)
+        out = c.invoke("bees?")
+        assert (out["answer"], out["context"], out["sage"]["stop_reason"]) == ("", [], "empty")
+        assert sum_of(list(c.stream("bees?"))) == out
+        assert c.llm.seen == []
+
+
+def test_wrong_construction_is_named():
+    with pytest.raises(ValidationError, match="max_rounds"):
+        chain(max_rounds=0)
+    with pytest.raises(ValidationError, match="accept_score"):
+        chain(accept_score=11)
+    with pytest.raises(ValidationError, match="context"):
+        chain(prompt=ChatPromptTemplate.from_template("{input}"))
+    with pytest.raises(ValidationError, match="prompt template, not str"):
+        chain(prompt="{context} {input}")
+    with pytest.raises(ValidationError, match="max_round"):
+        chain(max_round=2)
+    with pytest.raises(InputError, match="question"):
+        chain().invoke({"text": "bees?"})
+
+
+def test_somebody_else_s_compressor_must_rank_first():
+    class Foreign(BaseDocumentCompressor):
+        def compress_documents(self, documents, query, callbacks=None):
+            return [
+                d.model_copy(update={"metadata": {**d.metadata, "relevance_score": s}})
+                for d, s in zip(documents, SCORES, strict=True)
+            ]
+
+    foreign = SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=Foreign())
+    with pytest.raises(InputError, match=r"Foreign.*score_key"):
+        chain("a", retriever=foreign).invoke("bees?")
+    selector = SageCompressor(score_key="relevance_score", min_k=2)
+    both = SageRetriever(base_retriever=foreign, base_compressor=selector)
+    out = chain("a", graded(9), retriever=both).invoke("bees?")
+    assert [d.metadata["i"] for d in out["context"]] == [0, 1, 2]
+
+
+# Usage
+
+
+def test_usage_is_summed_by_role_from_what_the_models_report():
+    replies = [
+        AIMessage(content="one", usage_metadata=tokens(100, 10)),
+        graded_call(5, 1, read=200, written=20),
+        AIMessage(content="two", usage_metadata=tokens(300, 30)),
+        graded_call(9, 0, read=400, written=40),
+    ]
+    usage = chain(*replies, model=ToolChat).invoke("bees?")["sage"]["usage"]
+    assert usage["generate"] == {"prompt": 400, "completion": 40, "calls": 2, "estimated": False}
+    assert usage["judge"] == {"prompt": 600, "completion": 60, "calls": 2, "estimated": False}
+    assert usage["total"] == {"prompt": 1000, "completion": 100, "calls": 4, "estimated": False}
+
+
+def test_usage_that_is_not_reported_is_estimated_and_says_so():
+    replies = [AIMessage(content="one", usage_metadata=tokens(100, 10)), graded(9)]
+    usage = chain(*replies).invoke("bees?")["sage"]["usage"]
+    assert usage["generate"]["estimated"] is False
+    assert usage["judge"]["estimated"] is usage["total"]["estimated"] is True
+    assert usage["judge"]["prompt"] > 50 and usage["judge"]["completion"] > 5
+    words = chain("one two", graded(9), counter="words").invoke("bees?")["sage"]["usage"]
+    assert words["generate"]["completion"] == 2
+
+
+def test_users_can_count_with_langchain_s_own_callback():
+    from langchain_core.callbacks import get_usage_metadata_callback
+
+    named = {"response_metadata": {"model_name": "m"}}
+    replies = [AIMessage(content="one", usage_metadata=tokens(100, 10), **named), graded(9)]
+    with get_usage_metadata_callback() as counted:
+        chain(*replies).invoke("bees?")
+    assert counted.usage_metadata["m"]["total_tokens"] == 110
+
+
+def test_budgets():
+    c = chain("one", max_calls=1)
+    out = c.invoke("bees?")
+    assert (out["answer"], out["sage"]["stop_reason"], len(c.llm.seen)) == ("one", "budget", 1)
+    c = chain("one", graded(5, 1), max_tokens=300)
+    assert c.invoke("bees?")["sage"]["stop_reason"] == "budget"
+
+
+# Prompts
+
+
+def test_document_prompt_and_separator():
+    prompt = ChatPromptTemplate.from_template("{context}\n---\n{input} {mood}")
+    c = chain(
+        "one",
+        graded(9),
+        prompt=prompt,
+        document_prompt=PromptTemplate.from_template("[{i}] {page_content}"),
+        document_separator=" | ",
+    )
+    c.invoke({"input": "bees?", "mood": "please"})
+    expected = (
+        "[0] Passage 0 about bees. | [1] Passage 1 about bees. | [2] Passage 2 about bees.\n---\nbees? please"
+    )
+    assert c.llm.seen[0][0].content == expected
+    assert "[1] [0] Passage 0 about bees." in c.llm.seen[1][-1].content
+
+
+def test_multiple_choice():
+    c = chain("B. canal", graded(9))
+    out = c.invoke({"input": "Where?", "options": ["roof", "canal"]})
+    assert out["options"] == ["roof", "canal"]
+    for call in c.llm.seen:
+        assert "B. canal" in call[-1].content and "exactly one is right" in call[0].content
+
+
+def test_models_that_are_no_chat_models():
+    c = create_sage_chain(FakeListLLM(responses=["the answer", graded(9)]), retriever())
+    assert c.invoke("bees?")["answer"] == "the answer"
+    blocks = AIMessage(content=[{"type": "text", "text": "from "}, {"type": "text", "text": "blocks"}])
+    assert chain(blocks, graded(9)).invoke("bees?")["answer"] == "from blocks"
+
+
+# Composition
+
+
+def test_with_config_retry_fallbacks_and_configurable_fields():
+    assert chain(*TWO_ROUNDS).with_config(tags=["a"]).invoke("bees?")["answer"] == "draft two"
+    flaky = ScriptedChat(replies=[RuntimeError("busy"), "one", graded(9)])
+    inside = create_sage_chain(flaky.with_retry(wait_exponential_jitter=False), retriever())
+    assert inside.invoke("bees?")["answer"] == "one"
+    around = chain(RuntimeError("busy"), "one", graded(9)).with_retry(wait_exponential_jitter=False)
+    assert around.invoke("bees?")["answer"] == "one"
+    fallen = chain(RuntimeError("down")).with_fallbacks([chain("second", graded(9))])
+    assert fallen.invoke("bees?")["answer"] == "second"
+    limited = chain(*TWO_ROUNDS).configurable_fields(max_rounds=ConfigurableField(id="rounds"))
+    assert limited.invoke("bees?", {"configurable": {"rounds": 1}})["answer"] == "draft one"
+
+
+async def test_configuration_reaches_retriever_and_model():
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_documents(DOCUMENTS)
+    inner = store.as_retriever(search_kwargs={"k": 2}).configurable_fields(
+        search_kwargs=ConfigurableField(id="search")
+    )
+    config = {"configurable": {"search": {"k": 5}}}
+    over = SageRetriever(base_retriever=inner, base_compressor=SageCompressor(reranker=WordReranker()))
+    c = chain("one", graded(9), "two", graded(9), "three", graded(9), retriever=over)
+    assert len(c.invoke("bees?")["context"]) == 2
+    assert len(c.invoke("bees?", config)["context"]) == 5
+    assert len((await c.ainvoke("bees?", config))["context"]) == 5
+    assert [s.id for s in c.config_specs] == ["search"]
+
+
+def test_wrapped_retrievers_are_found_and_others_are_wrapped():
+    exact = retriever().model_copy(update={"k": 4})
+    for given, size in (
+        (retriever().with_config(tags=["a"]), 3),
+        (retriever().with_retry(), 3),
+        (retriever().with_fallbacks([retriever()]), 3),
+        (retriever().bind(k=1), 1),
+        (retriever().configurable_fields(k=ConfigurableField(id="k")), 3),
+        (exact, 4),
+        (retriever(top_n=5), 5),
+        (retriever(select=False), 8),
+    ):
+        out = chain("one", graded(9), retriever=given).invoke("bees?")
+        assert len(out["context"]) == size
+    store = InMemoryVectorStore(WordEmbeddings())
+    assert isinstance(chain(retriever=store).retriever, SageRetriever)
+    assert isinstance(chain(retriever=store.as_retriever()).retriever, SageRetriever)
+    assert isinstance(chain(retriever=lambda q: DOCUMENTS).retriever, SageRetriever)
+    configured = retriever().configurable_fields(k=ConfigurableField(id="k"))
+    out = chain("one", graded(9), retriever=configured).invoke("bees?", {"configurable": {"k": 2}})
+    assert len(out["context"]) == 2
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
+def test_as_tool():
+    tool = chain("the answer", graded(9)).as_tool(name="ask", description="Ask the documents.")
+    assert tool.args["input"]["type"] == "string"
+    assert tool.invoke({"input": "bees?"})["answer"] == "the answer"
+
+
+def test_repr_shows_settings_only():
+    assert repr(chain(max_rounds=2)) == "SageChain(max_rounds=2)"

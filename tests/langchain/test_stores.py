@@ -1,0 +1,148 @@
+"""Real stores: scores and their direction, in memory and in Chroma with each of its distances."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from sage_core.errors import InputError
+from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, ScoredVectorStoreRetriever
+from tests.langchain.toys import TEXT, HashModel, WordEmbeddings, WordReranker
+
+TEXTS = [
+    "bees on the roof",
+    "bees in a box by the canal",
+    "presses in the printing house",
+    "tea grows on mountains",
+    "a courier crosses the long bridge",
+]
+
+
+def chroma(space: str) -> VectorStore:
+    module = pytest.importorskip("langchain_chroma")
+    store = module.Chroma(
+        collection_name=f"t{uuid.uuid4().hex}",
+        embedding_function=WordEmbeddings(),
+        collection_configuration={"hnsw": {"space": space}},
+    )
+    store.add_texts(TEXTS, metadatas=[{"i": i} for i in range(5)], ids=[f"id{i}" for i in range(5)])
+    return store
+
+
+def memory() -> VectorStore:
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_texts(TEXTS, metadatas=[{"i": i} for i in range(5)], ids=[f"id{i}" for i in range(5)])
+    return store
+
+
+def cosines(question: str) -> dict[int, float]:
+    vectors = WordEmbeddings()
+    q = np.array(vectors.embed_query(question))
+    return {i: float(q @ np.array(vectors.embed_query(t))) for i, t in enumerate(TEXTS)}
+
+
+@pytest.mark.parametrize(
+    "make", [memory, lambda: chroma("cosine"), lambda: chroma("ip"), lambda: chroma("l2")]
+)
+async def test_scores_are_similarities_in_every_store(make):
+    retriever = ScoredVectorStoreRetriever(vectorstore=make(), k=5)
+    found = retriever.invoke("bees on the roof")
+    assert await retriever.ainvoke("bees on the roof") == found
+    truth = cosines("bees on the roof")
+    assert [d.metadata["i"] for d in found] == sorted(truth, key=truth.get, reverse=True)
+    scores = [d.metadata["score"] for d in found]
+    assert scores == sorted(scores, reverse=True) and all(type(s) is float for s in scores)
+    assert found[0].id == "id0"
+
+
+def test_cosine_scores_are_the_cosines_and_distances_are_kept():
+    truth = cosines("bees on the roof")
+    for store in (memory(), chroma("cosine")):
+        for d in ScoredVectorStoreRetriever(vectorstore=store, k=5).invoke("bees on the roof"):
+            assert d.metadata["score"] == pytest.approx(truth[d.metadata["i"]], abs=1e-5)
+    for d in ScoredVectorStoreRetriever(vectorstore=chroma("l2"), k=5).invoke("bees on the roof"):
+        assert d.metadata["distance"] == pytest.approx(2 - 2 * truth[d.metadata["i"]], abs=1e-5)
+    assert all(
+        "distance" not in d.metadata for d in ScoredVectorStoreRetriever(vectorstore=memory()).invoke("x")
+    )
+
+
+@pytest.mark.parametrize("make", [memory, lambda: chroma("cosine"), lambda: chroma("l2")])
+def test_selecting_on_the_store_s_own_scores(make):
+    retriever = SageRetriever.from_vectorstore(
+        make(), base_compressor=SageCompressor(score_key="score", scale="cosine", min_k=1)
+    )
+    found = retriever.invoke("bees on the roof")
+    assert found[0].metadata["i"] == 0 and 1 <= len(found) < 5
+    assert found[0].metadata["relevance_score"] == found[0].metadata["score"]
+
+
+def test_search_kwargs_and_filters():
+    store = chroma("cosine")
+    assert len(ScoredVectorStoreRetriever(vectorstore=store, k=2).invoke("bees")) == 2
+    assert len(ScoredVectorStoreRetriever(vectorstore=store).invoke("bees", k=3)) == 3
+    only = ScoredVectorStoreRetriever(vectorstore=store, search_kwargs={"filter": {"i": 3}}).invoke("bees")
+    assert [d.metadata["i"] for d in only] == [3]
+    through = SageRetriever.from_vectorstore(
+        store, base_compressor=SageCompressor(reranker=WordReranker())
+    ).invoke("bees", filter={"i": 4})
+    assert [d.metadata["i"] for d in through] == [4]
+
+
+class DistanceStore(InMemoryVectorStore):
+    """Returns distances and says nothing about them."""
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return [(d, 1 - s) for d, s in super().similarity_search_with_score(query, k, **kwargs)]
+
+
+class WrongWayStore(DistanceStore):
+    """Returns distances and converts them the wrong way round."""
+
+    def _select_relevance_score_fn(self) -> Any:
+        return lambda distance: distance
+
+
+def test_distances_without_a_meaning_are_an_error_and_can_be_given_one():
+    store = DistanceStore(WordEmbeddings())
+    store.add_texts(TEXTS)
+    with pytest.raises(InputError, match="pass similarity="):
+        ScoredVectorStoreRetriever(vectorstore=store).invoke("bees on the roof")
+    found = ScoredVectorStoreRetriever(vectorstore=store, similarity=lambda d: 1 - d).invoke(
+        "bees on the roof"
+    )
+    assert found[0].metadata["score"] == pytest.approx(1.0, abs=1e-6)
+    assert found[0].metadata["distance"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(caplog):
+    store = WrongWayStore(WordEmbeddings())
+    store.add_texts(TEXTS)
+    with caplog.at_level(logging.WARNING):
+        found = ScoredVectorStoreRetriever(vectorstore=store).invoke("bees on the roof")
+    assert "contradicts" in caplog.text
+    scores = [d.metadata["score"] for d in found]
+    assert scores == sorted(scores, reverse=True) and found[0].page_content == TEXTS[0]
+
+
+def test_the_whole_way_from_text_to_chunks_in_chroma():
+    module = pytest.importorskip("langchain_chroma")
+    chunks = SageTextSplitter(model=HashModel(), add_start_index=True, add_end_index=True).split_documents(
+        [Document(page_content=TEXT, metadata={"source": "note"})]
+    )
+    store = module.Chroma(collection_name=f"t{uuid.uuid4().hex}", embedding_function=WordEmbeddings())
+    store.add_documents(chunks)
+    found = SageRetriever.from_vectorstore(
+        store, base_compressor=SageCompressor(reranker=WordReranker())
+    ).invoke("Where are the presses of the printing house?")
+    assert "presses" in found[0].page_content
+    for d in found:
+        assert TEXT[d.metadata["start_index"] : d.metadata["end_index"]] == d.page_content
