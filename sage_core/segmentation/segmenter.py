@@ -225,6 +225,8 @@ class Segmenter:
     def _judge(self, documents: list[list[str]]) -> tuple[list[NDArray[np.float32]], list[int] | None]:
         """P(same) of all gaps; and all sentences' lengths where the model counts as the counter does."""
         model, counter = self.model, self.counter
+        if not any(documents):
+            return [np.zeros(0, np.float32) for _ in documents], []
         if isinstance(model, CountingModel) and get_counter(model.tokenizer_name) == counter:
             found, lengths = model.probabilities_and_lengths(documents)
             widths = np.fromiter((len(text) for document in documents for text in document), np.int64)

@@ -146,6 +146,9 @@ def test_empty_texts() -> None:
     assert segmenter.segment("") == segmenter.segment(" \n\t") == []
     assert segmenter.segment_many([]) == []
     assert segmenter.segment_many(["", "One."]) == [[], [Span(0, 4)]]
+    assert Segmenter().segment_many([]) == []
+    assert Segmenter().segment_many(["", " ", "One."]) == [[], [], [Span(0, 4)]]
+    assert Segmenter().boundaries("") == []
 
 
 def test_pickle_and_threads() -> None:
