@@ -2,6 +2,7 @@
 
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
+from sage_core.answering.local_check import LocalCheck
 from sage_core.answering.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
@@ -21,6 +22,7 @@ __all__ = [
     "Answerer",
     "ExtractiveAnswerer",
     "LLMAnswerer",
+    "LocalCheck",
     "answer_fields",
     "answer_messages",
     "chosen_option",

@@ -8,7 +8,7 @@ from sage_core.feedback.critic import (
     critic_fields,
     critic_messages,
 )
-from sage_core.feedback.drivers import LocalCheck, arun_loop, run_loop
+from sage_core.feedback.drivers import Check, arun_loop, run_loop
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.trace import format_round, format_trace
@@ -33,13 +33,13 @@ __all__ = [
     "STOP_MEANINGS",
     "UNKNOWN_USAGE",
     "VERDICT_SCHEMA",
+    "Check",
     "Done",
     "FeedbackConfig",
     "FeedbackLoop",
     "FeedbackResult",
     "Generate",
     "Judge",
-    "LocalCheck",
     "Policy",
     "Round",
     "Step",

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 Answered = tuple[str, TokenUsage | None]
 Judged = tuple[Verdict, TokenUsage | None]
-LocalCheck = Callable[[Selection, str], Verdict | None]
+Check = Callable[[Selection, str], Verdict | None]
 
 
 def run_loop(
@@ -23,7 +23,7 @@ def run_loop(
     generate: Callable[[Selection], Answered],
     judge: Callable[[Selection, str], Judged],
     *,
-    check: LocalCheck | None = None,
+    check: Check | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> FeedbackResult:
     """Run ``loop`` to its end.
@@ -70,7 +70,7 @@ async def arun_loop(
     generate: Callable[[Selection], Awaitable[Answered]],
     judge: Callable[[Selection, str], Awaitable[Judged]],
     *,
-    check: LocalCheck | None = None,
+    check: Check | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> FeedbackResult:
     """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""

@@ -1,0 +1,94 @@
+"""Content words of questions and sentences, and how much of a question a text holds. English, by rule."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from sage_core.sentences import split_sentences
+
+# Stands for "a number" among the words of a question that asks for one.
+NUMBER = "<number>"
+_ASKS_NUMBER = re.compile(
+    r"\b(?:when|how (?:many|much|long|old|far|tall|high|deep|often|fast)|what (?:year|date|time))\b"
+)
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+
+
+def _listed(words: str) -> tuple[str, ...]:
+    return tuple(words.split())
+
+
+_STOP = frozenset(
+    _listed(
+        "a about after all also am an and any are as at be been before being between both but by can "
+        "could did do does doing done each for from get give given had has have having he her here hers "
+        "him his how i if in into is it its itself just kind many may me might more most much must my no "
+        "nor not of off on once one only or other our out over own s same say says shall she should so "
+        "some such t tell than that the their them then there these they this those through to too type "
+        "under until up us use used very was we were what when where which while who whom whose why will "
+        "with would you your"
+    )
+)
+_ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence and its content words."""
+
+    text: str
+    words: frozenset[str]
+
+
+def question_words(question: str) -> frozenset[str]:
+    """Content words of a question, stemmed; `NUMBER` among them where it asks for a date or an amount."""
+    wants = {NUMBER} if _ASKS_NUMBER.search(question.lower()) else set()
+    return frozenset((stems(question) - {NUMBER}) | wants)
+
+
+def stems(text: str) -> frozenset[str]:
+    """Content words of a text, lower-cased and stemmed; `NUMBER` where it has a digit."""
+    words = {_stem(w) for w in _WORD.findall(text.lower()) if w not in _STOP}
+    if any(any(c.isdigit() for c in w) for w in words):
+        words.add(NUMBER)
+    return frozenset(words)
+
+
+def _stem(word: str) -> str:
+    """The word without common English endings, so that "built" stays and "bridges" meets "bridge"."""
+    word = re.sub(r"['’]s?$", "", word)
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            return word[: -len(ending)]
+    return word
+
+
+def sentences_of(context: Sequence[str]) -> list[Sentence]:
+    """The passages' sentences, each text once, in order."""
+    seen: dict[str, Sentence] = {}
+    for passage in context:
+        for span in split_sentences(passage):
+            text = " ".join(span.of(passage).split())
+            if text and text not in seen:
+                seen[text] = Sentence(text, stems(text))
+    return list(seen.values())
+
+
+def weigh(words: frozenset[str], sentences: Sequence[Sentence]) -> dict[str, float]:
+    """Rarity of each word among the sentences: ``log(1 + n / (1 + df))``, sorted for determinism."""
+    n = max(len(sentences), 1)
+    return {w: math.log1p(n / (1 + sum(w in s.words for s in sentences))) for w in sorted(words)}
+
+
+def share(weights: Mapping[str, float], words: Set[str]) -> float:
+    """Weighted share of the weighted words found; 0 where there are none."""
+    total = sum(weights.values())
+    return sum(v for w, v in weights.items() if w in words) / total if total else 0.0
+
+
+def all_words(sentences: Iterable[Sentence]) -> frozenset[str]:
+    """Every content word of the sentences."""
+    return frozenset().union(*(s.words for s in sentences))
