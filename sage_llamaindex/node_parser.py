@@ -1,24 +1,21 @@
-"""`SageNodeParser`: LlamaIndex documents into chunks that the trained segmenter cuts where the topic changes."""
+"""`SageNodeParser`: LlamaIndex documents into chunks, cut where a trained model sees the topic change."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import llama_index.core.instrumentation as instrument
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.node_parser.interface import MetadataAwareTextSplitter
 from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import BaseNode, Document
+from llama_index_instrumentation import get_dispatcher
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     PrivateAttr,
-    WithJsonSchema,
     computed_field,
     field_validator,
     model_validator,
@@ -29,60 +26,33 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
 from sage_core.spans import Span
-from sage_llamaindex._component import SageComponent, function_name
+from sage_llamaindex._chunking import room_for_text, segment_within
+from sage_llamaindex._component import SageComponent
+from sage_llamaindex._ids import IdFunc
 from sage_llamaindex._nodes import chunk_node, has_media, link, metadata_tokens, offset_of, source_of, text_of
 
 logger = logging.getLogger(__name__)
-dispatcher = instrument.get_dispatcher(__name__)
+dispatcher = get_dispatcher(__name__)
 
 DEFAULT_CHUNK_SIZE = 512
 CUSTOM = "custom"
-_SMALL = 50  # tokens left for text below which LlamaIndex's own splitters warn
-
-
-def _read_id_func(value: Any) -> Any:
-    """`to_dict` writes the name of a function only, and code is never looked up by a name in a file."""
-    if value is None:
-        return default_id_func
-    if isinstance(value, Mapping):
-        name = value.get("id_func_name")
-        if name == default_id_func.__name__:
-            return default_id_func
-        raise InputError(
-            f"the parser was saved with its own id_func ({name}): pass the function again, "
-            "SageNodeParser.from_dict(data, id_func=...)"
-        )
-    return value
-
-
-def _write_id_func(function: Callable[..., str]) -> dict[str, str]:
-    name = default_id_func.__name__ if function is default_id_func else function_name(function)
-    return {"id_func_name": name, "title": "id_func"}
-
-
-IdFunc = Annotated[
-    Callable[..., Any],
-    BeforeValidator(_read_id_func),
-    PlainSerializer(_write_id_func),
-    WithJsonSchema({"type": "string"}, mode="serialization"),
-    WithJsonSchema({"type": "string"}, mode="validation"),
-]
 
 
 class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     """Splits documents into short chunks that are complete in meaning.
 
-    Every chunk is an exact slice of its document, with the right ``start_char_idx`` and ``end_char_idx``, also
-    behind another parser; chunk and metadata together never exceed ``chunk_size`` tokens; chunks of one
-    source are linked to the previous and the next; blank documents give no chunks. Documents are segmented
-    together in large batches, so hand over many at once rather than starting worker processes.
+    Every chunk is an exact slice of its document, with the right ``start_char_idx`` and ``end_char_idx``,
+    also behind another parser; chunk and metadata together never exceed ``chunk_size`` tokens; chunks of
+    one source are linked to the previous and the next; blank documents give no chunks. Documents are
+    segmented together in large batches, so hand over many at once rather than starting worker processes.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_assignment=True)
 
     model: str = Field(
         default="default",
-        description="Name of a bundled boundary model, or the folder of a trained one ('custom' with `segmenter`).",
+        description="Name of a bundled boundary model, or the folder of a trained one. "
+        "'custom' with a `segmenter` of your own.",
     )
     chunk_size: int = Field(
         default=DEFAULT_CHUNK_SIZE,
@@ -98,10 +68,11 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     )
     threshold: float | None = Field(
         default=None,
-        description="Keep two sentences together where P(same) is at least this. None: the default, 0.55.",
+        description="Keep two sentences together where P(same) is at least this. None: 0.55.",
     )
     coarse_tokens: int | None = Field(
-        default=None, description="Size of the coarse windows of strategy 'threshold'. None: the default, 400."
+        default=None,
+        description="Size of the coarse windows of strategy 'threshold'. None: 400.",
     )
     strategy: Literal["threshold", "optimal"] | None = Field(
         default=None, description="How probabilities become chunks. None: the segmenter's default."
@@ -114,11 +85,12 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     segmenter: SkipJsonSchema[Segmenter | None] = Field(
         default=None,
         exclude=True,
-        description="A `sage_core` Segmenter of your own, instead of the settings above from `max_tokens` on: "
-        "for a model object, a sentence splitter or a token counter of yours.",
+        description="A `sage_core` Segmenter of your own, with a model object, a sentence splitter or a "
+        "token counter of yours. It stands for `model`, `tokenizer` and the settings from `max_tokens` on.",
     )
     id_func: IdFunc = Field(
-        default=default_id_func, description="From (number of the chunk, its document) to the id of the chunk."
+        default=default_id_func,
+        description="From (number of the chunk, its document) to the id of the chunk.",
     )
 
     _active: Segmenter = PrivateAttr()
@@ -244,7 +216,9 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         """Like `split_text_metadata_aware`, for many texts together."""
         if len(texts) != len(metadata_strs):
             raise InputError("texts and metadata_strs must have the same length")
-        sizes = self._active.counter.count_many([f"{m.strip()}\n\n" if m.strip() else "" for m in metadata_strs])
+        sizes = self._active.counter.count_many(
+            [f"{m.strip()}\n\n" if m.strip() else "" for m in metadata_strs]
+        )
         found = self._spans(texts, [self._limit(size) for size in sizes])
         return [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
 
@@ -253,8 +227,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     ) -> list[BaseNode]:
         """The chunks of all ``nodes``. Further arguments, which pipelines pass to every part, are ignored."""
         texts = [text_of(node) for node in nodes]
-        overhead = metadata_tokens(nodes, self._active.counter) if self.include_metadata else [0] * len(nodes)
-        limits = [self._limit(size) if text.strip() else 0 for size, text in zip(overhead, texts, strict=True)]
+        sizes = metadata_tokens(nodes, self._active.counter) if self.include_metadata else [0] * len(nodes)
+        limits = [self._limit(size) if text.strip() else 0 for size, text in zip(sizes, texts, strict=True)]
         found = self._spans(texts, limits, show_progress)
         chunks: list[BaseNode] = []
         for node, text, spans in zip(nodes, texts, found, strict=True):
@@ -299,25 +273,12 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         ]
 
     def _limit(self, overhead: int) -> int:
-        """Most tokens of a chunk's text where metadata takes ``overhead`` of ``chunk_size``."""
-        room = self.chunk_size - overhead
-        if room <= 0:
-            raise InputError(
-                f"the metadata is {overhead} tokens long and chunk_size is {self.chunk_size}: raise chunk_size, "
-                "or list long metadata keys in excluded_embed_metadata_keys and excluded_llm_metadata_keys"
-            )
-        if overhead and room < min(_SMALL, self._active.max_tokens):
-            logger.warning("metadata leaves %d of %d tokens of a chunk for text", room, self.chunk_size)
-        return min(room, self._active.max_tokens)
+        return room_for_text(self._active, self.chunk_size, overhead)
 
     def _spans(
         self, texts: Sequence[str], limits: Sequence[int], show_progress: bool = False
     ) -> list[list[Span]]:
-        """Chunk spans of every text, none above its limit. Texts of one limit are segmented together.
-
-        A blank text has none, and the model is not asked.
-        """
-        asked = [i for i, text in enumerate(texts) if text.strip()]
+        """Chunk spans of every text, none above its limit, and the events that tell of it."""
         if self._saved_fingerprint not in (None, self.fingerprint):
             logger.warning(
                 "this parser was saved with another version of its model or defaults: chunks may differ"
@@ -326,31 +287,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         with self.callback_manager.event(
             CBEventType.CHUNKING, payload={EventPayload.CHUNKS: list(texts)}
         ) as event:
-            found: list[list[Span]] = [[] for _ in texts]
-            for limit in sorted({limits[i] for i in asked}):
-                members = [i for i in asked if limits[i] == limit]
-                spans = _limited(self._active, limit).segment_many(
-                    [texts[i] for i in members], progress=show_progress
-                )
-                for i, own_spans in zip(members, spans, strict=True):
-                    found[i] = own_spans
+            found = segment_within(self._active, texts, limits, show_progress)
             pieces = [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
             event.on_end(payload={EventPayload.CHUNKS: pieces})
         return found
-
-
-def _limited(segmenter: Segmenter, max_tokens: int) -> Segmenter:
-    """The same segmenter, model included, with a lower hard limit."""
-    if max_tokens >= segmenter.max_tokens:
-        return segmenter
-    return Segmenter(
-        segmenter.model,
-        coarse_tokens=segmenter.coarse_tokens,
-        threshold=segmenter.threshold,
-        max_tokens=max_tokens,
-        min_tokens=min(segmenter.min_tokens, max_tokens),
-        strategy=segmenter.strategy,
-        counter=segmenter.counter,
-        sentences=segmenter.sentences,
-        layout=segmenter.layout,
-    )

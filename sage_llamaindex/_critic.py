@@ -1,0 +1,243 @@
+"""Who grades answers: an LLM with the core's prompt, any LlamaIndex evaluator, or a judge of the core."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from llama_index.core.base.response.schema import Response
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.evaluation import BaseEvaluator, CorrectnessEvaluator, EvaluationResult
+from llama_index.core.llms import LLM
+from llama_index.core.llms.structured_llm import StructuredLLM
+from llama_index.core.prompts import BasePromptTemplate
+from llama_index.core.prompts.mixin import PromptDictType, PromptMixin, PromptMixinType
+
+from sage_core.errors import InputError, LLMError
+from sage_core.feedback import Verdict
+from sage_core.feedback.critic import critic_fields
+from sage_core.feedback.parsing import parse_verdict
+from sage_core.usage import NO_USAGE, TokenUsage
+from sage_llamaindex.prompts import critic_template
+
+Graded = tuple[Verdict, TokenUsage | None]
+
+
+@runtime_checkable
+class CoreJudge(Protocol):
+    """What grades answers in `sage_core`, such as an `Answerer`."""
+
+    def judge(self, question: str, context: Sequence[str], answer: str) -> Graded:
+        """The grade of an answer, and what it took."""
+        ...
+
+    async def ajudge(self, question: str, context: Sequence[str], answer: str) -> Graded:
+        """`judge` as a coroutine."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An answer to grade.
+
+    Attributes:
+        question: The user's own question, the same in every round.
+        context: Texts of the nodes shown, as the LLM saw them.
+        answer: The answer.
+        response: The answer with its sources, for evaluators.
+    """
+
+    question: str
+    context: Sequence[str]
+    answer: str
+    response: Response
+
+
+class Critic(PromptMixin, ABC):
+    """Grades answers. Its prompts are part of the engine's, below ``critic:``.
+
+    Attributes:
+        unseen: What a grade took where no LLM call was seen; None for "unknown".
+    """
+
+    unseen: TokenUsage | None = None
+
+    @abstractmethod
+    def judge(self, case: Case) -> Graded:
+        """The grade; usage only where it is known here."""
+
+    @abstractmethod
+    async def ajudge(self, case: Case) -> Graded:
+        """`judge` as a coroutine."""
+
+    def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
+        """Let the engine's callback handlers see the critic's calls.
+
+        Args:
+            callback_manager: The engine's.
+            force: Whether it also replaces handlers that the critic has.
+        """
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts_dict: PromptDictType) -> None:
+        return None
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {}
+
+
+class LLMCritic(Critic):
+    """An LLM that is asked for a grade; its reply is read by the core's tolerant parser.
+
+    Args:
+        llm: Any LlamaIndex LLM. Of a structured LLM, the plain one inside.
+        template: A prompt with the fields ``question``, ``context`` and ``answer``.
+    """
+
+    def __init__(self, llm: LLM, template: BasePromptTemplate | None = None) -> None:
+        self._llm = llm.llm if isinstance(llm, StructuredLLM) else llm
+        self._template = template or critic_template()
+
+    def judge(self, case: Case) -> Graded:
+        """See `Critic.judge`."""
+        return parse_verdict(self._llm.predict(self._template, **_fields(case))), None
+
+    async def ajudge(self, case: Case) -> Graded:
+        """See `Critic.ajudge`."""
+        return parse_verdict(await self._llm.apredict(self._template, **_fields(case))), None
+
+    def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
+        """See `Critic.share`."""
+        if force or not self._llm.callback_manager.handlers:
+            self._llm.callback_manager = callback_manager
+
+    def _get_prompts(self) -> PromptDictType:
+        return {"critic_template": self._template}
+
+    def _update_prompts(self, prompts_dict: PromptDictType) -> None:
+        self._template = prompts_dict.get("critic_template", self._template)
+
+
+class EvaluatorCritic(Critic):
+    """Any LlamaIndex evaluator.
+
+    ``passing`` decides acceptance where the evaluator gives it; the score, mapped to 1..10, orders answers.
+    An evaluator does not say what is wrong with the context, so an answer that is not good enough asks for
+    more.
+
+    Args:
+        evaluator: The evaluator.
+        accept_score: The engine's.
+    """
+
+    unseen = NO_USAGE  # some evaluators ask no LLM
+
+    def __init__(self, evaluator: BaseEvaluator, accept_score: float) -> None:
+        self._evaluator = evaluator
+        self._accept = accept_score
+        self._range = (1.0, 5.0) if isinstance(evaluator, CorrectnessEvaluator) else (0.0, 1.0)
+
+    def judge(self, case: Case) -> Graded:
+        """See `Critic.judge`."""
+        found = self._evaluator.evaluate_response(query=case.question, response=case.response)
+        return self._verdict(found), None
+
+    async def ajudge(self, case: Case) -> Graded:
+        """See `Critic.ajudge`."""
+        found = await self._evaluator.aevaluate_response(query=case.question, response=case.response)
+        return self._verdict(found), None
+
+    def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
+        """See `Critic.share`."""
+        llm = getattr(self._evaluator, "_llm", None)
+        if isinstance(llm, LLM) and (force or not llm.callback_manager.handlers):
+            llm.callback_manager = callback_manager
+
+    def _verdict(self, found: EvaluationResult) -> Verdict:
+        label, raw = type(self._evaluator).__name__, found.feedback or ""
+        if found.invalid_result or (found.score is None and found.passing is None):
+            reason = found.invalid_reason or "the evaluator gave neither a score nor a decision"
+            return Verdict(None, parsed=False, raw=raw, reason=reason, source=label)
+        if found.score is None:
+            grade = 10.0 if found.passing else 1.0
+        else:
+            low, high = self._range
+            grade = 1 + 9 * min(max((found.score - low) / (high - low), 0.0), 1.0)
+        if found.passing:
+            grade = max(grade, self._accept)
+        elif found.passing is False:
+            grade = min(grade, max(self._accept - 0.5, 1.0))
+        return Verdict(grade, 0 if grade >= self._accept else 1, raw=raw, source=label)
+
+    # Prompts of an evaluator may be nested, which LlamaIndex's `update_prompts` cannot address: flat names.
+
+    def _get_prompts(self) -> PromptDictType:
+        return {name.replace(":", "."): prompt for name, prompt in self._evaluator.get_prompts().items()}
+
+    def _update_prompts(self, prompts_dict: PromptDictType) -> None:
+        names = {name.replace(":", "."): name for name in self._evaluator.get_prompts()}
+        self._evaluator.update_prompts({names[k]: p for k, p in prompts_dict.items() if k in names})
+
+
+class CoreCritic(Critic):
+    """A judge of `sage_core`, such as its offline `ExtractiveAnswerer`."""
+
+    def __init__(self, judge: CoreJudge) -> None:
+        self._judge = judge
+
+    def judge(self, case: Case) -> Graded:
+        """See `Critic.judge`."""
+        return self._judge.judge(case.question, case.context, case.answer)
+
+    async def ajudge(self, case: Case) -> Graded:
+        """See `Critic.ajudge`."""
+        return await self._judge.ajudge(case.question, case.context, case.answer)
+
+
+def make_critic(critic: Any, llm: LLM, template: BasePromptTemplate | None, accept_score: float) -> Critic:
+    """The critic for what the user gave.
+
+    Args:
+        critic: An LLM, an evaluator, a judge of the core, a `Critic`, or None for ``llm``.
+        llm: The LLM that answers.
+        template: The user's own prompt for an LLM critic.
+        accept_score: Grade at which an answer is accepted.
+
+    Raises:
+        InputError: For anything else, or a template that would not be used.
+    """
+    if critic is None or isinstance(critic, LLM):
+        if template is not None and not {"question", "context", "answer"} <= set(template.template_vars):
+            raise InputError("critic_template needs the fields {question}, {context} and {answer}")
+        return LLMCritic(critic or llm, template)
+    if template is not None:
+        raise InputError("critic_template is for an LLM as critic; update an evaluator's own prompts instead")
+    if isinstance(critic, Critic):
+        return critic
+    if isinstance(critic, BaseEvaluator):
+        return EvaluatorCritic(critic, accept_score)
+    if isinstance(critic, CoreJudge):
+        return CoreCritic(critic)
+    raise InputError(f"critic is an LLM, an evaluator or a judge of sage_core, not {type(critic).__name__}")
+
+
+def as_llm_error(error: Exception) -> LLMError | None:
+    """An LLM service's failure as the core's error; None where the error is ours or the user's to see.
+
+    Client libraries have exceptions of their own, with no base in common. A built-in exception is not taken
+    for one, but for the operating system's; nor is a ValueError, by which token budgets stop a run.
+    """
+    if isinstance(error, LLMError):
+        return error
+    ours = (ValueError, TypeError, LookupError, AttributeError, AssertionError, ImportError)
+    if isinstance(error, OSError) or (type(error).__module__ != "builtins" and not isinstance(error, ours)):
+        return LLMError(f"{type(error).__name__}: {error}", retryable=True)
+    return None
+
+
+def _fields(case: Case) -> dict[str, str]:
+    return dict(critic_fields(case.question, case.context, case.answer))

@@ -1,0 +1,248 @@
+"""One question on its way through `SageQueryEngine`: everything that belongs to it and to no other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.response_synthesizers import BaseSynthesizer, Generation
+from llama_index.core.response_synthesizers.context_only import ContextOnly
+from llama_index.core.response_synthesizers.no_text import NoText
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.utils import get_tokenizer
+from llama_index_instrumentation import get_dispatcher
+
+from sage_core.feedback import (
+    FeedbackConfig,
+    FeedbackLoop,
+    FeedbackResult,
+    Verdict,
+    arun_loop,
+    run_loop,
+)
+from sage_core.selection import Selection
+from sage_core.usage import TokenUsage
+from sage_llamaindex._critic import Case, Critic, Graded, as_llm_error
+from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response
+from sage_llamaindex._usage import metered
+from sage_llamaindex.events import SageFeedbackEvent
+from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
+
+logger = logging.getLogger(__name__)
+dispatcher = get_dispatcher(__name__)
+
+RESULT = "_sage_feedback"
+# Their answers do not come from an LLM that reads the nodes: other nodes would change nothing.
+_WITHOUT_ANSWER = (NoText, ContextOnly, Generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a question needs of its engine. Shared by all questions, changed by none.
+
+    Attributes:
+        sage: Ranks the candidates and has the settings of the selection.
+        after: Postprocessors applied to every selection.
+        synthesizer: Answers.
+        critic: Grades.
+        grade_last: Only grade the one answer, after it has been streamed.
+        trace_key: Where the summary goes in the response's metadata; None for nowhere.
+    """
+
+    sage: SageNodePostprocessor
+    after: Sequence[BaseNodePostprocessor]
+    synthesizer: BaseSynthesizer
+    critic: Critic
+    grade_last: bool
+    trace_key: str | None
+
+    @property
+    def can_improve(self) -> bool:
+        """Whether another selection can give another answer."""
+        return not isinstance(self.synthesizer, _WITHOUT_ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    nodes: Sequence[NodeWithScore]
+    text: str
+    response: RESPONSE_TYPE
+
+
+class Question:
+    """Drives the core's feedback loop with an engine's parts, for one question.
+
+    Args:
+        bundle: The question; never changed, so that every round is judged against the user's own words.
+        ranking: Its candidates.
+        parts: The engine's parts.
+    """
+
+    def __init__(self, bundle: QueryBundle, ranking: Ranking, parts: Parts) -> None:
+        self._bundle = bundle
+        self._ranking = ranking
+        self._parts = parts
+        self._attempts: list[_Attempt] = []
+
+    def once(self) -> RESPONSE_TYPE:
+        """Answer from the rule's selection, without a grade."""
+        nodes = self._finished(self._parts.sage.cut(self._ranking))
+        return self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
+
+    async def aonce(self) -> RESPONSE_TYPE:
+        """`once` as a coroutine."""
+        nodes = await self._afinished(self._parts.sage.cut(self._ranking))
+        return await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
+
+    def answer(self, config: FeedbackConfig) -> RESPONSE_TYPE:
+        """Answer, grade, and try other selections; the response with the best grade."""
+        loop = self._loop(config)
+        if self._parts.grade_last:
+            return self._stream(loop)
+        result = run_loop(loop, self._generate, self._judge, check=self._check)
+        if not self._attempts:
+            return self._noted(self._parts.synthesizer.synthesize(query=self._bundle, nodes=[]), result)
+        return self._noted(self._attempts[result.best_round - 1].response, result)
+
+    async def aanswer(self, config: FeedbackConfig) -> RESPONSE_TYPE:
+        """`answer` as a coroutine."""
+        loop = self._loop(config)
+        if self._parts.grade_last:
+            return await self._astream(loop)
+        result = await arun_loop(loop, self._agenerate, self._ajudge, check=self._check)
+        if not self._attempts:
+            empty = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=[])
+            return self._noted(empty, result)
+        return self._noted(self._attempts[result.best_round - 1].response, result)
+
+    def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
+        count = get_tokenizer()
+        sizes = [len(count(n.node.get_content(metadata_mode=MetadataMode.LLM))) for n in self._ranking.nodes]
+        return FeedbackLoop(self._ranking.scores, self._ranking.scale, config, sizes=sizes)
+
+    # One round
+
+    def _finished(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        for postprocessor in self._parts.after:
+            nodes = postprocessor.postprocess_nodes(nodes, query_bundle=self._bundle)
+        return nodes
+
+    async def _afinished(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        for postprocessor in self._parts.after:
+            nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=self._bundle)
+        return nodes
+
+    def _generate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
+        with metered() as meter, _service_errors(bool(self._attempts)):
+            nodes = self._finished(self._parts.sage.pick(self._ranking, selection))
+            text, response = drained(self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes))
+        self._attempts.append(_Attempt(nodes, text, response))
+        return text, meter.usage
+
+    async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
+        with metered() as meter, _service_errors(bool(self._attempts)):
+            nodes = await self._afinished(self._parts.sage.pick(self._ranking, selection))
+            response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
+            text, response = await adrained(response)
+        self._attempts.append(_Attempt(nodes, text, response))
+        return text, meter.usage
+
+    def _check(self, selection: Selection, answer: str) -> Verdict | None:
+        """Where later postprocessors left no node there is nothing to ask an LLM about."""
+        return None if self._attempts[-1].nodes else Verdict(1, 1, source="no context was left")
+
+    def _judge(self, selection: Selection, answer: str) -> Graded:
+        with metered() as meter, _service_errors(True):
+            verdict, usage = self._parts.critic.judge(self._case(answer))
+        return verdict, usage or meter.usage or self._parts.critic.unseen
+
+    async def _ajudge(self, selection: Selection, answer: str) -> Graded:
+        with metered() as meter, _service_errors(True):
+            verdict, usage = await self._parts.critic.ajudge(self._case(answer))
+        return verdict, usage or meter.usage or self._parts.critic.unseen
+
+    def _case(self, answer: str) -> Case:
+        attempt = self._attempts[-1]
+        context = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in attempt.nodes]
+        return Case(self._bundle.query_str, context, answer, plain_response(attempt.response, answer))
+
+    # Graded after streaming
+
+    def _stream(self, loop: FeedbackLoop) -> RESPONSE_TYPE:
+        nodes = self._finished(self._parts.sage.cut(self._ranking))
+        response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
+
+        def ended(text: str) -> None:
+            self._attempts.append(_Attempt(nodes, text, response))
+            result = run_loop(loop, lambda _: (text, None), self._judge, check=self._check)
+            self._noted(response, result)
+
+        if isinstance(response, StreamingResponse):
+            response.response_gen = TokenReplay(response.response_gen, ended)
+        else:
+            ended(drained(response)[0])
+        return response
+
+    async def _astream(self, loop: FeedbackLoop) -> RESPONSE_TYPE:
+        nodes = await self._afinished(self._parts.sage.cut(self._ranking))
+        response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
+
+        async def ended(text: str) -> None:
+            self._attempts.append(_Attempt(nodes, text, response))
+
+            async def known(_: Selection) -> tuple[str, TokenUsage | None]:
+                return text, None
+
+            result = await arun_loop(loop, known, self._ajudge, check=self._check)
+            self._noted(response, result)
+
+        if isinstance(response, AsyncStreamingResponse):
+            response.response_gen = AsyncTokenReplay(response.response_gen, ended)
+        else:
+            await ended(drained(response)[0])
+        return response
+
+    # The trace
+
+    def _noted(self, response: RESPONSE_TYPE, result: FeedbackResult) -> RESPONSE_TYPE:
+        """Put the trace where it can be found, and a flat summary into the metadata."""
+        dispatcher.event(SageFeedbackEvent(query=self._bundle.query_str, trace=result.to_dict()))
+        logger.debug("feedback for %r:\n%s", self._bundle.query_str, result)
+        vars(response)[RESULT] = result
+        if self._parts.trace_key is not None:
+            response.metadata = {**(response.metadata or {}), self._parts.trace_key: summary(result)}
+        return response
+
+
+def summary(result: FeedbackResult) -> dict[str, Any]:
+    """A small flat form of a trace: it may end up in the metadata of nodes, hence in prompts."""
+    return {
+        "score": result.score,
+        "stop_reason": result.stop_reason,
+        "rounds": len(result.rounds),
+        "kept": result.selection.cut,
+        "candidates": result.selection.candidates,
+        "llm_calls": result.usage.calls,
+        "tokens": result.usage.total,
+    }
+
+
+@contextmanager
+def _service_errors(answered: bool) -> Iterator[None]:
+    """Let the core see failures of an LLM service, which it can live with once there is an answer.
+
+    Args:
+        answered: Whether there is one. Without one the error is left as it is, for the caller.
+    """
+    try:
+        yield
+    except Exception as error:
+        known = as_llm_error(error) if answered else None
+        if known is None or known is error:
+            raise
+        raise known from error

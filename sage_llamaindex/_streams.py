@@ -1,0 +1,159 @@
+"""Streams of tokens that can be read again, and what an answer is, whatever kind of response holds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from typing import Any
+
+from llama_index.core.base.response.schema import (
+    RESPONSE_TYPE,
+    AsyncStreamingResponse,
+    PydanticResponse,
+    Response,
+    StreamingResponse,
+)
+
+
+class TokenReplay(Generator[str, None, None]):
+    """Tokens from ``source``, kept as they come: every ``iter()`` begins at the first one.
+
+    ``next()`` on the object itself works too, with a place of its own.
+
+    Args:
+        source: Tokens; read only as far as somebody reads.
+        ended: Called once, with the whole text, when the source is used up.
+    """
+
+    def __init__(self, source: Iterator[str], ended: Callable[[str], None] | None = None) -> None:
+        self._source = source
+        self._ended = ended
+        self._tokens: list[str] = []
+        self._done = False
+        self._lock = threading.Lock()
+        self._own: Generator[str, None, None] | None = None
+
+    def __iter__(self) -> Generator[str, None, None]:
+        at = 0
+        while True:
+            with self._lock:
+                if at == len(self._tokens) and not self._read():
+                    return
+            yield self._tokens[at]
+            at += 1
+
+    def __next__(self) -> str:
+        if self._own is None:
+            self._own = iter(self)
+        return next(self._own)
+
+    def send(self, value: None) -> str:
+        """The next token; nothing can be sent."""
+        return next(self)
+
+    def throw(self, *args: Any) -> str:
+        """Raise where the reader is."""
+        self._own = self._own or iter(self)
+        return self._own.throw(*args)
+
+    def _read(self) -> bool:
+        """Read one token more; False at the end."""
+        if self._done:
+            return False
+        try:
+            self._tokens.append(next(self._source))
+        except StopIteration:
+            self._done = True
+            if self._ended is not None:
+                self._ended("".join(self._tokens))
+            return False
+        return True
+
+
+class AsyncTokenReplay(AsyncGenerator[str, None]):
+    """`TokenReplay` for async sources: every ``aiter()`` begins at the first token."""
+
+    def __init__(
+        self, source: AsyncIterator[str], ended: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
+        self._source = source
+        self._ended = ended
+        self._tokens: list[str] = []
+        self._done = False
+        self._own: AsyncGenerator[str, None] | None = None
+
+    async def _all(self) -> AsyncGenerator[str, None]:
+        at = 0
+        while at < len(self._tokens) or await self._read():
+            yield self._tokens[at]
+            at += 1
+
+    def __aiter__(self) -> AsyncGenerator[str, None]:
+        return self._all()
+
+    async def __anext__(self) -> str:
+        if self._own is None:
+            self._own = self._all()
+        return await anext(self._own)
+
+    async def asend(self, value: None) -> str:
+        """The next token; nothing can be sent."""
+        return await anext(self)
+
+    async def athrow(self, *args: Any) -> str:
+        """Raise where the reader is."""
+        self._own = self._own or self._all()
+        return await self._own.athrow(*args)
+
+    async def _read(self) -> bool:
+        if self._done:
+            return False
+        try:
+            self._tokens.append(await anext(self._source))
+        except StopAsyncIteration:
+            self._done = True
+            if self._ended is not None:
+                await self._ended("".join(self._tokens))
+            return False
+        return True
+
+
+async def _replayed(tokens: list[str]) -> AsyncIterator[str]:
+    for token in tokens:
+        yield token
+
+
+def drained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
+    """The answer's text, and the response in a form that can still be read in full.
+
+    For streams this reads all tokens now; what is returned replays them. Async streams: `adrained`.
+    """
+    if isinstance(response, StreamingResponse):
+        tokens = list(response.response_gen)
+        fresh = dataclasses.replace(response, response_gen=TokenReplay(iter(tokens)), response_txt=None)
+        return "".join(tokens), fresh
+    return text_of_response(response), response
+
+
+async def adrained(response: RESPONSE_TYPE) -> tuple[str, RESPONSE_TYPE]:
+    """`drained`, for async streams too."""
+    if isinstance(response, AsyncStreamingResponse):
+        tokens = [token async for token in response.response_gen]
+        fresh = dataclasses.replace(
+            response, response_gen=AsyncTokenReplay(_replayed(tokens)), response_txt=None
+        )
+        return "".join(tokens), fresh
+    return drained(response)
+
+
+def text_of_response(response: RESPONSE_TYPE) -> str:
+    """The text of an answer that is not a stream; a pydantic answer as JSON."""
+    if isinstance(response, PydanticResponse):
+        return response.get_response().response or ""
+    return (response.response or "") if isinstance(response, Response) else str(response)
+
+
+def plain_response(response: RESPONSE_TYPE, text: str) -> Response:
+    """The answer as the `Response` that evaluators take."""
+    return Response(text, source_nodes=response.source_nodes, metadata=response.metadata)

@@ -1,0 +1,280 @@
+"""`SageNodePostprocessor`: rerank if asked, then keep nodes up to where the scores fall off a cliff."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from llama_index.core.callbacks import CBEventType, EventPayload
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index_instrumentation import get_dispatcher
+from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
+from typing_extensions import Self
+
+from sage_core.errors import InputError
+from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker, ascore
+from sage_core.ranking.protocol import checked_scores
+from sage_core.selection import Rule, Scale, Selection, check_bounds, check_gradient, select
+from sage_llamaindex._component import SageComponent
+from sage_llamaindex._scores import ScaleName, guess_scale, plain_score, rule_from_data, rule_to_data
+
+logger = logging.getLogger(__name__)
+dispatcher = get_dispatcher(__name__)
+
+HYBRID = "hybrid"
+RETRIEVAL_SCORE = "retrieval_score"
+Ended = Callable[[Sequence[NodeWithScore]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Candidates with the scores that selection goes by.
+
+    Attributes:
+        nodes: The candidates in the order they came, with their scores as Python floats. Never the caller's
+            own `NodeWithScore` objects.
+        scale: What the scores are.
+    """
+
+    nodes: tuple[NodeWithScore, ...]
+    scale: Scale
+
+    @property
+    def scores(self) -> list[float | None]:
+        """One score per candidate."""
+        return [node.score for node in self.nodes]
+
+    @property
+    def scored(self) -> bool:
+        """Whether any candidate has a score."""
+        return any(node.score is not None for node in self.nodes)
+
+
+class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
+    """Keeps the best nodes up to the point where the next score falls to a fraction of the one before.
+
+    The scores are those the nodes come with, from a retriever or a reranker before this one, or those of
+    ``reranker``. Nodes are never changed: what comes back are new `NodeWithScore` objects around the same
+    nodes. Where no node has a score there is nothing to go by, and all are returned.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_assignment=True)
+
+    reranker: Any = Field(
+        default=None,
+        description="None: select on the scores that are there. 'hybrid': sage-rag's offline reranker. Any "
+        "other name: a sentence-transformers cross-encoder. Or a `sage_core.ranking.Reranker` object.",
+    )
+    scale: ScaleName = Field(
+        default="auto",
+        description="What scores are that no reranker of ours gave: 'probability', 'logit', 'cosine', "
+        "'unbounded', or 'auto' to tell by their range.",
+    )
+    min_k: int = Field(default=7, description="Least number of nodes to keep (paper: min_k).")
+    gradient: float = Field(
+        default=0.3, description="Stop where a score is at most this share of the one before it (paper: g)."
+    )
+    max_k: int | None = Field(default=None, description="Most nodes to keep. None: no limit.")
+    rule: Any = Field(
+        default="gradient", description="'gradient', or a rule object of sage_core.selection_rules."
+    )
+    keep_order: bool = Field(
+        default=False, description="Return nodes in the order they came instead of best first."
+    )
+    keep_retrieval_score: bool = Field(
+        default=False,
+        description="After reranking, note the old score in the metadata of a copy of the node, "
+        "kept out of embeddings and prompts.",
+    )
+    device: str | None = Field(
+        default=None, description="Where a cross-encoder given by name runs: 'cpu', 'cuda'. None: it chooses."
+    )
+
+    _scorer: Reranker | None = PrivateAttr(default=None)
+    _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
+    _warned: bool = PrivateAttr(default=False)
+
+    _advice: ClassVar[Mapping[str, str]] = {
+        "top_n": "the number of nodes follows from the scores; bound it by min_k and max_k",
+        "model": "use `reranker`",
+        "similarity_cutoff": "use rule=Threshold(value) from sage_core.selection_rules, and min_k=1",
+        "trust_remote_code": "code from a model repository is never run",
+        "cross_encoder_kwargs": "pass a CrossEncoderReranker object from sage_core.ranking",
+    }
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name in serialised form."""
+        return "SageNodePostprocessor"
+
+    @field_validator("reranker", mode="before")
+    @classmethod
+    def _read_reranker(cls, value: Any) -> Any:
+        if value is None or (isinstance(value, str) and value) or isinstance(value, Reranker):
+            return value
+        if isinstance(value, Mapping) and "custom" in value:
+            raise InputError(
+                f"it was saved with a reranker object ({value['custom']}): pass it again, "
+                "SageNodePostprocessor.from_dict(data, reranker=...)"
+            )
+        if isinstance(value, BaseNodePostprocessor):
+            raise InputError(
+                f"put the {type(value).__name__} before this one in node_postprocessors, with its top_n as "
+                "large as the number of candidates; this one then selects on its scores"
+            )
+        raise InputError(f"reranker is None, a name or a Reranker, not {type(value).__name__}")
+
+    @field_serializer("reranker")
+    def _write_reranker(self, value: Any) -> Any:
+        return value if value is None or isinstance(value, str) else {"custom": value.name}
+
+    @field_validator("rule", mode="before")
+    @classmethod
+    def _read_rule(cls, value: Any) -> Any:
+        rule = rule_from_data(value)
+        if rule != "gradient" and not callable(getattr(rule, "cut", None)):
+            raise InputError("rule is 'gradient' or a rule object of sage_core.selection_rules")
+        return rule
+
+    @field_serializer("rule")
+    def _write_rule(self, value: Rule | str) -> Any:
+        return rule_to_data(value)
+
+    @model_validator(mode="after")
+    def _prepare(self) -> Self:
+        """Check the bounds; make the reranker (cheap: models are loaded on first use)."""
+        check_bounds(self.min_k, self.max_k)
+        check_gradient(self.gradient)
+        made_from = (id(self.reranker), self.device)
+        if made_from != self._made_from:
+            named = isinstance(self.reranker, str)
+            if self.device is not None and (not named or self.reranker == HYBRID):
+                raise InputError("device is for a cross-encoder given by name; a reranker object has its own")
+            self._scorer = self._make_reranker() if named else self.reranker
+            self._made_from = made_from
+        return self
+
+    def _make_reranker(self) -> Reranker:
+        if self.reranker == HYBRID:
+            return HybridReranker()
+        return CrossEncoderReranker(self.reranker, device=self.device)
+
+    def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
+        """Score the nodes without leaving any out: by the reranker, or by the scores they have.
+
+        Raises:
+            InputError: Where there is a reranker and no query.
+        """
+        if self._scorer is None:
+            return self._given(nodes)
+        query = _query_of(query_bundle)
+        texts = _texts(nodes)
+        scores = checked_scores(self._scorer.name, self._scorer.score(query, texts), len(texts))
+        return self._scored(nodes, scores, self._scorer.scale)
+
+    async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
+        """`rank` without blocking the event loop."""
+        if self._scorer is None:
+            return self._given(nodes)
+        scores = await ascore(self._scorer, _query_of(query_bundle), _texts(nodes))
+        return self._scored(nodes, scores, self._scorer.scale)
+
+    def cut(self, ranking: Ranking) -> list[NodeWithScore]:
+        """The nodes to keep of a ranking."""
+        if not ranking.scored:
+            if ranking.nodes and not self._warned:
+                self._warned = True
+                logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
+            return list(ranking.nodes)
+        chosen = select(
+            ranking.scores,
+            scale=ranking.scale,
+            rule=self.rule,
+            min_k=self.min_k,
+            gradient=self.gradient,
+            max_k=self.max_k,
+        )
+        logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
+        return self.pick(ranking, chosen)
+
+    def pick(self, ranking: Ranking, selection: Selection) -> list[NodeWithScore]:
+        """The nodes of a selection, best first, or in the order they came with ``keep_order``."""
+        indices = sorted(selection.indices) if self.keep_order else selection.indices
+        return [ranking.nodes[i] for i in indices]
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if not nodes:
+            return []
+        with self.events(nodes, query_bundle) as ended:
+            kept = self.cut(self.rank(nodes, query_bundle))
+            ended(kept)
+        return kept
+
+    @dispatcher.span
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if not nodes:
+            return []
+        with self.events(nodes, query_bundle) as ended:
+            kept = self.cut(await self.arank(nodes, query_bundle))
+            ended(kept)
+        return kept
+
+    @contextmanager
+    def events(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Iterator[Ended]:
+        """Tell both of LlamaIndex's event systems of a reranking; call what is yielded with the result."""
+        query = query_bundle.query_str if query_bundle is not None else ""
+        most = len(nodes) if self.max_k is None else min(self.max_k, len(nodes))
+        name = self._scorer.name if self._scorer is not None else self.class_name()
+        dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=list(nodes), top_n=most, model_name=name))
+        payload: dict[str, Any] = {
+            EventPayload.NODES: list(nodes),
+            EventPayload.MODEL_NAME: name,
+            EventPayload.QUERY_STR: query,
+            EventPayload.TOP_K: most,
+        }
+        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
+
+            def ended(kept: Sequence[NodeWithScore]) -> None:
+                event.on_end(payload={EventPayload.NODES: list(kept)})
+                dispatcher.event(ReRankEndEvent(nodes=list(kept)))
+
+            yield ended
+
+    def _given(self, nodes: Sequence[NodeWithScore]) -> Ranking:
+        copies = tuple(NodeWithScore(node=n.node, score=plain_score(n.score)) for n in nodes)
+        scale: Scale | Literal["auto"] = self.scale
+        return Ranking(copies, guess_scale([n.score for n in copies]) if scale == "auto" else scale)
+
+    def _scored(self, nodes: Sequence[NodeWithScore], scores: Sequence[float], scale: Scale) -> Ranking:
+        copies = []
+        for old, score in zip(nodes, scores, strict=True):
+            node = old.node
+            if self.keep_retrieval_score:
+                update: dict[str, Any] = {
+                    "metadata": {**node.metadata, RETRIEVAL_SCORE: plain_score(old.score)}
+                }
+                for excluded in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
+                    update[excluded] = [*getattr(node, excluded), RETRIEVAL_SCORE]
+                node = node.model_copy(update=update)
+            copies.append(NodeWithScore(node=node, score=plain_score(score)))
+        return Ranking(tuple(copies), scale)
+
+
+def _query_of(query_bundle: QueryBundle | None) -> str:
+    if query_bundle is None:
+        raise InputError("reranking needs the question: pass query_str or query_bundle")
+    return query_bundle.query_str
+
+
+def _texts(nodes: Sequence[NodeWithScore]) -> list[str]:
+    """What the embedding model saw, as LlamaIndex's own rerankers read it."""
+    return [n.node.get_content(metadata_mode=MetadataMode.EMBED) for n in nodes]

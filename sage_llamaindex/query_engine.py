@@ -1,0 +1,264 @@
+"""`SageQueryEngine`: a retriever query engine whose context sizes itself and whose answers are checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.llms import LLM
+from llama_index.core.llms.utils import LLMType, resolve_llm
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.settings import Settings
+from llama_index_instrumentation import get_dispatcher
+from typing_extensions import Self
+
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackResult
+from sage_core.selection import rank_order
+from sage_llamaindex._critic import make_critic
+from sage_llamaindex._options import OPTIONS, EngineOptions, refuse_unknown
+from sage_llamaindex._question import RESULT, Parts, Question
+from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
+
+dispatcher = get_dispatcher(__name__)
+
+DEFAULT_CANDIDATES = 30
+
+
+def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
+    """The whole feedback trace behind a response of `SageQueryEngine`; None where there was no feedback."""
+    found = vars(response).get(RESULT)
+    return found if isinstance(found, FeedbackResult) else None
+
+
+class SageQueryEngine(RetrieverQueryEngine):
+    """Retrieves and ranks once, then answers from as much context as the answer needs.
+
+    The first context is what `SageNodePostprocessor` selects. A critic grades the answer and says whether the
+    context was too little or too much; another selection of the same candidates is tried, up to
+    ``max_rounds`` in all, and the answer with the best grade is returned. Holds no state of a question: safe
+    to share.
+
+    Args:
+        retriever: Where candidates come from; let it return plenty, some 30.
+        response_synthesizer: Answers from nodes. None: the default one with ``Settings.llm``.
+        node_postprocessors: Applied in order. Those before the `SageNodePostprocessor` see all candidates,
+            once; those after it see every selection. Without one of ours, a default one is put at the end.
+        callback_manager: For this engine, its postprocessors and its critic.
+        options: See `EngineOptions` for names and meanings.
+
+    Raises:
+        TypeError: For an unknown option.
+        InputError: For an option out of its range, or two `SageNodePostprocessor` objects.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever,
+        response_synthesizer: BaseSynthesizer | None = None,
+        node_postprocessors: list[BaseNodePostprocessor] | None = None,
+        callback_manager: CallbackManager | None = None,
+        **options: Any,
+    ) -> None:
+        refuse_unknown(options, OPTIONS, "SageQueryEngine")
+        self._options = EngineOptions(**options)
+        given = list(node_postprocessors or [])
+        ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]
+        if len(ours) > 1:
+            raise InputError("give one SageNodePostprocessor: a second one would have nothing left to select")
+        if not ours:
+            given.append(SageNodePostprocessor())
+        self._at = ours[0] if ours else len(given) - 1
+        super().__init__(retriever, response_synthesizer, given, callback_manager)
+        self._critic = make_critic(
+            self._options.critic,
+            self._response_synthesizer._llm,
+            self._options.critic_template,
+            self._options.accept_score,
+        )
+        self._critic.share(self.callback_manager, force=callback_manager is not None)
+        self._options.config(self._sage)  # so that settings out of range are told now
+
+    @property
+    def _sage(self) -> SageNodePostprocessor:
+        found = self._node_postprocessors[self._at]
+        assert isinstance(found, SageNodePostprocessor)
+        return found
+
+    @classmethod
+    def from_args(  # type: ignore[override]
+        cls,
+        retriever: BaseRetriever,
+        llm: LLM | None = None,
+        response_synthesizer: BaseSynthesizer | None = None,
+        node_postprocessors: list[BaseNodePostprocessor] | None = None,
+        callback_manager: CallbackManager | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """An engine from the arguments of `RetrieverQueryEngine.from_args`, and ours.
+
+        Args:
+            retriever: See the class.
+            llm: Answers; ``Settings.llm`` where None.
+            response_synthesizer: Instead of one made from the arguments.
+            node_postprocessors: See the class.
+            callback_manager: See the class.
+            kwargs: Names of `EngineOptions`, and arguments of `get_response_synthesizer` (``response_mode``,
+                ``text_qa_template``, ``streaming``, ...).
+
+        Raises:
+            TypeError: For an argument that is neither.
+        """
+        accepted = frozenset(inspect.signature(get_response_synthesizer).parameters)
+        refuse_unknown(kwargs, accepted | OPTIONS, "SageQueryEngine.from_args")
+        options = {name: value for name, value in kwargs.items() if name in OPTIONS}
+        rest = {name: value for name, value in kwargs.items() if name not in OPTIONS}
+        if response_synthesizer is None:
+            response_synthesizer = get_response_synthesizer(llm=llm or Settings.llm, **rest)
+        elif rest:
+            raise TypeError(f"a response_synthesizer has its settings already: leave {', '.join(rest)} out")
+        return cls(
+            retriever,
+            response_synthesizer,
+            node_postprocessors,
+            callback_manager or Settings.callback_manager,
+            **options,
+        )
+
+    @classmethod
+    def from_index(
+        cls,
+        index: BaseIndex[Any],
+        *,
+        similarity_top_k: int = DEFAULT_CANDIDATES,
+        llm: LLMType | None = None,
+        retriever_args: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """What ``index.as_query_engine(...)`` is for the stock engine.
+
+        Args:
+            index: Any index.
+            similarity_top_k: Number of candidates to retrieve (paper: N).
+            llm: As for ``as_query_engine``.
+            retriever_args: Further arguments of ``index.as_retriever``, such as ``{"filters": ...}``.
+            kwargs: As for `from_args`.
+        """
+        retriever = index.as_retriever(similarity_top_k=similarity_top_k, **(retriever_args or {}))
+        chosen = resolve_llm(llm, callback_manager=index._callback_manager) if llm else Settings.llm
+        return cls.from_args(retriever, llm=chosen, **kwargs)
+
+    @classmethod
+    def from_query_engine(cls, engine: RetrieverQueryEngine, **options: Any) -> Self:
+        """The parts of an existing engine, with selection and feedback around them.
+
+        Args:
+            engine: A `RetrieverQueryEngine`, such as ``index.as_query_engine(...)`` gives. It stays as it is.
+            options: Names of `EngineOptions`.
+
+        Raises:
+            InputError: For another kind of engine.
+        """
+        if not isinstance(engine, RetrieverQueryEngine):
+            raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
+        inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
+        return cls(
+            engine._retriever,
+            engine._response_synthesizer,
+            list(engine._node_postprocessors),
+            engine.callback_manager,
+            **{**inherited, **options},
+        )
+
+    def with_retriever(self, retriever: BaseRetriever) -> Self:
+        """The same engine with another retriever."""
+        return type(self)(
+            retriever,
+            self._response_synthesizer,
+            list(self._node_postprocessors),
+            self.callback_manager,
+            **self._inherited(),
+        )
+
+    def _inherited(self) -> dict[str, Any]:
+        """The options, with the critic as it is now: its prompt may have been updated."""
+        options = {name: getattr(self._options, name) for name in OPTIONS}
+        return {**options, "critic": self._critic, "critic_template": None}
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        """The synthesizer's prompts and, with feedback, the critic's: one level, so all can be updated."""
+        modules: PromptMixinType = {"response_synthesizer": self._response_synthesizer}
+        if self._options.feedback != "off":
+            modules["critic"] = self._critic
+        return modules
+
+    @dispatcher.span
+    def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        """Answer a query."""
+        with self.callback_manager.event(
+            CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
+        ) as event:
+            nodes = self._retriever.retrieve(query_bundle)
+            for postprocessor in self._node_postprocessors[: self._at]:
+                nodes = postprocessor.postprocess_nodes(nodes, query_bundle=query_bundle)
+            ranking = Ranking((), "probability")
+            if nodes:
+                with self._sage.events(nodes, query_bundle) as ended:
+                    ranking = self._sage.rank(nodes, query_bundle)
+                    ended(_best_first(ranking))
+            question = Question(query_bundle, ranking, self._parts())
+            if self._with_feedback:
+                response = question.answer(self._options.config(self._sage, ranking))
+            else:
+                response = question.once()
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        return response
+
+    @dispatcher.span
+    async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        """Answer a query, never blocking the event loop."""
+        with self.callback_manager.event(
+            CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
+        ) as event:
+            nodes = await self._retriever.aretrieve(query_bundle)
+            for postprocessor in self._node_postprocessors[: self._at]:
+                nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=query_bundle)
+            ranking = Ranking((), "probability")
+            if nodes:
+                with self._sage.events(nodes, query_bundle) as ended:
+                    ranking = await self._sage.arank(nodes, query_bundle)
+                    ended(_best_first(ranking))
+            question = Question(query_bundle, ranking, self._parts())
+            if self._with_feedback:
+                response = await question.aanswer(self._options.config(self._sage, ranking))
+            else:
+                response = await question.aonce()
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        return response
+
+    def _parts(self) -> Parts:
+        return Parts(
+            sage=self._sage,
+            after=self._node_postprocessors[self._at + 1 :],
+            synthesizer=self._response_synthesizer,
+            critic=self._critic,
+            grade_last=self._options.feedback == "after_stream",
+            trace_key=self._options.trace_key,
+        )
+
+    @property
+    def _with_feedback(self) -> bool:
+        return self._options.feedback != "off" and self._parts().can_improve
+
+
+def _best_first(ranking: Ranking) -> Sequence[NodeWithScore]:
+    return [ranking.nodes[i] for i in rank_order(ranking.scores)]

@@ -1,0 +1,50 @@
+"""Fixtures of the LlamaIndex tests; all of them skip where llama-index-core is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip(
+    "llama_index.core", reason="llama-index-core is not installed: pip install sage-rag[llamaindex]"
+)
+
+from llama_index_instrumentation import get_dispatcher
+
+from sage_core.segmentation import Segmenter
+from sage_llamaindex import SageNodeParser
+from tests.llamaindex.support import OverlapModel, Recorder
+
+
+@pytest.fixture
+def segmenter() -> Segmenter:
+    """A segmenter with a model by rule, without a soft minimum."""
+    return Segmenter(OverlapModel(), min_tokens=0)
+
+
+@pytest.fixture
+def parser(segmenter: Segmenter) -> SageNodeParser:
+    return SageNodeParser(segmenter=segmenter)
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    """Every instrumentation event of a test."""
+    handler = Recorder(events=[])
+    root = get_dispatcher()
+    root.add_event_handler(handler)
+    yield handler
+    root.event_handlers.remove(handler)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_settings() -> Iterator[None]:
+    """LlamaIndex's global settings as they were, whatever a test does to them."""
+    from llama_index.core import Settings
+
+    before: dict[str, Any] = dict(vars(Settings))
+    yield
+    vars(Settings).clear()
+    vars(Settings).update(before)

@@ -1,0 +1,197 @@
+"""The parser saved, pickled, cached, and run by ingestion pipelines, worker processes included."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.ingestion import IngestionCache, IngestionPipeline
+from llama_index.core.ingestion.pipeline import get_transformation_hash
+from llama_index.core.schema import BaseNode, MetadataMode
+
+from sage_core.segmentation import Segmenter
+from sage_llamaindex import SageNodeParser
+from tests.llamaindex.support import TOPICS, OverlapModel, story
+
+
+def numbered_id(i: int, doc: BaseNode) -> str:
+    return f"{doc.node_id}-{i}"
+
+
+def prefixed_id(prefix: str, i: int, doc: BaseNode) -> str:
+    return f"{prefix}-{i}"
+
+
+def key(parser: SageNodeParser) -> str:
+    return get_transformation_hash([Document(text="a text")], parser)
+
+
+class TestSaving:
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {},
+            {"chunk_size": 77, "max_tokens": 60, "min_tokens": 5, "threshold": 0.4, "tokenizer": "words"},
+            {"strategy": "threshold", "coarse_tokens": 300, "include_metadata": False},
+        ],
+    )
+    def test_dict_and_json_round_trips(self, settings: dict[str, Any]) -> None:
+        parser = SageNodeParser(**settings)
+        data = parser.to_dict()
+        for again in (
+            SageNodeParser.from_dict(data),
+            SageNodeParser.from_json(parser.to_json()),
+            SageNodeParser.model_validate(data),
+        ):
+            assert again.to_dict() == data
+            assert again.split_text(story()) == parser.split_text(story())
+        assert {name: data[name] for name in settings} == settings
+
+    def test_arguments_win_over_what_was_saved(self) -> None:
+        data = SageNodeParser(chunk_size=77).to_dict()
+        assert SageNodeParser.from_dict(data, chunk_size=88).chunk_size == 88
+        assert data["chunk_size"] == 77
+
+    def test_a_segmenter_of_ones_own_is_asked_for(self) -> None:
+        own = Segmenter(OverlapModel())
+        data = SageNodeParser(segmenter=own).to_dict()
+        with pytest.raises(ValueError, match="from_dict\\(data, segmenter"):
+            SageNodeParser.from_dict(data)
+        assert SageNodeParser.from_dict(data, segmenter=own).to_dict() == data
+
+    def test_an_id_func_of_ones_own_is_asked_for(self) -> None:
+        data = SageNodeParser(id_func=numbered_id).to_dict()
+        assert data["id_func"]["id_func_name"].endswith("test_node_parser_saving.numbered_id")
+        with pytest.raises(ValueError, match="from_dict\\(data, id_func"):
+            SageNodeParser.from_dict(data)
+        assert SageNodeParser.from_dict(data, id_func=numbered_id).to_dict() == data
+
+    def test_callables_without_a_name_can_be_saved(self) -> None:
+        class Counter:
+            def __call__(self, i: int, doc: BaseNode) -> str:
+                return str(i)
+
+        partial = functools.partial(prefixed_id, "p")
+        names = [
+            SageNodeParser(id_func=function).to_dict()["id_func"]["id_func_name"]
+            for function in (partial, Counter(), lambda i, doc: "x")
+        ]
+        assert names[0].startswith("partial(")
+        assert names[0].endswith("prefixed_id, 'p')")
+        assert all(" at 0x" not in name for name in names)
+
+    def test_other_weights_than_when_saved_are_told(self, caplog: pytest.LogCaptureFixture) -> None:
+        data = SageNodeParser(segmenter=Segmenter(OverlapModel("old"))).to_dict()
+        parser = SageNodeParser.from_dict(data, segmenter=Segmenter(OverlapModel("new")))
+        parser.split_text(story())
+        parser.split_text(story())
+        assert caplog.text.count("chunks may differ") == 1
+
+    def test_schemas_can_be_made(self) -> None:
+        properties = SageNodeParser.model_json_schema()["properties"]
+        assert {"model", "chunk_size", "threshold"} <= set(properties)
+        assert "segmenter" not in properties
+        assert properties["class_name"]["default"] == "SageNodeParser"
+
+
+class TestPickling:
+    def test_every_setting_survives_and_the_live_object_is_left_alone(self) -> None:
+        own = Segmenter(OverlapModel(), max_tokens=50, min_tokens=0, counter="words")
+        parser = SageNodeParser(segmenter=own, chunk_size=66, id_func=numbered_id)
+        before = dict(vars(parser))
+        again = pickle.loads(pickle.dumps(parser))
+        assert vars(parser) == before
+        assert again.to_dict() == parser.to_dict()
+        assert again.id_func is numbered_id
+        document = Document(id_="d", text=story())
+        assert [n.get_content() for n in again([document])] == [n.get_content() for n in parser([document])]
+        assert again.model_fields_set == parser.model_fields_set
+
+    def test_the_model_is_not_in_the_pickle(self) -> None:
+        parser = SageNodeParser()
+        parser.split_text(story())
+        assert len(pickle.dumps(parser)) < 1000
+
+    def test_what_cannot_be_pickled_is_an_error_not_a_default(self) -> None:
+        with pytest.raises((pickle.PicklingError, AttributeError)):
+            pickle.dumps(SageNodeParser(id_func=lambda i, doc: "x"))
+
+
+class TestCacheKeys:
+    def test_equal_parsers_have_equal_keys(self) -> None:
+        assert key(SageNodeParser()) == key(SageNodeParser())
+        own = [SageNodeParser(segmenter=Segmenter(OverlapModel()), id_func=lambda i, d: "x") for _ in "ab"]
+        assert key(own[0]) == key(own[1])
+
+    def test_everything_that_changes_chunks_changes_the_key(self) -> None:
+        parsers = [
+            SageNodeParser(),
+            SageNodeParser(threshold=0.5),
+            SageNodeParser(max_tokens=90),
+            SageNodeParser(min_tokens=0),
+            SageNodeParser(chunk_size=99),
+            SageNodeParser(tokenizer="words"),
+            SageNodeParser(strategy="threshold"),
+            SageNodeParser(id_func=numbered_id),
+            SageNodeParser(segmenter=Segmenter(OverlapModel("one"))),
+            SageNodeParser(segmenter=Segmenter(OverlapModel("two"))),
+            SageNodeParser(segmenter=Segmenter(OverlapModel("two"), counter="words")),
+        ]
+        assert len({key(p) for p in parsers}) == len(parsers)
+
+    def test_a_later_change_of_a_setting_counts(self) -> None:
+        parser = SageNodeParser()
+        before = key(parser)
+        parser.max_tokens = 40
+        assert key(parser) != before
+        assert max(len(t.split()) for t in parser.split_text(story())) <= 40
+
+
+class TestPipelines:
+    def test_the_cache_serves_the_same_parser_only(self) -> None:
+        cache = IngestionCache()
+        documents = [Document(id_="d", text=story())]
+        models = [OverlapModel("one"), OverlapModel("one"), OverlapModel("two")]
+        found = []
+        for model in models:
+            parser = SageNodeParser(segmenter=Segmenter(model, min_tokens=0))
+            found.append(IngestionPipeline(transformations=[parser], cache=cache).run(documents=documents))
+        assert [len(m.calls) for m in models] == [1, 0, 1]
+        assert [[n.get_content() for n in nodes] for nodes in found] == [TOPICS] * 3
+
+    def test_a_cache_on_disk(self, tmp_path: Path) -> None:
+        parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
+        pipeline = IngestionPipeline(transformations=[parser])
+        first = pipeline.run(documents=[Document(id_="d", text=story(), metadata={"k": 1})])
+        pipeline.persist(str(tmp_path))
+        model = OverlapModel()
+        later = IngestionPipeline(transformations=[SageNodeParser(segmenter=Segmenter(model, min_tokens=0))])
+        later.load(str(tmp_path))
+        again = later.run(documents=[Document(id_="d", text=story(), metadata={"k": 1})])
+        assert model.calls == []
+        assert [n.to_dict() for n in again] == [n.to_dict() for n in first]
+
+    async def test_sync_and_async_runs_agree(self) -> None:
+        parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0), id_func=numbered_id)
+        documents = [Document(id_=f"d{i}", text=story()) for i in range(3)]
+        pipeline = IngestionPipeline(transformations=[parser], disable_cache=True)
+        sync = pipeline.run(documents=documents, num_workers=None)
+        assert await pipeline.arun(documents=documents) == sync
+        assert len({n.node_id for n in sync}) == 15
+
+    def test_two_worker_processes(self) -> None:
+        own = Segmenter(OverlapModel(), min_tokens=0, max_tokens=12, counter="words")
+        parser = SageNodeParser(segmenter=own, id_func=numbered_id)
+        documents = [Document(id_=f"d{i}", text=story(), metadata={"n": i}) for i in range(4)]
+        pipeline = IngestionPipeline(transformations=[parser], disable_cache=True)
+        alone = pipeline.run(documents=documents)
+        together = pipeline.run(documents=documents, num_workers=2)
+        assert together == alone
+        # The parser of this process still works, with its own settings.
+        assert parser.segmenter is own
+        assert pipeline.run(documents=documents) == alone
+        assert max(len(n.get_content(metadata_mode=MetadataMode.NONE).split()) for n in alone) <= 12

@@ -1,0 +1,346 @@
+"""Selection on LlamaIndex nodes: every score there is, no mutation, plain floats, events."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import math
+import pickle
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+
+from sage_core.selection import Scale
+from sage_core.selection_rules import FixedK, LargestGap, Threshold
+from sage_llamaindex import SageNodePostprocessor
+from sage_llamaindex._scores import guess_scale
+from tests.llamaindex.support import Recorder, scored
+
+SCORES = st.lists(st.none() | st.floats(allow_infinity=False, width=32), max_size=40)
+
+
+class WordReranker:
+    """A reranker by rule: the share of the question's words that a text holds."""
+
+    name = "words"
+    scale: Scale = "probability"
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.seen = list(texts)
+        words = set(query.split())
+        # What a model gives: numpy's floats.
+        return [np.float32(len(words & set(t.split())) / len(words)) for t in texts]  # type: ignore[misc]
+
+
+def ids(nodes: Sequence[NodeWithScore]) -> list[str]:
+    return [n.node_id for n in nodes]
+
+
+def test_it_is_a_postprocessor() -> None:
+    assert BaseNodePostprocessor.__name__ in [b.__name__ for b in SageNodePostprocessor.__mro__]
+    assert SageNodePostprocessor.class_name() == "SageNodePostprocessor"
+
+
+def test_the_cut_falls_at_the_cliff_whatever_the_order() -> None:
+    sage = SageNodePostprocessor(min_k=1, scale="probability")
+    kept = sage.postprocess_nodes(scored(0.1, 0.9, 0.02, 0.8, 0.7), query_str="q")
+    assert ids(kept) == ["n1", "n3", "n4"]
+    assert [n.score for n in kept] == [0.9, 0.8, 0.7]
+
+
+def test_order_can_be_kept() -> None:
+    nodes = scored(0.7, 0.01, 0.9, 0.8)
+    sage = SageNodePostprocessor(min_k=1, scale="probability", keep_order=True)
+    assert ids(sage.postprocess_nodes(nodes)) == ["n0", "n2", "n3"]
+
+
+def test_bounds_and_rules() -> None:
+    nodes = scored(0.9, 0.8, 0.1, 0.09)
+    assert len(SageNodePostprocessor(min_k=3, scale="probability").postprocess_nodes(nodes)) == 4
+    assert len(SageNodePostprocessor(min_k=1, max_k=1).postprocess_nodes(nodes)) == 1
+    assert len(SageNodePostprocessor(min_k=1, rule=FixedK(3)).postprocess_nodes(nodes)) == 3
+    assert len(SageNodePostprocessor(min_k=1, rule=Threshold(0.095)).postprocess_nodes(nodes)) == 3
+    for bad in ({"min_k": 0}, {"min_k": 3, "max_k": 2}, {"gradient": 2}, {"rule": "no"}, {"scale": "no"}):
+        with pytest.raises(ValueError, match=r"min_k|max_k|gradient|rule|Input should be"):
+            SageNodePostprocessor(**bad)
+
+
+@given(
+    SCORES, st.integers(1, 10), st.none() | st.integers(10, 20), st.sampled_from(["auto", "logit", "cosine"])
+)
+def test_result_is_a_subset_within_bounds(
+    scores: list[float | None], min_k: int, max_k: int | None, scale: str
+) -> None:
+    nodes = scored(*scores)
+    before = [n.model_dump_json() for n in nodes]
+    sage = SageNodePostprocessor(min_k=min_k, max_k=max_k, scale=scale)
+    kept = sage.postprocess_nodes(nodes)
+    assert [n.model_dump_json() for n in nodes] == before
+    known = [s for s in scores if s is not None and not math.isnan(s)]
+    if known:
+        assert min(min_k, len(nodes)) <= len(kept) <= min(max_k or len(nodes), len(nodes))
+        given_ids = [n.node_id for n in nodes]
+        assert set(ids(kept)) <= set(given_ids)
+        got = [n.score for n in kept if n.score is not None]
+        assert got == sorted(known, reverse=True)[: len(got)]
+    else:
+        assert ids(kept) == ids(nodes)
+    json.dumps([n.to_dict() for n in kept], allow_nan=False)
+    again = sage.postprocess_nodes(list(reversed(nodes)))
+    assert [n.score for n in again] == [n.score for n in kept][:: -1 if not known else 1]
+
+
+@given(
+    st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=20, unique=True), st.floats(-5, 5, width=16)
+)
+def test_a_constant_added_to_logits_changes_nothing(scores: list[float], shift: float) -> None:
+    sage = SageNodePostprocessor(min_k=1, scale="logit")
+    moved = [s + shift for s in scores]
+    if len(set(moved)) == len(scores):
+        kept, again = (ids(sage.postprocess_nodes(scored(*s))) for s in (scores, moved))
+        assert abs(len(kept) - len(again)) <= 1  # float32 rounding at the very limit
+        assert kept[: len(again)] == again[: len(kept)]
+
+
+def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptureFixture) -> None:
+    sage = SageNodePostprocessor(min_k=1)
+    nodes = scored(*[None] * 9)
+    assert ids(sage.postprocess_nodes(nodes)) == ids(nodes)
+    sage.postprocess_nodes(nodes)
+    assert caplog.text.count("no node has a score") == 1
+
+
+def test_some_missing_scores_rank_last_and_are_no_gap() -> None:
+    sage = SageNodePostprocessor(min_k=2, scale="unbounded")
+    assert ids(sage.postprocess_nodes(scored(None, 5.0, math.nan, 4.0))) == ["n1", "n3"]
+    assert ids(sage.postprocess_nodes(scored(None, 5.0))) == ["n1", "n0"]
+    # Negative logits stay above a missing score.
+    assert ids(SageNodePostprocessor(min_k=2).postprocess_nodes(scored(None, -3.0, -2.5))) == ["n2", "n1"]
+
+
+def test_scores_come_out_as_python_floats() -> None:
+    nodes = scored(1.0, 0.5)
+    nodes[0].score = np.float32(0.25)  # type: ignore[assignment]
+    kept = SageNodePostprocessor().postprocess_nodes(nodes)
+    assert {type(n.score) for n in kept} == {float}
+    assert json.loads(kept[0].to_json())["score"] == 0.5
+    reranked = SageNodePostprocessor(reranker=WordReranker()).postprocess_nodes(nodes, query_str="text 0")
+    assert {type(n.score) for n in reranked} == {float}
+
+
+def test_nothing_is_mutated_by_reranking() -> None:
+    node = TextNode(text="the ferry at noon", metadata={"k": "v"})
+    given_nodes = [NodeWithScore(node=node, score=0.5), *scored(0.4, 0.3)]
+    before = copy.deepcopy(given_nodes)
+    for keep in (False, True):
+        sage = SageNodePostprocessor(reranker=WordReranker(), keep_retrieval_score=keep)
+        kept = sage.postprocess_nodes(given_nodes, query_str="ferry noon")
+        assert given_nodes == before
+        assert kept[0].node_id == node.node_id
+        assert kept[0].score == 1.0
+        assert kept[0] is not given_nodes[0]
+        assert ("retrieval_score" in kept[0].metadata) is keep
+    assert kept[0].metadata == {"k": "v", "retrieval_score": 0.5}
+    for mode in (MetadataMode.EMBED, MetadataMode.LLM):
+        assert kept[0].get_content(metadata_mode=mode) == "k: v\n\nthe ferry at noon"
+
+
+def test_index_nodes_pass_with_what_they_point_to() -> None:
+    target = TextNode(text="behind")
+    node = NodeWithScore(node=IndexNode(text="t", index_id="i", obj=target), score=1.0)
+    (kept,) = SageNodePostprocessor().postprocess_nodes([node])
+    assert kept.node is node.node
+
+
+def test_the_reranker_reads_what_was_embedded() -> None:
+    reranker = WordReranker()
+    node = TextNode(text="body", metadata={"a": 1, "b": 2}, excluded_embed_metadata_keys=["b"])
+    SageNodePostprocessor(reranker=reranker).postprocess_nodes([NodeWithScore(node=node)], query_str="x")
+    assert reranker.seen == ["a: 1\n\nbody"]
+
+
+def test_queries() -> None:
+    sage = SageNodePostprocessor(reranker=WordReranker())
+    with pytest.raises(ValueError, match="both query_str and query_bundle"):
+        sage.postprocess_nodes(scored(1.0), query_str="a", query_bundle=QueryBundle("a"))
+    with pytest.raises(ValueError, match="needs the question"):
+        sage.postprocess_nodes(scored(1.0))
+    assert len(SageNodePostprocessor().postprocess_nodes(scored(1.0))) == 1
+
+
+async def test_empty_lists_give_empty_lists_before_anything_else(recorder: Recorder) -> None:
+    sage = SageNodePostprocessor(reranker=WordReranker())
+    assert sage.postprocess_nodes([]) == []
+    assert await sage.apostprocess_nodes([]) == []
+    assert not [n for n in recorder.names() if n.startswith("ReRank")]
+
+
+async def test_events(recorder: Recorder) -> None:
+    debug = LlamaDebugHandler(print_trace_on_end=False)
+    sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=2)
+    sage.callback_manager = CallbackManager([debug])
+    nodes = scored(0.1, 0.2, 0.3)
+    for kept in (
+        sage.postprocess_nodes(nodes, query_str="text 2"),
+        await sage.apostprocess_nodes(nodes, query_str="text 2"),
+    ):
+        assert len(kept) == 2
+    starts = [e for e in recorder.events if isinstance(e, ReRankStartEvent)]
+    ends = [e for e in recorder.events if isinstance(e, ReRankEndEvent)]
+    assert [(s.top_n, s.model_name, len(s.nodes)) for s in starts] == [(2, "words", 3)] * 2
+    assert [ids(e.nodes) for e in ends] == [ids(kept)] * 2
+    (start, end), _ = debug.get_event_pairs(CBEventType.RERANKING)
+    assert start.payload is not None
+    assert end.payload is not None
+    assert (start.payload[EventPayload.QUERY_STR], start.payload[EventPayload.TOP_K]) == ("text 2", 2)
+    assert start.payload[EventPayload.MODEL_NAME] == "words"
+    assert ids(end.payload[EventPayload.NODES]) == ids(kept)
+
+
+async def test_async_reranking_lets_the_loop_run() -> None:
+    class Slow(WordReranker):
+        def score(self, query: str, texts: Sequence[str]) -> list[float]:
+            time.sleep(0.2)
+            return super().score(query, texts)
+
+    class Native(WordReranker):
+        async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
+            await asyncio.sleep(0)
+            return [0.25] * len(texts)
+
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.005)
+            ticks += 1
+
+    ticker = asyncio.create_task(tick())
+    await SageNodePostprocessor(reranker=Slow()).apostprocess_nodes(scored(1.0), query_str="q")
+    ticker.cancel()
+    assert ticks > 3
+    kept = await SageNodePostprocessor(reranker=Native()).apostprocess_nodes(scored(1.0), query_str="q")
+    assert kept[0].score == 0.25
+
+
+def test_a_reranker_that_loses_texts_is_an_error() -> None:
+    class Lossy(WordReranker):
+        def score(self, query: str, texts: Sequence[str]) -> list[float]:
+            return [1.0]
+
+    with pytest.raises(ValueError, match="1 scores for 2 texts"):
+        SageNodePostprocessor(reranker=Lossy()).postprocess_nodes(scored(1.0, 2.0), query_str="q")
+
+
+class TestScales:
+    """Scores as the sources of LlamaIndex give them."""
+
+    @pytest.mark.parametrize(
+        ("scores", "scale"),
+        [
+            ([0.83, 0.81, 0.8], "cosine"),  # an embedding model in a vector store
+            ([1.0000002, 0.4], "cosine"),  # rounding of unit vectors
+            ([-0.1, 0.2], "cosine"),
+            ([1 / 60, 1 / 61, 1 / 62], "cosine"),  # reciprocal rank fusion
+            ([1.0, 0.5, 0.0], "cosine"),  # relative score fusion
+            ([12.4, 3.1, 0.0], "unbounded"),  # BM25
+            ([9.0, 8.0, 2.0], "unbounded"),  # an LLM's grades
+            ([4.2, -1.0, -9.3], "logit"),  # a cross-encoder without activation
+            ([-3.0, -9.3], "logit"),
+            ([None, None], "cosine"),
+        ],
+    )
+    def test_told_by_their_range(self, scores: list[float | None], scale: str) -> None:
+        assert guess_scale(scores) == scale
+
+    def test_rank_fusion_has_no_cliff(self) -> None:
+        nodes = scored(*[1 / (60 + r) for r in range(20)])
+        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) >= 18
+
+    def test_negative_scores_of_a_cross_encoder(self) -> None:
+        nodes = scored(-1.0, -1.2, -9.0, -9.1)
+        assert ids(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == ["n0", "n1"]
+
+    def test_grades_of_an_llm(self) -> None:
+        nodes = scored(9.0, 9.0, 8.0, 2.0, 1.0)
+        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == 3
+
+    def test_a_named_scale_wins(self) -> None:
+        nodes = scored(8.0, 5.0, 4.5)
+        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == 3
+        assert len(SageNodePostprocessor(min_k=1, scale="logit").postprocess_nodes(nodes)) == 1
+
+
+def test_behind_and_before_stock_postprocessors() -> None:
+    nodes = scored(0.9, 0.85, 0.8, 0.1, 0.05)
+    reordered = LongContextReorder().postprocess_nodes(nodes)
+    sage = SageNodePostprocessor(min_k=1, scale="probability")
+    assert ids(sage.postprocess_nodes(reordered)) == ["n0", "n1", "n2"]
+    cut = SimilarityPostprocessor(similarity_cutoff=0.82).postprocess_nodes(nodes)
+    assert ids(sage.postprocess_nodes(cut)) == ["n0", "n1"]
+
+
+class TestSaving:
+    def test_names_and_rules_round_trip(self) -> None:
+        sage = SageNodePostprocessor(
+            reranker="some/cross-encoder", device="cpu", rule=LargestGap(buffer=2), min_k=3, keep_order=True
+        )
+        data = sage.to_dict()
+        assert data["rule"] == {"rule": "LargestGap", "buffer": 2, "tail": 0.1}
+        for again in (
+            SageNodePostprocessor.from_dict(data),
+            SageNodePostprocessor.from_json(sage.to_json()),
+            pickle.loads(pickle.dumps(sage)),
+        ):
+            assert again.to_dict() == data
+            assert again.rule == LargestGap(buffer=2)
+
+    def test_a_reranker_object_is_asked_for(self) -> None:
+        data = SageNodePostprocessor(reranker=WordReranker()).to_dict()
+        assert data["reranker"] == {"custom": "words"}
+        with pytest.raises(ValueError, match="from_dict\\(data, reranker"):
+            SageNodePostprocessor.from_dict(data)
+        assert SageNodePostprocessor.from_dict(data, reranker=WordReranker()).to_dict() == data
+
+    def test_pickling_leaves_the_live_object_alone(self) -> None:
+        sage = SageNodePostprocessor(reranker=WordReranker())
+        before = dict(vars(sage))
+        again = pickle.loads(pickle.dumps(sage))
+        assert vars(sage) == before
+        assert again.postprocess_nodes(scored(1.0), query_str="text 0")[0].score == 1.0
+
+    def test_unknown_arguments_are_refused_with_advice(self) -> None:
+        with pytest.raises(ValueError, match="bound it by min_k and max_k"):
+            SageNodePostprocessor(top_n=3)
+        with pytest.raises(ValueError, match="never run"):
+            SageNodePostprocessor(trust_remote_code=True)
+        with pytest.raises(ValueError, match="before this one in node_postprocessors"):
+            SageNodePostprocessor(reranker=LongContextReorder())
+        with pytest.raises(ValueError, match="device is for a cross-encoder"):
+            SageNodePostprocessor(reranker="hybrid", device="cpu")
+
+
+def test_many_threads_share_one(caplog: pytest.LogCaptureFixture) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    caplog.set_level(logging.ERROR)
+    sage = SageNodePostprocessor(min_k=1, scale="probability")
+    lists = [scored(0.9, 0.8, 0.01 * i) for i in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(sage.postprocess_nodes, lists))
+    assert [len(k) for k in kept] == [2 if 0.01 * i <= 0.3 * 0.8 else 3 for i in range(40)]
