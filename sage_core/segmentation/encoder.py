@@ -166,7 +166,7 @@ class StaticEncoder:
         ids = tokens.ids[where] if len(tokens.ids) else where
         rows = self._tensors["edge.table"][ids]
         rows *= inside[..., None]
-        return rows.reshape(len(where), -1)
+        return rows.reshape(len(where), where.shape[1] * rows.shape[-1])
 
 
 def with_zero_row(table: Floats) -> Floats:
@@ -177,7 +177,8 @@ def with_zero_row(table: Floats) -> Floats:
 def sum_rows(tokens: Tokens, table: Floats) -> Floats:
     """(n, width) sum of the table's rows of each sentence's tokens.
 
-    The table's last row is zeros, for padding. Sentences of like length are padded together, so that little is summed in vain.
+    The last row of the table is zeros, for padding. Sentences of like length are padded together, so that
+    little is summed in vain.
     """
     sums = np.empty((len(tokens.lengths), table.shape[1]), np.float32)
     offsets, order = tokens.offsets, np.argsort(tokens.lengths, kind="stable")

@@ -24,7 +24,7 @@ _REMEMBERED = 200_000  # words kept before the memory is emptied: about 30 MB
 _LONGEST_WORD = 100  # BERT's own limit: longer runs of letters are one unknown token
 _PIECES = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
 _NOT_PRINTABLE_ASCII = re.compile(r"[^!-~]")
-_CONTROL = re.compile(r"[\x0b\x0c\x1c-\x1f\x85\u200b-\u200f\u2028\u2029\ufeff]")
+_CONTROL = re.compile(r"[\x0b\x0c\x1c-\x1f\x85]")
 
 
 class WordPiece(dict[str, tuple[int, ...]]):
