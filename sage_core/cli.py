@@ -65,8 +65,12 @@ def _root(
 
         typer.echo(f"sage-rag {installed('sage-rag')}")
         raise typer.Exit
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(levelname)s: %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler()
+    # On the handler, because some libraries set the level of their own loggers.
+    handler.setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.basicConfig(
+        level=handler.level, format="%(levelname)s: %(message)s", handlers=[handler], force=True
+    )
     # These report every oddity of a file or a download as a warning of their own.
     for name in ("pypdf", "httpx", "chromadb", "sentence_transformers", "transformers"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -23,6 +23,7 @@ from sage_core.errors import LLMError
 
 if TYPE_CHECKING:
     from sage_core.rag import Sage
+    from sage_core.results import Answer
 
 EXAMPLES = """
 \b
@@ -90,10 +91,13 @@ def ask(
         config=SageConfig(candidates, top_k, feedback),
     )
     with sage:
-        (print_answer if as_json else show_answer)(sage, question, option)
+        if as_json:
+            print_answer(sage, question, option)
+        else:
+            show_answer(sage, question, option)
 
 
-def show_answer(sage: Sage, question: str, options: list[str] | None = None) -> None:
+def show_answer(sage: Sage, question: str, options: list[str] | None = None) -> Answer:
     """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
     from sage_core.rendering.answers import answer_view, retrieval_view
 
@@ -101,7 +105,9 @@ def show_answer(sage: Sage, question: str, options: list[str] | None = None) -> 
     retrieval = sage.retrieve(question)
     out.print(retrieval_view(retrieval))
     out.print()
-    out.print(answer_view(sage.answer(retrieval, options)))
+    answer = sage.answer(retrieval, options)
+    out.print(answer_view(answer))
+    return answer
 
 
 def print_answer(sage: Sage, question: str, options: list[str] | None = None) -> None:

@@ -1,7 +1,162 @@
 """`sage-rag demo`."""
 
-EXAMPLES = ""
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.cli_ask import show_answer
+from sage_core.cli_ingest import show_report
+from sage_core.cli_options import (
+    DEFAULT_EMBEDDER,
+    BaseUrlOption,
+    ModelOption,
+    OfflineOption,
+    console,
+    make_answerer,
+)
+from sage_core.errors import InputError, LLMError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sage_core.rag import Sage
+    from sage_core.results import Answer
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag demo
+  OPENAI_API_KEY=... sage-rag demo --model gpt-4o-mini
+  sage-rag demo --base-url http://localhost:11434/v1 --model llama3.1
+"""
+
+QUESTIONS: tuple[tuple[str, str], ...] = (
+    ("answered in one place", "What does it cost to leave a boat overnight at the visitor pontoon?"),
+    (
+        "needs several chunks",
+        "What sources of electricity has Skerrin had since the first generators, and why was each given up?",
+    ),
+    (
+        "spread over documents",
+        "What happened on the island in the nine weeks after the cable failed in 2003?",
+    ),
+    ("not in the documents", "What does it cost to hire a bicycle for a day?"),
+)
+
+# A stretch with two changes of subject, to show where the text is cut.
+EXCERPT_SOURCE, EXCERPT_FROM, EXCERPT_TO = "lighthouse-history.txt", "The longest service", "VISITS."
 
 
-def demo() -> None:
-    """Demo."""
+def documents_folder() -> Path:
+    """The sample documents: those of the installed package, else those of the source tree.
+
+    Raises:
+        InputError: Where there are none.
+    """
+    here = Path(__file__).resolve().parent
+    for folder in (here / "demo_documents", here.parent / "demo" / "documents"):
+        if folder.is_dir():
+            return folder
+    raise InputError("the sample documents are not installed: use `sage-rag ingest` with your own")
+
+
+def demo(
+    store: Annotated[Path, typer.Option("--store", "-s", help="Folder of the store.", metavar="DIR")] = Path(
+        ".demo"
+    ),
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    offline: OfflineOption = False,
+) -> None:
+    """Ingest sample documents about an island, ask four questions, and show every step.
+
+    One question is answered in one place, one needs several chunks, one is spread over documents, and one
+    has no answer in them. Without a key or a server it runs offline: sentences are quoted without an LLM.
+    """
+    from sage_core.embedding import SentenceTransformerEmbedder
+    from sage_core.rag import Sage
+    from sage_core.rendering.progress import ingest_bar
+
+    began = time.perf_counter()
+    folder = documents_folder()
+    embedder = SentenceTransformerEmbedder(DEFAULT_EMBEDDER)
+    sage = Sage(store, embedder=embedder, answerer=make_answerer(model, base_url, offline, embedder))
+    out = console()
+    with sage:
+        out.rule(f"1. Ingest {_shown(folder)}", align="left")
+        with ingest_bar() as bar:
+            report = sage.ingest(folder, progress=bar)
+        show_report(report, store)
+        out.rule("2. How a text is cut", align="left")
+        _show_excerpt(sage, folder)
+        answers = _ask_all(sage)
+    out.rule("Summary", align="left")
+    _show_summary(answers, time.perf_counter() - began)
+
+
+def _shown(path: Path) -> Path:
+    """The path as a person would type it here."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def _show_excerpt(sage: Sage, folder: Path) -> None:
+    from sage_core.documents import read_document
+    from sage_core.rendering.segments import SegmentedText, segments_view
+    from sage_core.segmentation import Segmenter
+
+    text = read_document(folder / EXCERPT_SOURCE).text
+    text = text[text.index(EXCERPT_FROM) : text.index(EXCERPT_TO)].rstrip()
+    segmenter = sage.segmenter
+    assert isinstance(segmenter, Segmenter)
+    chunks = segmenter.segment(text)
+    tokens = segmenter.counter.count_many([span.of(text) for span in chunks])
+    console().print(segments_view(SegmentedText(text, chunks, tokens, segmenter.boundaries(text))))
+
+
+def _ask_all(sage: Sage) -> list[tuple[str, Answer]]:
+    """Ask the questions; an LLM that fails costs its answers, not the demo, unless it gives none at all."""
+    from rich.text import Text
+
+    out = console()
+    answers: list[tuple[str, Answer]] = []
+    failure: LLMError | None = None
+    for number, (kind, question) in enumerate(QUESTIONS, start=3):
+        out.rule(f"{number}. A question: {kind}", align="left")
+        out.print(Text(question, style="bold"))
+        try:
+            answers.append((kind, show_answer(sage, question)))
+        except LLMError as error:
+            failure = error
+            console(stderr=True).print(Text(f"no answer: {error}", style="red"))
+    if failure is not None and not answers:
+        raise failure
+    return answers
+
+
+def _show_summary(answers: Sequence[tuple[str, Answer]], seconds: float) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("question")
+    for name in ("chunks", "tokens", "plain top-k", "grade", "rounds"):
+        table.add_column(name, justify="right")
+    table.add_column("stopped")
+    for kind, answer in answers:
+        table.add_row(
+            kind,
+            str(len(answer.sources)),
+            f"{answer.tokens:,}",
+            f"{answer.retrieval.tokens_top_k:,}",
+            "none" if answer.score is None else f"{answer.score:g}",
+            str(len(answer.feedback.rounds)),
+            answer.feedback.stop_reason,
+        )
+    console().print(table)
+    console().print(f"answered by: {answers[0][1].answerer if answers else 'nobody'}; {seconds:.0f} s in all")

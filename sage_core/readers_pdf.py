@@ -10,14 +10,15 @@ from sage_core.errors import InputError, MissingExtraError
 
 logger = logging.getLogger(__name__)
 
-PAGE_BREAK = "\n\n"
+# Not a blank line: a sentence may well run on over the page.
+PAGE_BREAK = "\n"
 
 # Half of a surrogate pair or a NUL cannot be stored as UTF-8 text; broken fonts produce both.
 _UNSTORABLE = re.compile("[\ud800-\udfff\x00]")
 
 
 def read_pdf(data: bytes, *, name: str = "the file") -> tuple[str, str | None, tuple[int, ...]]:
-    """Text, title and the offset at which each page starts. Pages are parted by a blank line.
+    """Text, title and the offset at which each page starts. Pages are parted by a line break.
 
     Raises:
         InputError: For a damaged file, one that needs a password, or one without text (a scan).

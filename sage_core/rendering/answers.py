@@ -30,12 +30,12 @@ def retrieval_view(retrieval: Retrieval, *, beyond: int = 4) -> RenderableType:
     curve = _curve(retrieval)
     cut = retrieval.selection.cut
     shown = min(len(curve), cut + beyond)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("#", justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("relative", width=_BAR_WIDTH)
-    table.add_column("tokens", justify="right")
-    table.add_column("from", no_wrap=True, max_width=28)
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
+    table.add_column("#", justify="right", min_width=2)
+    table.add_column("score", justify="right", min_width=5)
+    table.add_column("relative", min_width=_BAR_WIDTH, no_wrap=True)
+    table.add_column("tok", justify="right", min_width=3)
+    table.add_column("from", no_wrap=True, min_width=16, max_width=28)
     table.add_column("chunk", no_wrap=True, overflow="ellipsis", ratio=1)
     for rank, candidate in enumerate(retrieval.candidates[:shown], start=1):
         kept = rank <= cut
