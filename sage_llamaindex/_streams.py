@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -81,11 +82,12 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
         self._ended = ended
         self._tokens: list[str] = []
         self._done = False
+        self._lock = asyncio.Lock()
         self._own: AsyncGenerator[str, None] | None = None
 
     async def _all(self) -> AsyncGenerator[str, None]:
         at = 0
-        while at < len(self._tokens) or await self._read():
+        while at < len(self._tokens) or await self._read(at):
             yield self._tokens[at]
             at += 1
 
@@ -106,17 +108,21 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
         self._own = self._own or self._all()
         return await self._own.athrow(*args)
 
-    async def _read(self) -> bool:
+    async def _read(self, at: int) -> bool:
+        """Read one token more, unless another reader has read token ``at``; False at the end."""
         if self._done:
             return False
-        try:
-            self._tokens.append(await anext(self._source))
-        except StopAsyncIteration:
-            self._done = True
-            if self._ended is not None:
-                await self._ended("".join(self._tokens))
-            return False
-        return True
+        async with self._lock:
+            if at < len(self._tokens) or self._done:
+                return at < len(self._tokens)
+            try:
+                self._tokens.append(await anext(self._source))
+            except StopAsyncIteration:
+                self._done = True
+                if self._ended is not None:
+                    await self._ended("".join(self._tokens))
+                return False
+            return True
 
 
 async def _replayed(tokens: list[str]) -> AsyncIterator[str]:

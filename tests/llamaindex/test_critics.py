@@ -1,0 +1,220 @@
+"""Who may grade: evaluators of LlamaIndex, judges of the core, LLMs of any kind of interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from llama_index.core.evaluation import (
+    AnswerRelevancyEvaluator,
+    BaseEvaluator,
+    CorrectnessEvaluator,
+    EvaluationResult,
+    FaithfulnessEvaluator,
+    GuidelineEvaluator,
+    RelevancyEvaluator,
+)
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.prompts.mixin import PromptDictType, PromptMixin, PromptMixinType
+
+from sage_core.feedback import Verdict
+from sage_core.usage import NO_USAGE, TokenUsage
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
+from tests.llamaindex.support import FixedRetriever, ScriptedLLM, grade
+
+
+def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **options: Any) -> SageQueryEngine:
+    sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
+    return SageQueryEngine.from_args(
+        FixedRetriever(0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2),
+        llm=ScriptedLLM.of(list(answers)),
+        node_postprocessors=[sage],
+        critic=critic,
+        **options,
+    )
+
+
+class FixedEvaluator(BaseEvaluator):
+    """Gives results from a list; remembers what it was asked."""
+
+    def __init__(self, *results: EvaluationResult) -> None:
+        self.results = list(results)
+        self.asked: list[tuple[Any, Any, Any]] = []
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts_dict: PromptDictType) -> None:
+        pass
+
+    async def aevaluate(
+        self, query: Any = None, response: Any = None, contexts: Any = None, **kwargs: Any
+    ) -> EvaluationResult:
+        self.asked.append((query, response, contexts))
+        return self.results.pop(0) if len(self.results) > 1 else self.results[0]
+
+
+class TestEvaluators:
+    @pytest.mark.parametrize(
+        ("result", "score", "stop"),
+        [
+            (EvaluationResult(passing=True, score=1.0), 10, "accepted"),
+            (EvaluationResult(passing=True, score=0.6), 9, "accepted"),  # its own threshold decides
+            (EvaluationResult(passing=True), 10, "accepted"),
+            (EvaluationResult(passing=False, score=1.0), 8.5, "max_rounds"),
+            (EvaluationResult(passing=False), 1, "max_rounds"),
+            (EvaluationResult(score=0.5), 5.5, "max_rounds"),  # passing not set: the score decides
+            (EvaluationResult(score=1.0), 10, "accepted"),
+            (EvaluationResult(), None, "critic_failed"),
+            (EvaluationResult(invalid_result=True, invalid_reason="no"), None, "critic_failed"),
+        ],
+    )
+    async def test_results_become_grades(self, result: EvaluationResult, score: Any, stop: str) -> None:
+        found = engine(FixedEvaluator(result))
+        for response in (found.query("Why?"), await found.aquery("Why?")):
+            trace = feedback_of(response)
+            assert trace is not None
+            assert (trace.score, trace.stop_reason) == (score, stop)
+
+    def test_it_sees_question_answer_and_context(self) -> None:
+        evaluator = FixedEvaluator(EvaluationResult(score=0.2), EvaluationResult(passing=True))
+        engine(evaluator).query("Why?")
+        (question, answer, context), (_, second, wider) = evaluator.asked
+        assert (question, answer, context) == ("Why?", "one", ["text 0", "text 1"])
+        assert second == "two"
+        assert len(wider) > 2
+
+    async def test_the_best_scored_answer_wins(self) -> None:
+        found = engine(FixedEvaluator(*[EvaluationResult(score=s) for s in (0.3, 0.7, 0.1)]))
+        assert str(found.query("q")) == "two"
+
+    @pytest.mark.parametrize(
+        ("kind", "reply", "accepted"),
+        [
+            (FaithfulnessEvaluator, "YES", True),
+            (FaithfulnessEvaluator, "NO", False),
+            (RelevancyEvaluator, "YES", True),
+            (AnswerRelevancyEvaluator, "Fine.\n[RESULT] 2", True),
+            (AnswerRelevancyEvaluator, "Poor.\n[RESULT] 1", False),
+            (CorrectnessEvaluator, "5.0\nright", True),
+            (CorrectnessEvaluator, "2.0\nwrong", False),
+            (GuidelineEvaluator, '{"passing": true, "feedback": "good"}', True),
+        ],
+    )
+    async def test_those_of_llamaindex(self, kind: Any, reply: str, accepted: bool) -> None:
+        evaluator = kind(llm=ScriptedLLM.of([reply]))
+        found = engine(evaluator)
+        for response in (found.query("Why?"), await found.aquery("Why?")):
+            trace = feedback_of(response)
+            assert trace is not None
+            assert (trace.stop_reason == "accepted") is accepted
+            assert trace.usage_by_role["judge"].calls == len(trace.rounds)
+
+    def test_its_prompts_can_be_seen_and_changed(self) -> None:
+        found = engine(FaithfulnessEvaluator(llm=ScriptedLLM.of(["YES"])))
+        names = [name for name in found.get_prompts() if name.startswith("critic:")]
+        assert set(names) == {"critic:eval_template", "critic:refine_template"}
+        template = PromptTemplate("mine {context_str} {query_str}")
+        found.update_prompts({"critic:eval_template": template})
+        assert found.get_prompts()["critic:eval_template"].get_template() == template.get_template()
+
+    def test_nested_prompts_can_be_changed_too(self) -> None:
+        class Inner(FixedEvaluator):
+            def __init__(self) -> None:
+                super().__init__(EvaluationResult(passing=True))
+                self.prompt: Any = PromptTemplate("inner")
+
+            def _get_prompts(self) -> PromptDictType:
+                return {"p": self.prompt}
+
+            def _update_prompts(self, prompts_dict: PromptDictType) -> None:
+                self.prompt = prompts_dict.get("p", self.prompt)
+
+        class Outer(FixedEvaluator):
+            def __init__(self) -> None:
+                super().__init__(EvaluationResult(passing=True))
+                self.inner = Inner()
+
+            def _get_prompt_modules(self) -> PromptMixinType:
+                inner: PromptMixin = self.inner
+                return {"inner": inner}
+
+        found = engine(Outer())
+        assert "critic:inner.p" in found.get_prompts()
+        found.update_prompts({"critic:inner.p": PromptTemplate("changed")})
+        assert found.get_prompts()["critic:inner.p"].get_template() == "changed"
+
+    def test_a_template_for_it_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="update an evaluator's own prompts"):
+            engine(FixedEvaluator(EvaluationResult()), critic_template=PromptTemplate("x"))
+
+
+class TestOthers:
+    async def test_a_judge_of_the_core(self) -> None:
+        class Judge:
+            asked: list[tuple[str, list[str], str]] = []  # noqa: RUF012
+
+            def judge(
+                self, question: str, context: Sequence[str], answer: str
+            ) -> tuple[Verdict, TokenUsage | None]:
+                self.asked.append((question, list(context), answer))
+                return Verdict(9.5, source="heuristic"), NO_USAGE
+
+            async def ajudge(
+                self, question: str, context: Sequence[str], answer: str
+            ) -> tuple[Verdict, TokenUsage | None]:
+                return self.judge(question, context, answer)
+
+        found = engine(Judge())
+        for response in (found.query("Why?"), await found.aquery("Why?")):
+            trace = feedback_of(response)
+            assert trace is not None
+            assert (trace.score, trace.verdict.source) == (9.5, "heuristic")  # type: ignore[union-attr]
+            assert trace.usage_by_role["judge"] == NO_USAGE
+        assert Judge.asked[0] == ("Why?", ["text 0", "text 1"], "one")
+
+    @pytest.mark.parametrize("chat", [False, True])
+    async def test_llms_that_complete_and_llms_that_chat(self, chat: bool) -> None:
+        critic = ScriptedLLM.of(grades=[grade(9)], is_chat_model=chat)
+        found = engine(critic)
+        for response in (found.query("Why?"), await found.aquery("Why?")):
+            trace = feedback_of(response)
+            assert trace is not None
+            assert trace.score == 9
+            # A chat that completes is one call, not two.
+            assert trace.usage_by_role["judge"].calls == 1
+            assert trace.usage_by_role["generate"].calls == 1
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            '<think>score 3? {"score": 2}</think>{"score": 9, "adjust": 0}',
+            'Sure!\n```json\n{"score": 9}\n```',
+        ],
+    )
+    def test_replies_of_small_models(self, reply: str) -> None:
+        trace = feedback_of(engine(ScriptedLLM.of(grades=[reply])).query("q"))
+        assert trace is not None
+        assert trace.score == 9
+
+    def test_the_template_of_one_engine_is_not_anothers(self) -> None:
+        first, second = engine(ScriptedLLM.of()), engine(ScriptedLLM.of())
+        first.query("q")
+        first.update_prompts({"critic:critic_template": PromptTemplate("{question}{context}{answer}")})
+        assert len(second.get_prompts()["critic:critic_template"].get_template()) > 100
+
+    def test_reported_usage_is_taken_where_there_is_some(self) -> None:
+        from llama_index.core.base.llms.types import CompletionResponse
+        from llama_index.core.llms.callbacks import llm_completion_callback
+
+        class Reporting(ScriptedLLM):
+            @llm_completion_callback()
+            def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+                usage = {"prompt_tokens": 100, "completion_tokens": 7}
+                return CompletionResponse(text=self._reply(prompt), raw={"usage": usage})
+
+        trace = feedback_of(engine(Reporting.of(grades=[grade(9)])).query("q"))
+        assert trace is not None
+        assert trace.usage_by_role["judge"] == TokenUsage(100, 7, 1)
+        assert trace.usage_by_role["generate"].estimated
