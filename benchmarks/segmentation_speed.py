@@ -27,8 +27,6 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.model import load_model
 from sage_core.segmentation.wordpiece import TOKENIZER_FILE

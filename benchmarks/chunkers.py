@@ -1,0 +1,126 @@
+"""Our segmenter and other chunkers as functions from a text to spans."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.segmentation import Layout, Segmenter
+from sage_core.segmentation.segmenter import Strategy
+from sage_core.spans import Span, trimmed
+from sage_core.tokens import get_counter
+
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+Chunker = Callable[[str, Embed], list[Span]]
+
+
+def sage(
+    max_tokens: int | None = None,
+    min_tokens: int | None = None,
+    threshold: float = 0.55,
+    strategy: Strategy = "optimal",
+    layout: Layout | None = None,
+    model: str = "default",
+) -> Chunker:
+    """Our segmenter, with its defaults or others."""
+    segmenter = Segmenter(
+        model,
+        max_tokens=max_tokens,
+        min_tokens=min_tokens,
+        threshold=threshold,
+        strategy=strategy,
+        layout=layout,
+    )
+    return lambda text, embed: segmenter.segment(text)
+
+
+def llama_index_sentences(size: int) -> Chunker:
+    """LlamaIndex SentenceSplitter without overlap, its sizes in cl100k tokens."""
+
+    @cache
+    def splitter() -> Callable[[str], list[str]]:
+        from llama_index.core.node_parser import SentenceSplitter
+
+        return SentenceSplitter(chunk_size=size, chunk_overlap=0).split_text
+
+    return lambda text, embed: located(text, splitter()(text))
+
+
+def semchunk(size: int) -> Chunker:
+    """semchunk, its sizes in the tokens of our counter."""
+
+    @cache
+    def splitter() -> Callable[[str], list[str]]:
+        try:
+            from semchunk import chunkerify
+        except ImportError:
+            sys.exit("semchunk is not installed: pip install semchunk, or leave it out of --chunkers")
+        chunker: Callable[[str], list[str]] = chunkerify(get_counter("bert").count, size)
+        return chunker
+
+    return lambda text, embed: located(text, splitter()(text))
+
+
+def cluster_semantic(size: int, piece: int = 50) -> Chunker:
+    """The idea of Chroma's ClusterSemanticChunker, rebuilt: small pieces, grouped by dynamic programming.
+
+    Groups of at most ``size // piece`` pieces, so that the summed similarity (above its mean) within groups
+    is highest.
+    """
+
+    def chunk(text: str, embed: Embed) -> list[Span]:
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+        splitter = RecursiveCharacterTextSplitter(
+            separators=["\n\n", "\n", ".", "?", "!", " ", ""],
+            chunk_size=piece,
+            chunk_overlap=0,
+            keep_separator="end",
+            length_function=get_counter("bert").count,
+        )
+        pieces = located(text, splitter.split_text(text))
+        vectors = embed([span.of(text) for span in pieces])
+        similar = vectors @ vectors.T
+        similar -= similar.mean()
+        np.fill_diagonal(similar, 0)
+        best, origin = [0.0], [0]
+        for end in range(1, len(pieces) + 1):
+            starts = range(max(0, end - size // piece), end)
+            gains = [best[start] + float(similar[start:end, start:end].sum()) for start in starts]
+            best.append(max(gains))
+            origin.append(starts[int(np.argmax(gains))])
+        spans: list[Span] = []
+        end = len(pieces)
+        while end:
+            spans.append(Span(pieces[origin[end]].start, pieces[end - 1].end))
+            end = origin[end]
+        return spans[::-1]
+
+    return chunk
+
+
+def located(text: str, chunks: Iterable[str]) -> list[Span]:
+    """Where chunks that follow each other stand in ``text``."""
+    spans: list[Span] = []
+    cursor = 0
+    for chunk in chunks:
+        bare = chunk.strip()
+        start = text.find(bare, cursor)
+        if start < 0:
+            sys.exit(f"a chunk is no slice of its source: {bare[:80]!r}")
+        cursor = start + len(bare)
+        spans.append(Span(start, cursor))
+    return list(trimmed(text, spans))
+
+
+CHUNKERS: dict[str, Chunker] = {
+    "sage": sage(),
+    **{f"li_sentence_{n}": llama_index_sentences(n) for n in (50, 80, 100, 120, 200)},
+    **{f"semchunk_{n}": semchunk(n) for n in (80, 100, 120, 200)},
+    "cluster_100": cluster_semantic(100),
+    "cluster_200": cluster_semantic(200),
+}
