@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
-from langchain_core.cross_encoders import BaseCrossEncoder
 
 from sage_core.errors import InputError
 from sage_core.selection import Scale
+
+
+class PairScorer(Protocol):
+    """What a LangChain cross-encoder can do."""
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+        """One score per pair."""
+        ...
+
+
+def is_cross_encoder(value: object) -> bool:
+    """Whether ``value`` is one of LangChain's cross-encoders.
+
+    Their base class has lived in three packages, two of which are not to be imported; hence by its name.
+    """
+    return any(base.__name__ == "BaseCrossEncoder" for base in type(value).__mro__)
 
 
 class LangChainCrossEncoder:
@@ -19,7 +35,7 @@ class LangChainCrossEncoder:
         scale: What its scores are.
     """
 
-    def __init__(self, model: BaseCrossEncoder, scale: Scale) -> None:
+    def __init__(self, model: PairScorer, scale: Scale) -> None:
         self._model = model
         self.scale: Scale = scale
         self.name = type(model).__name__

@@ -101,12 +101,12 @@ class Session:
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage]:
         prompt = self._answer_prompt(selection)
-        output = self.chain.llm.invoke(prompt, self._tagged("sage:generate", _HIDDEN_IN_GRAPHS))
+        output = self.chain.llm.invoke(prompt, self._generating())
         return text_of(output), usage_of(output, prompt, self.counter)
 
     async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage]:
         prompt = self._answer_prompt(selection)
-        output = await self.chain.llm.ainvoke(prompt, self._tagged("sage:generate", _HIDDEN_IN_GRAPHS))
+        output = await self.chain.llm.ainvoke(prompt, self._generating())
         return text_of(output), usage_of(output, prompt, self.counter)
 
     def _judge(self, selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
@@ -129,7 +129,7 @@ class Session:
             yield from _final(iter([self.result.answer]), self.config)
             return
         written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self.chain.llm.stream(prompt, self._tagged("sage:generate"))
+        chunks = self.chain.llm.stream(prompt, self._generating())
         yield from _final(written.gather(chunks), self.config)
         known = (written.text, usage_of(written.whole, prompt, self.counter))
         self.result = run_loop(self.loop, lambda _: known, self._judge, failures=(Exception,))
@@ -141,7 +141,7 @@ class Session:
                 yield piece
             return
         written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self.chain.llm.astream(prompt, self._tagged("sage:generate"))
+        chunks = self.chain.llm.astream(prompt, self._generating())
         async for piece in _afinal(written.agather(chunks), self.config):
             yield piece
         known = (written.text, usage_of(written.whole, prompt, self.counter))
@@ -185,6 +185,9 @@ class Session:
         options = self.inputs.get("options")
         return to_langchain(critic_messages(self.inputs["input"], texts, answer, options=options))
 
+    def _generating(self) -> RunnableConfig:
+        return self._tagged("sage:generate", *(() if self.live else (_HIDDEN_IN_GRAPHS,)))
+
     def _tagged(self, *tags: str) -> RunnableConfig:
         """The children's config with tags, which so reach a model inside a chain too."""
         return merge_configs(self.config, {"tags": [*tags, f"sage:round:{max(len(self.loop.rounds), 1)}"]})
@@ -212,12 +215,20 @@ class _Written:
         return text_of(self.whole)
 
     def gather(self, chunks: Iterator[Any]) -> Iterator[str]:
+        """The pieces as they come; empty ones are passed over, unless there is no other."""
         for chunk in chunks:
-            yield self._add(chunk)
+            if piece := self._add(chunk):
+                yield piece
+        if not self.text:
+            yield ""
 
     async def agather(self, chunks: AsyncIterator[Any]) -> AsyncIterator[str]:
+        """`gather`, awaited."""
         async for chunk in chunks:
-            yield self._add(chunk)
+            if piece := self._add(chunk):
+                yield piece
+        if not self.text:
+            yield ""
 
     def _add(self, chunk: Any) -> str:
         self.whole = chunk if self.whole == "" else self.whole + chunk

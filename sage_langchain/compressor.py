@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
-from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
@@ -17,7 +16,7 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore
 from sage_core.selection import Scale, Selection, check_bounds, check_gradient, rank_order, select
-from sage_langchain._cross_encoder import LangChainCrossEncoder
+from sage_langchain._cross_encoder import LangChainCrossEncoder, is_cross_encoder
 
 SCORE_KEY = "relevance_score"
 
@@ -79,7 +78,7 @@ class SageCompressor(BaseDocumentCompressor):
     def _adopted(self) -> Reranker | None:
         """The reranker given, behind our protocol; None for the default one."""
         given = self.reranker
-        if isinstance(given, BaseCrossEncoder):
+        if is_cross_encoder(given):
             if self.scale is None:
                 raise InputError(
                     "a LangChain cross-encoder does not say what its scores are: pass scale='logit' for raw "

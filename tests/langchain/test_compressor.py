@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -168,6 +167,10 @@ def test_a_reranker_that_gives_too_few_scores_is_an_error():
         SageCompressor(reranker=ListReranker([0.1, 0.2])).compress_documents(documents(3), "q")
 
 
+class BaseCrossEncoder:
+    """Stands for LangChain's class of this name, which has lived in three packages."""
+
+
 class TwoColumns(BaseCrossEncoder):
     def score(self, text_pairs):
         return np.array([[0.0, float(text[-1])] for _, text in text_pairs], dtype=np.float32)
@@ -225,8 +228,13 @@ def test_is_a_langchain_compressor_in_a_pipeline():
         base_compressor=compressor, base_retriever=RunnableLambda(lambda _: documents())
     )
     assert stock.invoke("q") == expected
+
+    class Theirs(CrossEncoderReranker.model_fields["model"].annotation):
+        score = Plain.score
+
+    assert kept(SageCompressor(reranker=Theirs(), scale="logit", min_k=1))[:2] == [9, 8]
     dropped = DocumentCompressorPipeline(
-        transformers=[CrossEncoderReranker(model=Plain()), SageCompressor(score_key="relevance_score")]
+        transformers=[CrossEncoderReranker(model=Theirs()), SageCompressor(score_key="relevance_score")]
     )
     with pytest.raises(InputError, match="CrossEncoderReranker drops them"):
         dropped.compress_documents(documents(), "q")

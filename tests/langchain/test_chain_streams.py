@@ -1,0 +1,202 @@
+"""What a client sees while a chain runs: pieces, tags, events, and nothing that is taken back later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+
+from sage_langchain import SageChain, create_sage_chain
+from tests.langchain.test_chain import TWO_ROUNDS, chain, retriever
+from tests.langchain.toys import ScriptedChat, graded, tokens
+
+
+class StreamingChat(ScriptedChat):
+    """Streams its replies word by word, and reports usage with the last piece where told to."""
+
+    usage: Any = None
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        run_manager = kwargs.get("run_manager")
+        self.seen.append(messages)
+        reply = self.replies[len(self.seen) - 1]
+        if isinstance(reply, BaseException):
+            raise reply
+        words = reply.split(" ")
+        for i, word in enumerate(words):
+            piece = word if i == len(words) - 1 else word + " "
+            message = AIMessageChunk(
+                content=piece, usage_metadata=self.usage if i == len(words) - 1 else None
+            )
+            chunk = ChatGenerationChunk(message=message)
+            if run_manager:
+                run_manager.on_llm_new_token(piece, chunk=chunk)
+            yield chunk
+
+
+def shapes(chunks: list[Any]) -> list[tuple[str, Any]]:
+    return [(key, value if key == "answer" else None) for c in chunks for key, value in c.items()]
+
+
+LIVE = [
+    ("input", None),
+    ("context", None),
+    ("answer", "all "),
+    ("answer", "of "),
+    ("answer", "it"),
+    ("sage", None),
+]
+
+
+async def test_a_single_round_is_streamed_as_the_model_writes_it():
+    def made() -> SageChain:
+        return chain("all of it", graded(4, 1), model=StreamingChat, max_rounds=1)
+
+    chunks = list(made().stream("bees?"))
+    assert shapes(chunks) == LIVE
+    assert shapes([c async for c in made().astream("bees?")]) == LIVE
+    assert chunks[-1]["sage"]["score"] == 4
+    assert chunks[-1]["sage"]["answer"] == "all of it"
+    assert made().invoke("bees?")["answer"] == "all of it"
+
+
+async def test_the_context_comes_before_the_model_is_asked():
+    c = chain("all of it", graded(9), model=StreamingChat, max_rounds=1)
+    stream = c.stream("bees?")
+    assert [list(next(stream)) for _ in range(2)] == [["input"], ["context"]]
+    assert c.llm.seen == []
+    assert next(stream) == {"answer": "all "}
+    assert len(c.llm.seen) == 1
+    stream.close()
+    assert len(c.llm.seen) == 1
+
+
+async def test_a_failing_critic_after_the_stream_keeps_the_answer():
+    def made() -> SageChain:
+        return chain("all of it", RuntimeError("gone"), model=StreamingChat, max_rounds=1)
+
+    for chunks in (list(made().stream("bees?")), [c async for c in made().astream("bees?")]):
+        assert shapes(chunks) == LIVE
+        assert chunks[-1]["sage"]["stop_reason"] == "critic_failed"
+
+
+def test_one_call_streams_and_asks_no_critic():
+    c = chain("all of it", model=StreamingChat, max_calls=1)
+    assert shapes(list(c.stream("bees?"))) == LIVE
+    assert len(c.llm.seen) == 1
+
+
+async def test_drafts_are_never_streamed_as_the_answer():
+    for chunks in (
+        list(chain(*TWO_ROUNDS, model=StreamingChat).stream("bees?")),
+        [c async for c in chain(*TWO_ROUNDS, model=StreamingChat).astream("bees?")],
+    ):
+        assert shapes(chunks) == [("input", None), ("context", None), ("answer", "draft two"), ("sage", None)]
+        assert [d.metadata["i"] for d in chunks[1]["context"]] == chunks[-1]["sage"]["selection"]["indices"]
+
+
+def test_usage_of_streamed_answers():
+    made = create_sage_chain(
+        StreamingChat(replies=["all of it"], usage=tokens(50, 3)), retriever(), max_calls=1
+    )
+    usage = list(made.stream("bees?"))[-1]["sage"]["usage"]["generate"]
+    assert usage == {"prompt": 50, "completion": 3, "calls": 1, "estimated": False}
+    silent = chain("all of it", model=StreamingChat, max_calls=1)
+    usage = list(silent.stream("bees?"))[-1]["sage"]["usage"]["generate"]
+    assert usage["estimated"] is True and usage["completion"] == 3
+
+
+def test_langchain_s_fake_streaming_model():
+    c = create_sage_chain(FakeListChatModel(responses=["hi", graded(9)]), retriever(), max_rounds=1)
+    assert [x["answer"] for x in c.stream("bees?") if "answer" in x] == ["h", "i"]
+
+
+class Tags(BaseCallbackHandler):
+    """Collects the tags of every model call, and custom events."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.events: list[tuple[str, Any]] = []
+        self.names: list[str] = []
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, *, tags: Any = None, **kwargs: Any) -> None:
+        self.calls.append(sorted(t for t in tags if t.startswith(("sage:", "mine"))))
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
+        self.names.append(kwargs.get("name"))
+
+    def on_retriever_start(self, serialized: Any, query: str, **kwargs: Any) -> None:
+        self.names.append(kwargs.get("name"))
+
+    def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
+        self.events.append((name, data))
+
+
+EXPECTED_TAGS = [
+    ["mine", "sage:generate", "sage:round:1"],
+    ["mine", "sage:critic", "sage:round:1"],
+    ["mine", "sage:generate", "sage:round:2"],
+    ["mine", "sage:critic", "sage:round:2"],
+]
+
+
+async def test_tags_reach_the_models_also_inside_chains():
+    for wrap in (lambda m: m, lambda m: RunnableLambda(lambda x: x) | m):
+        for asynchronous in (False, True):
+            seen = Tags()
+            c = create_sage_chain(wrap(ScriptedChat(replies=TWO_ROUNDS)), retriever())
+            config: RunnableConfig = {"callbacks": [seen], "tags": ["mine"]}
+            if asynchronous:
+                await c.ainvoke("bees?", config)
+            else:
+                c.invoke("bees?", config)
+            assert seen.calls == EXPECTED_TAGS
+
+
+async def test_rounds_are_announced_and_runs_are_named():
+    for asynchronous in (False, True):
+        seen = Tags()
+        c = chain(*TWO_ROUNDS)
+        if asynchronous:
+            await c.ainvoke("bees?", {"callbacks": [seen], "run_name": "mine"})
+        else:
+            c.invoke("bees?", {"callbacks": [seen], "run_name": "mine"})
+        assert [(n, d["round"], d["score"], d["adjust"]) for n, d in seen.events] == [
+            ("sage_round", 1, 5, 1),
+            ("sage_round", 2, 9, 0),
+        ]
+        assert seen.names[:2] == ["mine", "retrieve_documents"]
+        assert {"sage_rerank"} < set(seen.names) and "sage_select" not in seen.names
+
+
+@pytest.mark.parametrize(("rounds", "pieces"), [(3, ["draft two"]), (1, ["draft ", "one"])])
+async def test_events_with_the_final_tag_are_the_final_answer(rounds, pieces):
+    c = chain(*TWO_ROUNDS, model=StreamingChat, max_rounds=rounds)
+    final, models = [], set()
+    async for event in c.astream_events({"input": "bees?"}, version="v2"):
+        if event["event"] == "on_chain_stream" and "sage:final" in event["tags"]:
+            final.append(event["data"]["chunk"])
+        if event["event"].startswith("on_chat_model"):
+            assert {"sage:generate", "sage:critic"} & set(event["tags"])
+            assert "sage:final" not in event["tags"]
+            models.add(event["event"])
+    assert final == pieces
+    assert "on_chat_model_stream" in models
+
+
+async def test_events_of_a_chain_inside_a_chain():
+    outer = RunnableLambda(lambda q: {"input": q}) | chain(*TWO_ROUNDS)
+    final = [
+        e["data"]["chunk"]
+        async for e in outer.astream_events("bees?", version="v2")
+        if e["event"] == "on_chain_stream" and "sage:final" in e["tags"]
+    ]
+    assert final == ["draft two"]
