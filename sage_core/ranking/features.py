@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.ranking.lexical import bm25_share, words
+from sage_core.ranking.lexical import bm25_share, gram_share, words
 
-FEATURES = ("chunk_cosine", "sentence_cosine", "bm25", "chunk_gap", "sentence_gap", "bm25_gap")
+FEATURES = ("chunk_cosine", "sentence_cosine", "bm25", "grams")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,9 @@ def feature_matrix(
 ) -> NDArray[np.float64]:
     """The numbers the logistic model joins, shape ``(len(texts), len(FEATURES))``.
 
-    The three similarities say how well a candidate fits. The three gaps are its distance to the best
-    candidate of the list, which tells a question that all candidates half fit from one that a single
-    candidate fits. They are constant shifts within a list, so they move the probability and never the order,
-    beyond what the similarities themselves say; in a list of one they are 0.
+    Two cosines compare meanings: of the question with the whole text, and with its best sentence. Two shares
+    compare words (`bm25_share`) and parts of words (`gram_share`). The cosines do not depend on the list;
+    the shares do, in that words which few candidates have weigh more.
 
     Args:
         query: The question.
@@ -42,8 +41,10 @@ def feature_matrix(
         texts: Candidates that are not blank, at least one.
         vectors: Embeddings of each.
     """
-    chunk = np.array([float(v.chunk @ query_vector) for v in vectors])
-    sentence = np.array([float((v.sentences @ query_vector).max()) for v in vectors])
-    bm25 = bm25_share(words(query), [words(t) for t in texts])
-    base = np.stack([chunk, sentence, bm25], axis=1)
-    return np.concatenate([base, base.max(axis=0, keepdims=True) - base], axis=1)
+    chunk = np.stack([v.chunk for v in vectors]) @ query_vector
+    similarity = np.concatenate([v.sentences for v in vectors]) @ query_vector
+    starts = np.cumsum([0, *(len(v.sentences) for v in vectors[:-1])])
+    sentence = np.maximum.reduceat(similarity, starts)
+    asked, found = words(query), [words(t) for t in texts]
+    columns = (chunk, sentence, bm25_share(asked, found), gram_share(asked, found))
+    return np.stack([np.asarray(c, dtype=np.float64) for c in columns], axis=1)

@@ -1,11 +1,13 @@
-"""Words a question and its candidates share: BM25 over the candidates, as a share of the best possible."""
+"""Words, and parts of words, that a question and its candidates share, as shares of the best possible."""
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,19 +61,56 @@ def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
     filled = [i for i, document in enumerate(documents) if document]
     if not terms or not filled:
         return shares
-    try:
-        import bm25s
-    except ImportError as error:
-        raise MissingExtraError("the offline reranker", "models,local") from error
-    index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+    index = _bm25()
     index.index([list(documents[i]) for i in filled], show_progress=False)
     shares[filled] = index.get_scores(terms)
     weights = idf(terms, [documents[i] for i in filled])
     return np.clip(shares / sum(weights.values()), 0.0, 1.0)
 
 
-def idf(terms: Sequence[str], documents: Sequence[Sequence[str]]) -> dict[str, float]:
+def _bm25() -> Any:
+    """A new index of bm25s."""
+    try:
+        import bm25s
+    except ImportError as error:
+        raise MissingExtraError("the offline reranker", "models,local") from error
+    library_logger = logging.getLogger("bm25s")
+    if library_logger.level == logging.DEBUG:
+        # Its import asks for debug output, which every root handler would show at every question.
+        library_logger.setLevel(logging.INFO)
+    return bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+
+
+def gram_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+    """Weight of the query's letter sequences that each document has, over the weight of all of them.
+
+    Finds what whole words miss: "govern" and "governing", a misspelt name, scripts without spaces.
+
+    Args:
+        query: Words of the question, as `words` gives them.
+        documents: Words of each candidate.
+
+    Returns:
+        As many numbers, 0 to 1; all 0 for a query without words.
+    """
+    wanted = list(_grams(query))
+    if not wanted:
+        return np.zeros(len(documents))
+    grams = [_grams(document) for document in documents]
+    weights = idf(wanted, grams)
+    total = sum(weights.values())
+    return np.array([sum(weights[g] for g in wanted if g in found) / total for found in grams])
+
+
+def _grams(listed: Sequence[str]) -> dict[str, None]:
+    """Runs of four characters, a space at either end of each word; ordered, so that sums are repeatable."""
+    text = f" {' '.join(listed)} " if listed else ""
+    return dict.fromkeys(text[i : i + 4] for i in range(max(len(text) - 3, min(len(text), 1))))
+
+
+def idf(terms: Sequence[str], documents: Sequence[Collection[str]]) -> dict[str, float]:
     """Lucene's inverse document frequency of each term over ``documents``; always positive."""
-    counts = Counter(word for document in documents for word in set(document))
+    asked = set(terms)
+    counts = Counter(word for document in documents for word in asked.intersection(document))
     n = len(documents)
     return {t: math.log(1 + (n - counts[t] + 0.5) / (counts[t] + 0.5)) for t in terms}

@@ -1,0 +1,213 @@
+"""Fit the offline reranker's probability on the development questions, and say how good it is.
+
+    python benchmarks/calibrate_reranker.py            # report only
+    python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
+
+Every set weighs the same in the fit, whatever its number of questions. "Held out" means that the set was not
+in the fit; "cross-validated" means that the question was not (five folds). Recall is the share of
+evidence characters within a budget of tokens: whole chunks in rank order, at least one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from ranking_data import SETS, Candidates, DevSet
+
+import sage_core.ranking as ranking_package
+from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
+from sage_core.sentences import split_sentences
+
+TARGET = Path(ranking_package.__file__).parent / "calibration.json"
+BUDGETS = (250, 500)
+FOLDS = 5
+RIDGE = 1.0
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question: its candidates' features, whether each is relevant, and what recall needs."""
+
+    features: NDArray[np.float64]
+    relevant: NDArray[np.bool_]
+    covered: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    evidence: int
+
+
+def examples(dev: DevSet) -> list[Example]:
+    """The questions of a set with the features that the library itself computes."""
+    kept: dict[int, TextVectors] = {}
+
+    def vectors(i: int) -> TextVectors:
+        if i not in kept:
+            text = dev.chunks[i].text
+            rows = np.stack([dev.sentence_vectors[s.of(text)] for s in split_sentences(text)])
+            kept[i] = TextVectors(dev.chunk_vectors[i], rows)
+        return kept[i]
+
+    def example(candidates: Candidates, query: NDArray[np.float32]) -> Example:
+        chunks = [dev.chunks[i] for i in candidates.chunks]
+        features = feature_matrix(
+            candidates.question.text, query, [c.text for c in chunks], [vectors(i) for i in candidates.chunks]
+        )
+        tokens = np.array([c.tokens for c in chunks])
+        evidence = sum(e.end - e.start for e in candidates.question.evidence)
+        return Example(features, candidates.relevant, candidates.covered, tokens, evidence)
+
+    return [example(c, q) for c, q in zip(dev.candidates, dev.query_vectors, strict=True)]
+
+
+def fit(sets: Sequence[Sequence[Example]]) -> NDArray[np.float64]:
+    """Coefficients, then the intercept, of a logistic regression in which every set weighs the same."""
+    x = np.concatenate([e.features for s in sets for e in s])
+    x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
+    y = np.concatenate([e.relevant for s in sets for e in s]).astype(float)
+    sizes = [sum(len(e.relevant) for e in s) for s in sets]
+    weight = np.concatenate([np.full(n, len(y) / len(sets) / n) for n in sizes])
+    penalty = np.diag([RIDGE] * (x.shape[1] - 1) + [0.0])
+    beta = np.zeros(x.shape[1])
+    for _ in range(50):
+        p = sigmoid(x @ beta)
+        gradient = x.T @ (weight * (y - p)) - penalty @ beta
+        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + penalty
+        step = np.linalg.solve(hessian, gradient)
+        beta += step
+        if np.abs(step).max() < 1e-9:
+            return beta
+    raise RuntimeError("the fit did not converge")
+
+
+def sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 / (1 + exp(-z)) without overflow."""
+    return np.asarray(0.5 * (1 + np.tanh(z / 2)))
+
+
+def predict(beta: NDArray[np.float64], questions: Sequence[Example]) -> list[NDArray[np.float64]]:
+    """Probabilities for the candidates of each question."""
+    return [sigmoid(e.features @ beta[:-1] + beta[-1]) for e in questions]
+
+
+def recall(questions: Sequence[Example], scores: Sequence[NDArray[np.float64]], budget: int) -> float:
+    """Mean share of evidence characters within ``budget`` tokens."""
+    shares = []
+    for e, s in zip(questions, scores, strict=True):
+        order = np.argsort(-s, kind="stable")
+        within = np.cumsum(e.tokens[order]) <= budget
+        within[0] = True
+        shares.append(e.covered[order][within].sum() / e.evidence)
+    return float(np.mean(shares))
+
+
+def reliability(
+    probability: NDArray[np.float64], relevant: NDArray[np.bool_]
+) -> tuple[float, list[tuple[str, int, float, float]]]:
+    """Expected calibration error over ten equal bins; per bin its range, count, mean and share relevant."""
+    bins = np.minimum((probability * 10).astype(int), 9)
+    rows = []
+    error = 0.0
+    for b in range(10):
+        inside = bins == b
+        if n := int(inside.sum()):
+            said, seen = float(probability[inside].mean()), float(relevant[inside].mean())
+            rows.append((f"{b / 10:.1f}-{(b + 1) / 10:.1f}", n, said, seen))
+            error += n / len(bins) * abs(said - seen)
+    return error, rows
+
+
+def auc(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> float:
+    """Chance that a relevant candidate scores above one that is not (ties count half)."""
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    positive = int(relevant.sum())
+    negative = len(relevant) - positive
+    return float((ranks[relevant].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def line(name: str, questions: Sequence[Example], scores: Sequence[NDArray[np.float64]]) -> str:
+    """A row of the report."""
+    p = np.concatenate(scores)
+    y = np.concatenate([e.relevant for e in questions])
+    values = [recall(questions, scores, b) for b in BUDGETS] + [auc(p, y)]
+    error = f"{reliability(p, y)[0]:.3f}" if p.min() >= 0 and p.max() <= 1 else "-"
+    return f"| {name} | {len(questions)} | " + " | ".join(f"{v:.3f}" for v in values) + f" | {error} |"
+
+
+def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[str, float]:
+    """Print the tables; returns the figures that the calibration file carries."""
+    print("| scores | questions | R within 250 | R within 500 | AUC | ECE |\n|---|---|---|---|---|---|")
+    held_out: list[NDArray[np.float64]] = []
+    for name, questions in sets.items():
+        print(line(f"{name}: chunk cosine", questions, [e.features[:, 0] for e in questions]))
+        print(line(f"{name}: plain sum", questions, [e.features[:, :3].sum(axis=1) for e in questions]))
+        scores = predict(fit([q for n, q in sets.items() if n != name]), questions)
+        print(line(f"{name}: held out", questions, scores))
+        held_out += scores
+    everything = [e for questions in sets.values() for e in questions]
+    print(line("all: held out", everything, held_out))
+    validated = cross_validated(sets)
+    print(line("all: cross-validated", everything, validated))
+    p, y = np.concatenate(validated), np.concatenate([e.relevant for e in everything])
+    error, rows = reliability(p, y)
+    print(
+        "\nReliability, cross-validated\n\n"
+        "| said | candidates | mean probability | share relevant |\n|---|---|---|---|"
+    )
+    for label, n, said, seen in rows:
+        print(f"| {label} | {n} | {said:.3f} | {seen:.3f} |")
+    print("\n" + "\n".join(f"{f}: {b:.4f}" for f, b in zip([*FEATURES, "intercept"], beta, strict=True)))
+    outside, _ = reliability(np.concatenate(held_out), y)
+    return {
+        "ece_cross_validated": round(error, 4),
+        "ece_held_out_sets": round(outside, 4),
+        "auc": round(auc(p, y), 4),
+    }
+
+
+def cross_validated(sets: dict[str, list[Example]]) -> list[NDArray[np.float64]]:
+    """Each question scored by a fit on the other four folds, in the order of ``sets``."""
+    result: list[NDArray[np.float64]] = []
+    betas = [
+        fit([[e for i, e in enumerate(q) if i % FOLDS != fold] for q in sets.values()])
+        for fold in range(FOLDS)
+    ]
+    for questions in sets.values():
+        result += [predict(betas[i % FOLDS], [e])[0] for i, e in enumerate(questions)]
+    return result
+
+
+def main() -> None:
+    """Read the sets, report, and write the calibration where asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help=f"write {TARGET.name} into the package")
+    parser.add_argument("--questions", type=int, default=600, help="most questions of a set (default 600)")
+    arguments = parser.parse_args()
+    embedder = SentenceTransformerEmbedder()
+    load = partial(DevSet, embedder=embedder, max_questions=arguments.questions)
+    sets = {name: examples(load(name)) for name in SETS}
+    beta = fit(list(sets.values()))
+    figures = report(sets, beta)
+    if arguments.write:
+        content = {
+            "embedder": embedder.name,
+            "intercept": round(float(beta[-1]), 4),
+            "coefficients": {f: round(float(b), 4) for f, b in zip(FEATURES, beta, strict=False)},
+            "fitted_on": {name: len(questions) for name, questions in sets.items()},
+            "figures": figures,
+        }
+        TARGET.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        print(f"\nwrote {TARGET}")
+
+
+if __name__ == "__main__":
+    main()
