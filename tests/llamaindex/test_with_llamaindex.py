@@ -1,0 +1,366 @@
+"""Our parts inside LlamaIndex's own: tools, agents, chat engines, wrappers, retrievers, rerankers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from llama_index.core import Document, MockEmbedding, Settings, StorageContext, SummaryIndex, VectorStoreIndex
+from llama_index.core.agent import ReActAgent
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.chat_engine import (
+    CondensePlusContextChatEngine,
+    CondenseQuestionChatEngine,
+    ContextChatEngine,
+)
+from llama_index.core.evaluation import RelevancyEvaluator
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.postprocessor import LLMRerank, PrevNextNodePostprocessor
+from llama_index.core.prompts.mixin import PromptDictType, PromptMixinType
+from llama_index.core.query_engine import (
+    CitationQueryEngine,
+    RetryQueryEngine,
+    RouterQueryEngine,
+    SubQuestionQueryEngine,
+    TransformQueryEngine,
+)
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.retrievers import QueryFusionRetriever, RecursiveRetriever
+from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
+from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.selectors import LLMSingleSelector
+from llama_index.core.tools import QueryEngineTool, ToolMetadata
+from llama_index.core.tools.eval_query_engine import EvalQueryEngineTool
+
+from sage_core.segmentation import Segmenter
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
+from tests.llamaindex.support import TOPICS, FixedRetriever, OverlapModel, ScriptedLLM, grade, story
+
+
+def engine(llm: ScriptedLLM, **options: Any) -> SageQueryEngine:
+    sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
+    return SageQueryEngine.from_args(
+        FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage], **options
+    )
+
+
+def tool(found: SageQueryEngine) -> QueryEngineTool:
+    return QueryEngineTool.from_defaults(found, name="docs", description="The documents.")
+
+
+class TestToolsAndAgents:
+    @pytest.mark.parametrize("streaming", [False, True])
+    async def test_query_engine_tool(self, streaming: bool) -> None:
+        llm = ScriptedLLM.of(["first", "second"], [grade(2, 1), grade(9)])
+        found = tool(engine(llm, streaming=streaming))
+        output = found.call("Why?")
+        assert output.content == "second"
+        assert feedback_of(output.raw_output) is not None
+        assert (await found.acall("Why?")).content == "second"
+
+    async def test_eval_query_engine_tool(self) -> None:
+        llm = ScriptedLLM.of(["said"])
+        for reply, content in (("YES", "said"), ("NO", "Could not use tool docs")):
+            evaluator = RelevancyEvaluator(llm=ScriptedLLM.of([reply]))
+            found = EvalQueryEngineTool.from_defaults(engine(llm), name="docs", evaluator=evaluator)
+            assert found.call("Why?").content.startswith(content)
+            assert (await found.acall("Why?")).content.startswith(content)
+
+    async def test_an_agent_asks_it(self) -> None:
+        inner = ScriptedLLM.of(["It crosses at noon."])
+        outer = ScriptedLLM.of(
+            [
+                'Thought: I must look.\nAction: docs\nAction Input: {"input": "When?"}\n',
+                "Thought: I can answer without using any more tools.\nAnswer: At noon.",
+            ],
+            is_chat_model=True,
+        )
+        response = await ReActAgent(tools=[tool(engine(inner))], llm=outer).run("When does the ferry cross?")
+        assert "At noon." in str(response)
+        assert len(inner.asked("answer")) == len(inner.asked("critic")) == 1
+        assert "It crosses at noon." in outer.asked("answer")[1]
+
+
+class TestChat:
+    async def test_condense_question(self) -> None:
+        llm = ScriptedLLM.of(["spoken"])
+        found = engine(llm)
+        chat = CondenseQuestionChatEngine.from_defaults(query_engine=found, llm=llm)
+        assert str(chat.chat("Why?")) == "spoken"
+        assert str(await chat.achat("Why?")) == "spoken"
+        assert "".join(chat.stream_chat("Why?").response_gen) == "spoken"
+        response = await chat.astream_chat("Why?")
+        assert "".join([token async for token in response.async_response_gen()]) == "spoken"
+        assert found._response_synthesizer._streaming is False
+        assert len(llm.asked("critic")) == 4
+
+    async def test_context_engines_take_the_postprocessor(self) -> None:
+        llm = ScriptedLLM.of(["spoken"])
+        sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
+        for kind in (ContextChatEngine, CondensePlusContextChatEngine):
+            chat = kind.from_defaults(
+                retriever=FixedRetriever(0.9, 0.8, 0.7), llm=llm, node_postprocessors=[sage]
+            )
+            assert len(chat.chat("Why?").source_nodes) == 2
+            assert len((await chat.achat("Why?")).source_nodes) == 2
+
+
+class OneEach(BaseQuestionGenerator):
+    """The question itself, for every tool."""
+
+    def generate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
+        return [SubQuestion(sub_question=query.query_str, tool_name=t.name or "") for t in tools]
+
+    async def agenerate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
+        return self.generate(tools, query)
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        pass
+
+
+class Rephrase(BaseQueryTransform):
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        pass
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {}
+
+    def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
+        return QueryBundle("Rephrased?")
+
+
+class TestWrappers:
+    @pytest.mark.parametrize("use_async", [False, True])
+    def test_sub_questions(self, use_async: bool) -> None:
+        llm = Settings.llm = ScriptedLLM.of(["part", "part", "whole"])
+        found = SubQuestionQueryEngine.from_defaults(
+            query_engine_tools=[tool(engine(llm))] * 2,
+            question_gen=OneEach(),
+            response_synthesizer=get_response_synthesizer(llm=llm),
+            use_async=use_async,
+            verbose=False,
+        )
+        response = found.query("Why?")
+        assert str(response) == "whole"
+        assert len(llm.asked("critic")) >= 1
+
+    async def test_sub_questions_async(self) -> None:
+        llm = Settings.llm = ScriptedLLM.of(["part", "whole"])
+        found = SubQuestionQueryEngine.from_defaults(
+            query_engine_tools=[tool(engine(llm))],
+            question_gen=OneEach(),
+            response_synthesizer=get_response_synthesizer(llm=llm),
+            verbose=False,
+        )
+        assert str(await found.aquery("Why?")) == "whole"
+
+    async def test_citations_cut_and_selected_by_ours(self) -> None:
+        llm = ScriptedLLM.of(["At noon [1]."])
+        parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
+        nodes = [TextNode(text=story((0, 1))), TextNode(text=story((4,)))]
+        retriever = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4)).as_retriever()
+        found = CitationQueryEngine.from_args(
+            VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4)),
+            llm=llm,
+            retriever=retriever,
+            text_splitter=parser,
+            node_postprocessors=[SageNodePostprocessor(min_k=2)],
+        )
+        for response in (found.query("When?"), await found.aquery("When?")):
+            texts = [n.node.get_content() for n in response.source_nodes]
+            assert sorted(t.partition(":\n")[2].strip() for t in texts) == sorted(
+                [TOPICS[i] for i in (0, 1, 4)]
+            )
+
+    async def test_router_transform_and_retry(self) -> None:
+        llm = ScriptedLLM.of(["said"])
+        inner = engine(llm)
+        chooser = ScriptedLLM.of(['[{"choice": 1, "reason": "only one"}]'])
+        router = RouterQueryEngine.from_defaults(
+            query_engine_tools=[tool(inner)], llm=llm, selector=LLMSingleSelector.from_defaults(llm=chooser)
+        )
+        transform = TransformQueryEngine(inner, query_transform=Rephrase())
+        retry = RetryQueryEngine(inner, RelevancyEvaluator(llm=ScriptedLLM.of(["YES"])))
+        for found in (router, transform, retry):
+            assert str(found.query("Why?")) == "said"
+            assert str(await found.aquery("Why?")) == "said"
+        assert any("Rephrased?" in prompt for prompt in llm.asked("critic"))
+        assert len(transform.retrieve(QueryBundle("Why?"))) == 2
+
+    async def test_an_engine_behind_an_index_node(self) -> None:
+        inner = engine(ScriptedLLM.of(["from inside"]))
+        pointer = IndexNode(text="docs", index_id="docs", obj=inner)
+        index = VectorStoreIndex(objects=[pointer], embed_model=MockEmbedding(embed_dim=4))
+        for nodes in (
+            index.as_retriever().retrieve("Why?"),
+            await index.as_retriever().aretrieve("Why?"),
+        ):
+            assert [n.get_content() for n in nodes] == ["from inside"]
+            assert nodes[0].metadata["sage"]["score"] == 10
+        plain = SummaryIndex([IndexNode(text="docs", index_id="docs")])
+        recursive = RecursiveRetriever(
+            "root", retriever_dict={"root": plain.as_retriever()}, query_engine_dict={"docs": inner}
+        )
+        assert [n.get_content() for n in recursive.retrieve("Why?")] == ["Query: Why?\nResponse: from inside"]
+
+
+class BM25(BaseRetriever):
+    """A retriever with real BM25 scores."""
+
+    def __init__(self, nodes: Sequence[TextNode], top: int) -> None:
+        bm25s = pytest.importorskip("bm25s")
+        self._nodes = list(nodes)
+        self._top = top
+        self._tokenize = lambda texts: bm25s.tokenize(texts, show_progress=False)
+        self._bm25 = bm25s.BM25()
+        self._bm25.index(self._tokenize([n.text for n in nodes]), show_progress=False)
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found, scores = self._bm25.retrieve(
+            self._tokenize(query_bundle.query_str), k=self._top, show_progress=False
+        )
+        return [NodeWithScore(node=self._nodes[i], score=s) for i, s in zip(found[0], scores[0], strict=True)]
+
+
+class TestScoresOfOthers:
+    def nodes(self) -> list[TextNode]:
+        return [TextNode(id_=f"t{i}", text=text) for i, text in enumerate(TOPICS)]
+
+    async def test_behind_bm25(self) -> None:
+        retriever = BM25(self.nodes(), top=5)
+        found = SageQueryEngine.from_args(
+            retriever, llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(min_k=1)]
+        )
+        for response in (found.query("ferry strait noon"), await found.aquery("ferry strait noon")):
+            assert [n.node_id for n in response.source_nodes] == ["t4"]
+            assert type(response.source_nodes[0].score) is float
+
+    @pytest.mark.parametrize("mode", list(FUSION_MODES))
+    def test_behind_fusion(self, mode: FUSION_MODES) -> None:
+        retrievers = [BM25(self.nodes(), top=5), BM25(self.nodes(), top=4)]
+        fusion = QueryFusionRetriever(
+            retrievers, llm=ScriptedLLM.of(), mode=mode, num_queries=1, similarity_top_k=5, use_async=False
+        )
+        found = SageQueryEngine.from_args(
+            fusion, llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(min_k=1)]
+        )
+        response = found.query("ferry strait noon")
+        assert response.source_nodes[0].node_id == "t4"
+        assert 1 <= len(response.source_nodes) <= 5
+
+    def test_behind_llm_rerank(self) -> None:
+        reply = "Doc: 1, Relevance: 2\nDoc: 2, Relevance: 9\nDoc: 3, Relevance: 8\n"
+        rerank = LLMRerank(llm=ScriptedLLM.of([reply]), top_n=5, choice_batch_size=5)
+        found = SageQueryEngine.from_args(
+            FixedRetriever(0.5, 0.4, 0.3),
+            llm=ScriptedLLM.of(),
+            node_postprocessors=[rerank, SageNodePostprocessor(min_k=1)],
+        )
+        assert [n.node_id for n in found.query("q").source_nodes] == ["n1", "n2"]
+
+    def test_behind_sentence_transformer_rerank(self, tmp_path: Any) -> None:
+        pytest.importorskip("sentence_transformers")
+        from llama_index.core.postprocessor import SentenceTransformerRerank
+
+        folder = tiny_cross_encoder(tmp_path)
+        stock = SentenceTransformerRerank(model=folder, top_n=30, device="cpu")
+        both = [stock, SageNodePostprocessor(min_k=2)]
+        found = SageQueryEngine.from_args(
+            FixedRetriever(*[0.5] * 6), llm=ScriptedLLM.of(), node_postprocessors=both
+        )
+        first = found.query("text 3").source_nodes
+        assert 2 <= len(first) <= 6
+        assert {type(n.score) for n in first} == {float}
+        # The same model as ours: raw logits, and the same order.
+        own = SageNodePostprocessor(reranker=folder, device="cpu", min_k=6)
+        ours = own.postprocess_nodes(FixedRetriever(*[0.5] * 6).retrieve("q"), query_str="text 3")
+        assert [n.node_id for n in ours][: len(first)] == [n.node_id for n in first]
+
+    def test_links_of_our_chunks_lead_prev_next(self) -> None:
+        parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
+        nodes = parser([Document(text=story())])
+        storage = StorageContext.from_defaults()
+        storage.docstore.add_documents(nodes)
+        widen = PrevNextNodePostprocessor(docstore=storage.docstore, num_nodes=1, mode="both")
+        found = widen.postprocess_nodes([NodeWithScore(node=nodes[2], score=1.0)])
+        assert [n.get_content() for n in found] == TOPICS[1:4]
+        # Neighbours have no score: kept up to min_k, behind the one that has.
+        kept = SageNodePostprocessor(min_k=2).postprocess_nodes(found)
+        assert kept[0].get_content() == TOPICS[2]
+        assert len(kept) == 2
+
+
+def tiny_cross_encoder(folder: Any) -> str:
+    """A cross-encoder with random weights, saved in ``folder``."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "text", *"0123456789"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"))
+    torch.manual_seed(3)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=512,
+        num_labels=1,
+        initializer_range=0.4,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_the_defaults_of_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line each in Settings, nothing else changed."""
+    Settings.llm = ScriptedLLM.of(["said"])
+    Settings.embed_model = MockEmbedding(embed_dim=4)
+    Settings.node_parser = SageNodeParser()
+    index = VectorStoreIndex.from_documents([Document(text=story())])
+    index.insert(Document(text=TOPICS[0], id_="later"))
+    assert "later" in index.ref_doc_info
+    assert str(index.as_query_engine(node_postprocessors=[SageNodePostprocessor()]).query("q")) == "said"
+
+
+def test_importing_stays_light() -> None:
+    import subprocess
+
+    code = (
+        "import sys, sage_llamaindex; assert 'llama_index' not in sys.modules; "
+        "from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine; "
+        "SageNodeParser(); SageNodePostprocessor(reranker='hybrid'); "
+        "heavy = {'torch', 'transformers', 'sentence_transformers', 'chromadb', 'bm25s'} & set(sys.modules); "
+        "assert not heavy, heavy; assert not hasattr(sage_llamaindex, 'nothing')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_framework_is_told_with_the_command() -> None:
+    import subprocess
+
+    code = (
+        "import sys\n"
+        "sys.modules['llama_index'] = None\n"
+        "import sage_llamaindex\n"
+        "from sage_core.errors import MissingExtraError\n"
+        "try:\n"
+        "    sage_llamaindex.SageNodeParser\n"
+        "except MissingExtraError as error:\n"
+        "    assert 'pip install \"sage-rag[llamaindex]\"' in str(error) and len(error.args) == 1\n"
+        "else:\n"
+        "    raise SystemExit('no error')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
