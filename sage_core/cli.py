@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import typer
@@ -82,6 +83,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; those of the process where None.
     """
+    if not sys.warnoptions:
+        # Warnings are for programmers; what a user must know is an error or a log message.
+        warnings.simplefilter("ignore")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -12,7 +12,20 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup
 
 _UNSEEN = frozenset(
-    ("script", "style", "noscript", "template", "head", "iframe", "object", "svg", "math", "canvas", "select")
+    (
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "head",
+        "nav",
+        "iframe",
+        "object",
+        "svg",
+        "math",
+        "canvas",
+        "select",
+    )
 )
 _BLOCK_NAMES = """
     address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure
@@ -57,7 +70,8 @@ def read_html(markup: str) -> tuple[str, str | None]:
     """Text and title of a page.
 
     White space runs become one space outside ``<pre>``; blocks are parted by a blank line, rows, list items
-    and ``<br>`` by a newline, cells by a tab. Scripts, styles and elements marked ``hidden`` are left out.
+    and ``<br>`` by a newline, cells by a tab. Scripts, styles, navigation and what is marked ``hidden`` are
+    left out.
 
     Raises:
         MissingExtraError: Without beautifulsoup4.

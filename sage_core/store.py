@@ -271,16 +271,21 @@ class ChromaStore:
                     from chromadb.config import Settings
                 except ImportError:
                     raise MissingExtraError("A store on disk", "chroma") from None
+                settings = Settings(anonymized_telemetry=False)
                 with self._errors():
-                    self._client = chromadb.PersistentClient(
-                        path=str(self.path), settings=Settings(anonymized_telemetry=False)
-                    )
+                    try:
+                        client = chromadb.PersistentClient(path=str(self.path), settings=settings)
+                    except Exception:
+                        # What failed to open would be handed out again at the next try.
+                        _forget_system(str(self.path))
+                        raise
+                    self._client = client
                     if create:
-                        self._collection = self._client.get_or_create_collection(
+                        self._collection = client.get_or_create_collection(
                             _COLLECTION, embedding_function=None, configuration=_INDEX
                         )
                     else:
-                        self._collection = self._client.get_collection(_COLLECTION, embedding_function=None)
+                        self._collection = client.get_collection(_COLLECTION, embedding_function=None)
             return self._collection
 
     @contextmanager
@@ -299,10 +304,11 @@ class ChromaStore:
     def close(self) -> None:
         """Release the files. The store opens again where it is used again."""
         with self._lock:
-            if self._client is not None:
-                close = getattr(self._client, "close", None)  # chromadb >= 1.1
-                if close is not None:
-                    close()
+            close = getattr(self._client, "close", None)
+            if close is not None:
+                close()
+            elif self._client is not None:  # older releases of Chroma
+                _forget_system(str(self.path))
             self._client = self._collection = None
 
     def __enter__(self) -> ChromaStore:
@@ -310,6 +316,14 @@ class ChromaStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _forget_system(path: str) -> None:
+    """Drop what Chroma keeps of a folder in this process; it has no public way to do so for one folder."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    for kept in ("_identifier_to_system", "_identifier_to_refcount"):
+        getattr(SharedSystemClient, kept, {}).pop(path, None)
 
 
 def _metadata(chunk: Chunk, record: DocumentRecord) -> dict[str, str | int]:

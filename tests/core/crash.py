@@ -1,0 +1,55 @@
+"""Ingest a folder and kill this process at a given step, as a power cut would. Run by test_store.py.
+
+Usage: crash.py STORE FOLDER STEP COUNT
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from sage_core.ingest import ingest
+from sage_core.manifest import Manifest
+from sage_core.store import ChromaStore
+from tests.core.small_models import BlankLineSegmenter, HashEmbedder
+
+
+def dying(method: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """The method, which kills the process instead of running for the ``count``-th time."""
+    left = [count]
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return method(*args, **kwargs)
+
+    return run
+
+
+STEPS: dict[str, tuple[type, str]] = {
+    "settings": (Manifest, "put_settings"),
+    "begin": (Manifest, "begin"),
+    "commit": (Manifest, "commit"),
+    "delete": (ChromaStore, "_delete"),
+    "swept": (Manifest, "swept"),
+    "remove": (Manifest, "remove"),
+}
+
+
+def main() -> None:
+    store, folder, step, count = sys.argv[1:]
+    owner, name = STEPS[step]
+    setattr(owner, name, dying(getattr(owner, name), int(count)))
+    ingest(ChromaStore(store), [folder], BlankLineSegmenter(), HashEmbedder())
+    sys.exit(f"{step} was not reached {count} times")
+
+
+if __name__ == "__main__":
+    main()
