@@ -1,5 +1,6 @@
 """Answer a question from passages: with an LLM, or by quoting sentences without one."""
 
+from sage_core.abstention import NO_ANSWER, says_no_answer
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
 from sage_core.answering.local_check import LocalCheck
@@ -7,11 +8,9 @@ from sage_core.answering.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
     ANSWER_USER,
-    NO_ANSWER,
     answer_fields,
     answer_messages,
     chosen_option,
-    says_no_answer,
 )
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.answering.prompts import NO_ANSWER, says_no_answer
+from sage_core.abstention import NO_ANSWER, says_no_answer
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sage_core.answering.prompts import says_no_answer
 from sage_core.answering.words import all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
@@ -17,7 +16,6 @@ from sage_core.selection import Selection
 class LocalCheck:
     """Decides the plain cases of one question, as ``check`` of `sage_core.feedback.run_loop`.
 
-    - The answer is the agreed "the documents do not say": more context, no LLM needed to see it.
     - The context holds less than ``widen_below`` of the question's content words, weighted by rarity among
       all candidates: more context.
     - One sentence with its neighbours holds the whole answer and at least ``accept_at`` of the question's
@@ -47,8 +45,6 @@ class LocalCheck:
 
     def __call__(self, selection: Selection, answer: str) -> Verdict | None:
         """A verdict where the case is plain, else None."""
-        if says_no_answer(answer):
-            return Verdict(1, 1, source="local", reason="no answer was found in the context")
         if not self._weights:
             return None
         context = sentences_of([self._texts[i] for i in selection.indices])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from sage_core.abstention import NO_ANSWER
 from sage_core.fencing import fenced, make_mark, numbered, option_letter, question_text
 from sage_core.llm import Message
-
-NO_ANSWER = "The documents do not say."
-"""What an answerer replies where the passages do not hold the answer."""
 
 _SOURCES = """\
 You answer questions from passages of documents. Use only what the passages say.
@@ -74,11 +72,6 @@ def answer_messages(
     system = ANSWER_SYSTEM_CHOICE if options else ANSWER_SYSTEM
     fields = answer_fields(question, context, options=options)
     return [Message("system", system), Message("user", ANSWER_USER.format(**fields))]
-
-
-def says_no_answer(text: str) -> bool:
-    """Whether a reply is the agreed sentence for "not in the documents", whatever its quotes and stop."""
-    return text.strip().strip("\"'“”*. ").casefold() == NO_ANSWER.strip(".").casefold()
 
 
 def chosen_option(text: str, options: Sequence[str]) -> int | None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from sage_core.abstention import says_no_answer
 from sage_core.errors import InputError
 from sage_core.feedback.moves import AdaptiveMoves, Move, PaperMoves
 from sage_core.feedback.types import (
@@ -32,7 +33,7 @@ from sage_core.feedback.types import (
     Verdict,
 )
 from sage_core.selection import Scale, Selection
-from sage_core.usage import TokenUsage, total_usage
+from sage_core.usage import NO_USAGE, TokenUsage, total_usage
 
 # What a step is booked as when the caller cannot say what it took: one call, tokens unknown.
 UNKNOWN_USAGE = TokenUsage(calls=1, estimated=True)
@@ -98,8 +99,8 @@ class FeedbackLoop:
             return self._finish("empty", move.selection)
         return self._ask(move)
 
-    def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Done:
-        """Tell the loop the answer it asked for.
+    def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Done:
+        """Tell the loop the answer it asked for; the next step is mostly to grade it.
 
         Args:
             text: The answer.
@@ -108,6 +109,9 @@ class FeedbackLoop:
         self._expect("generate")
         spent = usage if usage is not None else UNKNOWN_USAGE
         self._update(answer=text, generate=spent)
+        if self.config.policy == "adaptive" and says_no_answer(text, self.config.no_answer):
+            verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
+            return self._settled(verdict, NO_USAGE)
         # A grade reads what the answer read, and the answer.
         if self._over(calls=1, tokens=spent.total):
             return self._finish("budget")
@@ -139,7 +143,22 @@ class FeedbackLoop:
             usage: What it took, as for `answered`.
         """
         self._expect("judge")
-        self._update(verdict=verdict, judge=usage if usage is not None else UNKNOWN_USAGE)
+        return self._settled(verdict, usage if usage is not None else UNKNOWN_USAGE)
+
+    def critic_failed(self, reason: str, usage: TokenUsage | None = None) -> Done:
+        """Tell the loop that no grade could be had; the best answer so far is kept.
+
+        Args:
+            reason: Why, in words.
+            usage: What the attempt took, as for `answered`.
+        """
+        self._expect("judge")
+        self._update(error=reason, judge=usage if usage is not None else UNKNOWN_USAGE)
+        return self._finish("critic_failed")
+
+    def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Done:
+        """End, or go on, after a grade."""
+        self._update(verdict=verdict, judge=usage)
         if verdict.score is None:
             return self._finish("critic_failed")
         if verdict.score >= self.config.accept_score:
@@ -152,17 +171,6 @@ class FeedbackLoop:
         if self._over(calls=2, tokens=self._foreseen(move.selection)):
             return self._finish("budget")
         return self._ask(move)
-
-    def critic_failed(self, reason: str, usage: TokenUsage | None = None) -> Done:
-        """Tell the loop that no grade could be had; the best answer so far is kept.
-
-        Args:
-            reason: Why, in words.
-            usage: What the attempt took, as for `answered`.
-        """
-        self._expect("judge")
-        self._update(error=reason, judge=usage if usage is not None else UNKNOWN_USAGE)
-        return self._finish("critic_failed")
 
     def _expect(self, state: Literal["new", "generate", "judge"]) -> None:
         if self._state != state:

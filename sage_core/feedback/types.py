@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.selection import Rule, Selection, check_bounds, check_gradient
 from sage_core.usage import NO_USAGE, TokenUsage, total_usage
@@ -36,7 +37,8 @@ class Verdict:
         parsed: Whether a grade was read. False is a state of its own, never a low grade.
         raw: The reply as it came, for the trace.
         reason: The critic's own short reason, where it gave one.
-        source: Who graded: ``"critic"`` (an LLM), ``"heuristic"`` (no LLM) or another label.
+        source: Who graded: ``"critic"`` (an LLM), ``"heuristic"`` (word counts), ``"no answer"`` (the
+            answer itself said so) or another label.
 
     Raises:
         InputError: Where a field is out of its range, or ``parsed`` and ``score`` disagree.
@@ -85,6 +87,8 @@ class FeedbackConfig:
         gradient: See `sage_core.selection.gradient_cut`.
         max_k: Most chunks ever shown, in any round; None for no limit.
         rule: See `sage_core.selection.select`.
+        no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
+            graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -99,6 +103,7 @@ class FeedbackConfig:
     gradient: float = 0.3
     max_k: int | None = None
     rule: Rule | Literal["gradient"] = "gradient"
+    no_answer: tuple[str, ...] = (NO_ANSWER,)
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)

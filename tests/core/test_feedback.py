@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
     UNKNOWN_USAGE,
@@ -44,6 +45,8 @@ FIGURE_8 = [
     0.093,
     0.089,
 ]
+# Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
+CLIFF: list[float | None] = [10.0, 9.0, 8.0, *[1.0] * 21]
 ONE_CALL = TokenUsage(prompt=100, completion=10, calls=1)
 
 
@@ -79,7 +82,7 @@ def test_a_good_first_answer_is_returned_at_once() -> None:
 
 
 def test_more_widens_and_less_narrows() -> None:
-    assert cuts(drive([grade(3, 1), grade(9)])) == [9, 13]
+    assert cuts(drive([grade(3, 1), grade(9)])) == [9, 15]
     assert cuts(drive([grade(3, -1), grade(9)])) == [9, 5]
 
 
@@ -115,13 +118,15 @@ def test_nothing_left_to_narrow() -> None:
     assert drive([grade(4, -1)], scores=[0.9]).stop_reason == "unchanged"
 
 
-def test_contrary_verdicts_close_in_and_end() -> None:
-    result = drive([grade(2, 1), grade(3, -1)] + [grade(2, 1)] * 7, FeedbackConfig(max_rounds=9))
+def test_doubling_then_halfway() -> None:
+    nine = FeedbackConfig(max_rounds=9, min_k=3)
+    assert cuts(drive([grade(2, 1)] * 4, nine, CLIFF)) == [3, 6, 12, 24]
+    assert cuts(drive([grade(2, -1)] * 3, nine, CLIFF)) == [3, 2, 1]
+    # More, more, less, more, less: closes in on the cut between, tries none twice, and ends.
+    contrary = [grade(2, a) for a in (1, 1, -1, 1, -1)]
+    result = drive(contrary, nine, CLIFF)
+    assert cuts(result) == [3, 6, 12, 9, 10]
     assert result.stop_reason == "unchanged"
-    tried = cuts(result)
-    assert tried[:2] == [9, 13]
-    assert len(tried) > 2
-    assert all(9 < c < 13 for c in tried[2:])
 
 
 def test_max_k_holds_in_every_round() -> None:
@@ -131,7 +136,7 @@ def test_max_k_holds_in_every_round() -> None:
 
 
 def test_the_best_answer_wins_over_the_last() -> None:
-    result = drive([grade(5, 1), grade(7, 1), grade(2, 1)])
+    result = drive([grade(5, 1), grade(7, 1), grade(2, 1)], FeedbackConfig(min_k=3), CLIFF)
     assert (result.stop_reason, result.score, result.best_round) == ("max_rounds", 7, 2)
     assert result.answer == f"from {cuts(result)[1]}"
     assert result.selection == result.rounds[1].selection
@@ -177,10 +182,10 @@ def test_a_budget_of_calls_does_not_begin_a_round_it_cannot_grade() -> None:
 def test_a_budget_of_tokens_foresees_the_next_round() -> None:
     assert drive([grade(3, 1)], FeedbackConfig(max_tokens=439)).stop_reason == "budget"
     assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=440)).rounds) == 2
-    # With sizes the growth of the context is foreseen too: 4 chunks of 50 tokens, read twice.
+    # With sizes the growth of the context is foreseen too: 6 chunks of 50 tokens, read twice.
     sizes = [50] * len(FIGURE_8)
-    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=839), sizes=sizes).stop_reason == "budget"
-    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=840), sizes=sizes).rounds) == 2
+    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=1039), sizes=sizes).stop_reason == "budget"
+    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=1040), sizes=sizes).rounds) == 2
 
 
 def test_a_budget_too_small_for_a_grade_still_answers() -> None:
@@ -204,8 +209,8 @@ def test_usage_by_role_and_round() -> None:
         lambda s: ("a", TokenUsage(s.cut * 10, 5, 1)),
         lambda s, a: (next(verdicts), TokenUsage(s.cut * 11, 7, 1)),
     )
-    assert result.usage_by_role == {"generate": TokenUsage(220, 10, 2), "judge": TokenUsage(242, 14, 2)}
-    assert [r.judge.prompt for r in result.rounds] == [99, 143]
+    assert result.usage_by_role == {"generate": TokenUsage(240, 10, 2), "judge": TokenUsage(264, 14, 2)}
+    assert [r.judge.prompt for r in result.rounds] == [99, 165]
 
 
 def test_a_critic_that_raises_keeps_the_answer() -> None:
@@ -261,8 +266,48 @@ def test_a_local_check_saves_the_critic() -> None:
 
     loop = FeedbackLoop(FIGURE_8, "unbounded")
     result = run_loop(loop, lambda s: (f"from {s.cut}", ONE_CALL), judge, check=check)
-    assert asked == ["from 13"]
+    assert asked == ["from 15"]
     assert (result.usage_by_role["judge"].calls, result.stop_reason) == (1, "accepted")
+
+
+def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
+    def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        return ("“The documents do not say”" if selection.cut < 12 else "Found."), ONE_CALL
+
+    asked: list[str] = []
+
+    def judge(_selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
+        asked.append(answer)
+        return grade(9), ONE_CALL
+
+    config = FeedbackConfig(min_k=3)
+    result = run_loop(FeedbackLoop(CLIFF, "unbounded", config), generate, judge)
+    assert (asked, cuts(result), result.usage.calls) == (["Found."], [3, 6, 12], 4)
+    assert [r.verdict.source for r in result.rounds] == ["no answer", "no answer", "critic"]
+    # The literal loop, and one told not to, ask the critic all the same.
+    for other in (FeedbackConfig(min_k=3, policy="paper"), FeedbackConfig(min_k=3, no_answer=())):
+        asked.clear()
+        run_loop(FeedbackLoop(CLIFF, "unbounded", other), generate, judge)
+        assert len(asked) == 1
+
+
+def test_no_answer_anywhere_is_an_answer() -> None:
+    loop = FeedbackLoop([0.9, 0.8], "probability")
+    result = run_loop(loop, lambda s: (NO_ANSWER, ONE_CALL), lambda s, a: (grade(9), ONE_CALL))
+    assert (result.answer, result.score, result.stop_reason) == (NO_ANSWER, 1, "unchanged")
+    assert result.usage.calls == 1
+
+
+def test_no_answer_does_not_replace_a_graded_answer() -> None:
+    def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        return (NO_ANSWER if selection.cut > 3 else "Perhaps."), ONE_CALL
+
+    result = run_loop(
+        FeedbackLoop(CLIFF, "unbounded", FeedbackConfig(min_k=3)),
+        generate,
+        lambda s, a: (grade(4, 1), ONE_CALL),
+    )
+    assert (result.answer, result.score, result.stop_reason) == ("Perhaps.", 4, "max_rounds")
 
 
 async def test_the_async_driver_gives_the_same_trace() -> None:
@@ -361,12 +406,12 @@ def test_the_trace_prints_and_serialises() -> None:
     result = drive([grade(3, 1), UNREADABLE])
     data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert data["stop_reason"] == "critic_failed"
-    assert [r["selection"]["cut"] for r in data["rounds"]] == [9, 13]
+    assert [r["selection"]["cut"] for r in data["rounds"]] == [9, 15]
     assert data["usage"]["total"]["calls"] == 4
     text = str(result)
     assert "round 1: 9 of 15 chunks" in text
     assert "<- returned" in text.splitlines()[0]
-    assert "asked for more: 9 -> 13" in text
+    assert "asked for more: 9 -> 15" in text
     assert "grade could not be read" in text
     assert "generate 200 + 20 tokens in 2 calls" in text
     assert pickle.loads(pickle.dumps(result)) == result
