@@ -40,6 +40,7 @@ class Example:
     relevant: NDArray[np.bool_]
     covered: NDArray[np.int64]
     tokens: NDArray[np.int64]
+    characters: NDArray[np.int64]
     evidence: int
 
 
@@ -61,7 +62,8 @@ def examples(dev: DevSet) -> list[Example]:
         )
         tokens = np.array([c.tokens for c in chunks])
         evidence = sum(e.end - e.start for e in candidates.question.evidence)
-        return Example(features, candidates.relevant, candidates.covered, tokens, evidence)
+        characters = np.array([len(c.text) for c in chunks])
+        return Example(features, candidates.relevant, candidates.covered, tokens, characters, evidence)
 
     return [example(c, q) for c, q in zip(dev.candidates, dev.query_vectors, strict=True)]
 

@@ -157,3 +157,34 @@ class TopP:
             if so_far >= self.p * total:
                 return i, f"the best {i} hold {self.p:.0%} of all scores"
         return len(scores.ratio), "all scores are needed"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedF:
+    """Keep as many as maximise the expected F-measure of the selection; for calibrated probabilities.
+
+    With ``p`` the probability that a candidate is relevant, keeping ``k`` of them has about
+    ``(1 + beta^2) * sum(p[:k]) / (k + beta^2 * sum(p))``: the ratio of the expected values. On scores that
+    are not probabilities the result means nothing.
+
+    Attributes:
+        beta: How much more recall counts than precision. Larger keeps more.
+    """
+
+    beta: float = 2.0
+
+    def __post_init__(self) -> None:
+        _check("beta", self.beta, 0.01, 100)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.Rule.cut`."""
+        total = sum(scores.ratio)
+        if not 0 < total < float("inf"):
+            return len(scores.ratio), "the scores have no usable sum"
+        square = self.beta * self.beta
+        expected = [
+            (1 + square) * so_far / (k + square * total)
+            for k, so_far in enumerate(accumulate(scores.ratio), start=1)
+        ]
+        best = max(range(len(expected)), key=expected.__getitem__)
+        return best + 1, f"expected F{self.beta:g} is highest, {expected[best]:.2f}, with {best + 1}"
