@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from llama_index.core.base.response.schema import Response
@@ -143,8 +147,8 @@ class EvaluatorCritic(Critic):
 
     def judge(self, case: Case) -> Graded:
         """See `Critic.judge`."""
-        found = self._evaluator.evaluate_response(query=case.question, response=case.response)
-        return self._verdict(found), None
+        ask = partial(self._evaluator.evaluate_response, query=case.question, response=case.response)
+        return self._verdict(_outside_loop(ask)), None
 
     async def ajudge(self, case: Case) -> Graded:
         """See `Critic.ajudge`."""
@@ -237,6 +241,19 @@ def as_llm_error(error: Exception) -> LLMError | None:
     if isinstance(error, OSError) or (type(error).__module__ != "builtins" and not isinstance(error, ours)):
         return LLMError(f"{type(error).__name__}: {error}", retryable=True)
     return None
+
+
+def _outside_loop(call: Callable[[], EvaluationResult]) -> EvaluationResult:
+    """Run a sync evaluator, which starts an event loop, where one may be running already (a notebook).
+
+    Newer versions of LlamaIndex see to it themselves; older ones lose the context that counts tokens.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return call()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, call).result()
 
 
 def _fields(case: Case) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +13,16 @@ pytest.importorskip(
     "llama_index.core", reason="llama-index-core is not installed: pip install sage-rag[llamaindex]"
 )
 
+import llama_index.core
 from llama_index_instrumentation import get_dispatcher
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser
 from tests.llamaindex.support import OverlapModel, Recorder
+
+# Older versions do not look into the folder that they bring.
+_CACHE = Path(llama_index.core.__file__).parent / "_static" / "nltk_cache"
+os.environ.setdefault("NLTK_DATA", str(_CACHE))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen
+from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.llms import MockLLM
@@ -78,12 +78,18 @@ class ScriptedLLM(MockLLM):
     _grades: list[Any] = PrivateAttr(default_factory=lambda: [grade(10)])
     _prompts: list[tuple[str, str]] = PrivateAttr(default_factory=list)
     _delay: float = PrivateAttr(default=0.0)
+    _chats: bool = PrivateAttr(default=False)
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(is_chat_model=self._chats)
 
     @classmethod
     def of(
-        cls, answers: list[Any] | None = None, grades: list[Any] | None = None, **kwargs: Any
+        cls, answers: list[Any] | None = None, grades: list[Any] | None = None, *, chats: bool = False
     ) -> ScriptedLLM:
-        llm = cls(**kwargs)
+        llm = cls()
+        llm._chats = chats
         llm._answers = list(answers or ["an answer"])
         llm._grades = list(grades or [grade(10)])
         return llm

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from llama_index.core import Settings
 from llama_index.core.evaluation import (
     AnswerRelevancyEvaluator,
     BaseEvaluator,
@@ -20,7 +21,7 @@ from llama_index.core.prompts.mixin import PromptDictType, PromptMixin, PromptMi
 
 from sage_core.feedback import Verdict
 from sage_core.usage import NO_USAGE, TokenUsage
-from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.llamaindex.support import FixedRetriever, ScriptedLLM, grade
 
 
@@ -103,6 +104,7 @@ class TestEvaluators:
         ],
     )
     async def test_those_of_llamaindex(self, kind: Any, reply: str, accepted: bool) -> None:
+        Settings.node_parser = SageNodeParser()  # some evaluators cut the context
         evaluator = kind(llm=ScriptedLLM.of([reply]))
         found = engine(evaluator)
         for response in (found.query("Why?"), await found.aquery("Why?")):
@@ -176,7 +178,7 @@ class TestOthers:
 
     @pytest.mark.parametrize("chat", [False, True])
     async def test_llms_that_complete_and_llms_that_chat(self, chat: bool) -> None:
-        critic = ScriptedLLM.of(grades=[grade(9)], is_chat_model=chat)
+        critic = ScriptedLLM.of(grades=[grade(9)], chats=chat)
         found = engine(critic)
         for response in (found.query("Why?"), await found.aquery("Why?")):
             trace = feedback_of(response)

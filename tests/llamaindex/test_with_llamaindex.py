@@ -76,7 +76,7 @@ class TestToolsAndAgents:
                 'Thought: I must look.\nAction: docs\nAction Input: {"input": "When?"}\n',
                 "Thought: I can answer without using any more tools.\nAnswer: At noon.",
             ],
-            is_chat_model=True,
+            chats=True,
         )
         response = await ReActAgent(tools=[tool(engine(inner))], llm=outer).run("When does the ferry cross?")
         assert "At noon." in str(response)
@@ -205,7 +205,6 @@ class TestWrappers:
             await index.as_retriever().aretrieve("Why?"),
         ):
             assert [n.get_content() for n in nodes] == ["from inside"]
-            assert nodes[0].metadata["sage"]["score"] == 10
         plain = SummaryIndex([IndexNode(text="docs", index_id="docs")])
         recursive = RecursiveRetriever(
             "root", retriever_dict={"root": plain.as_retriever()}, query_engine_dict={"docs": inner}
