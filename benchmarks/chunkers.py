@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.segmentation import Layout, Segmenter
+from sage_core.segmentation import BoundaryModel, Layout, Segmenter
 from sage_core.segmentation.segmenter import Strategy
 from sage_core.spans import Span, trimmed
 from sage_core.tokens import get_counter
@@ -24,7 +24,7 @@ def sage(
     threshold: float = 0.55,
     strategy: Strategy = "optimal",
     layout: Layout | None = None,
-    model: str = "default",
+    model: str | BoundaryModel = "default",
 ) -> Chunker:
     """Our segmenter, with its defaults or others."""
     segmenter = Segmenter(
@@ -36,6 +36,16 @@ def sage(
         layout=layout,
     )
     return lambda text, embed: segmenter.segment(text)
+
+
+class Indifferent:
+    """A model without an opinion: what sentences, layout and length limits do alone."""
+
+    fingerprint = "indifferent"
+
+    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """The default threshold everywhere."""
+        return [np.full(max(0, len(document) - 1), 0.55, np.float32) for document in documents]
 
 
 def llama_index_sentences(size: int) -> Chunker:
@@ -119,6 +129,8 @@ def located(text: str, chunks: Iterable[str]) -> list[Span]:
 
 CHUNKERS: dict[str, Chunker] = {
     "sage": sage(),
+    "sage_threshold": sage(strategy="threshold"),
+    "sage_without_model": sage(model=Indifferent()),
     **{f"li_sentence_{n}": llama_index_sentences(n) for n in (50, 80, 100, 120, 200)},
     **{f"semchunk_{n}": semchunk(n) for n in (80, 100, 120, 200)},
     "cluster_100": cluster_semantic(100),

@@ -17,9 +17,9 @@ DATA = Path(os.environ.get("SAGE_DATA", "../shared/data")) / "dev"
 
 # name: (documents, questions, longest document in characters, whether each is searched by itself)
 SAMPLES = {
-    "squad2_dev16": (6, 300, 60_000, False),
-    "clapnq_dev": (200, 200, 10_000, False),
-    "onestopqa": (30, 200, 10_000, False),
+    "squad2_dev16": (6, 1000, 60_000, False),
+    "clapnq_dev": (200, 300, 10_000, False),
+    "onestopqa": (30, 500, 10_000, False),
     "cuad_leval": (6, 60, 60_000, True),
 }
 

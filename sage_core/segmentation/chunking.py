@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import lru_cache
 
 GLUED = 500.0
 """Log-odds from which on a gap is cut only where the hard limit forces it (after a heading)."""
@@ -16,34 +17,42 @@ GLUED = 500.0
 SHORT_CHUNK_COST = 3.0
 """Log-odds charged for a chunk of no length at all; falls linearly to 0 at ``min_tokens``."""
 
+LONG_CHUNK_COST = 4.0
+"""Log-odds charged for a chunk of ``max_tokens``; grows with the square above ``min_tokens``.
+
+Chosen by retrieval (``benchmarks/chunk_retrieval.py``): chunks of two or three sentences find evidence
+better than full ones, and the model then has a choice where to cut.
+"""
+
 
 def optimal_cuts(
     lengths: Sequence[int], keep: Sequence[float], max_tokens: int, min_tokens: int
 ) -> list[int]:
     """The segmentation of highest likelihood under a hard maximum and a soft minimum.
 
-    Minimises the summed ``keep`` of the gaps that are cut, plus a charge for chunks below ``min_tokens``.
-    Dynamic programming over the end of the last chunk: linear in the number of units, times the most units
-    a chunk holds.
+    Minimises the summed ``keep`` of the gaps that are cut, plus a charge for chunks that are short and one
+    for chunks that are long: a prior on lengths, as in wtpsplit. Dynamic programming over the end of the last
+    chunk: linear in the number of units, times the most units a chunk holds.
 
     Args:
         lengths: Tokens of each of ``n`` units, each at least 1.
         keep: ``n - 1`` log-odds for "same chunk".
         max_tokens: No chunk of two units or more is longer. (One unit may be: it cannot be cut here.)
-        min_tokens: Chunks shorter than this are avoided unless the evidence is strong.
+        min_tokens: Chunks shorter than this are avoided unless the evidence is strong; chunks of just this
+            length cost nothing.
 
     Returns:
         First unit of every chunk, ascending, starting with 0; empty for no units.
     """
     if not lengths:
         return []
-    charge = [SHORT_CHUNK_COST * (1 - size / min_tokens) for size in range(min_tokens)]
+    charge = _charges(max_tokens, min_tokens)
     best = [0.0]  # best[i]: least cost of the first i units
     origin = [0]  # origin[i]: where the last chunk of that solution starts
     for end in range(1, len(lengths) + 1):
         start = end - 1
         size = lengths[start]
-        least = best[start] + (charge[size] if size < min_tokens else 0.0)
+        least = best[start] + charge[min(size, max_tokens)]
         if start:
             least += keep[start - 1]
         chosen = start
@@ -52,9 +61,7 @@ def optimal_cuts(
             size += lengths[start]
             if size > max_tokens:
                 break
-            cost = best[start]
-            if size < min_tokens:
-                cost += charge[size]
+            cost = best[start] + charge[size]
             if start:
                 cost += keep[start - 1]
             if cost <= least:  # a tie keeps together, as P(same) = threshold does
@@ -67,6 +74,14 @@ def optimal_cuts(
         end = origin[end]
         cuts.append(end)
     return cuts[::-1]
+
+
+@lru_cache(maxsize=64)
+def _charges(max_tokens: int, min_tokens: int) -> list[float]:
+    """What a chunk of each size from 0 to ``max_tokens`` costs."""
+    room = max(1, max_tokens - min_tokens)
+    short = [SHORT_CHUNK_COST * (1 - size / min_tokens) for size in range(min_tokens)]
+    return short + [LONG_CHUNK_COST * (extra / room) ** 2 for extra in range(max_tokens - min_tokens + 1)]
 
 
 def threshold_cuts(
@@ -100,6 +115,8 @@ def threshold_cuts(
             stop -= 1  # a window does not end with a heading either
         runs = [start, *(i for i in range(start + 1, stop) if keep[i - 1] < 0), stop]
         for first, last in itertools.pairwise(runs):
+            if sum(lengths[first:last]) <= max_tokens:
+                continue
             inner = optimal_cuts(lengths[first:last], keep[first : last - 1], max_tokens, 0)
             runs = sorted({*runs, *(first + cut for cut in inner)})
         cuts += _join_short(runs, lengths, keep, max_tokens, min_tokens)

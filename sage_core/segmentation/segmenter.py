@@ -26,9 +26,9 @@ from sage_core.tokens import TokenCounter, get_counter, without_lone_surrogates
 Strategy = Literal["threshold", "optimal"]
 
 DEFAULT_MAX_TOKENS = 100
-DEFAULT_MIN_TOKENS = 30
+DEFAULT_MIN_TOKENS = 20
 
-_ALGORITHM = 1  # part of every fingerprint: raised when the same settings give other chunks
+_ALGORITHM = 2  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
 
 
@@ -64,8 +64,8 @@ class Segmenter:
         coarse_tokens: Size of the coarse windows of ``strategy="threshold"`` (the paper's l).
         threshold: Keep two sentences together where P(same) is at least this (the paper's ss).
         max_tokens: Hard limit of a chunk, at most ``coarse_tokens``. Default 100, or ``coarse_tokens`` if
-            less.
-        min_tokens: Chunks below this are avoided, not forbidden. Default 30, or ``max_tokens`` if less.
+            less. With ``"optimal"`` most chunks have about half of it; for longer ones raise ``min_tokens``.
+        min_tokens: Chunks below this are avoided, not forbidden. Default 20, or ``max_tokens`` if less.
         strategy: ``"threshold"`` or ``"optimal"``.
         counter: A token counter or its name (``sage_core.tokens.get_counter``).
         sentences: From a text to its sentence candidates.

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.segmentation.chunking import SHORT_CHUNK_COST, optimal_cuts, threshold_cuts
+from sage_core.segmentation.chunking import LONG_CHUNK_COST, SHORT_CHUNK_COST, optimal_cuts, threshold_cuts
 
 SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=9)
 
@@ -20,6 +20,9 @@ def cost(cuts: list[int], lengths: list[int], keep: list[float], max_tokens: int
             return float("inf")
         if size < min_tokens:
             total += SHORT_CHUNK_COST * (1 - size / min_tokens)
+        elif size > min_tokens:
+            excess = min(size, max_tokens) - min_tokens
+            total += LONG_CHUNK_COST * (excess / (max_tokens - min_tokens)) ** 2 if excess else 0.0
     return total
 
 
