@@ -35,7 +35,7 @@ Answer the question from the passages."""
 
 # "B", "(b)", "B.", "**B** Paris"; then "the answer is B".
 _FIRST = re.compile(r"[(\[\"'*]*([A-Za-z]|\d{1,2})(?:[).:\]\"'*]|$)")
-_STATED = re.compile(r"\b(?:answer|option|choice)(?: is)?:?[ (\[\"'*]+([A-Z]|\d{1,2})(?![^\W_])", re.ASCII)
+_STATED = re.compile(r"\b(?i:answer|option|choice)(?: is)?:?[ (\[\"'*]+([A-Z]|\d{1,2})(?![^\W_])", re.ASCII)
 
 
 def answer_fields(

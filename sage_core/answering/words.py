@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sage_core.sentences import split_sentences
 
-# Stands for "a number" among the words of a question that asks for one.
+# Stands for "a number or a date" among the words of a question that asks for one.
 NUMBER = "<number>"
 _ASKS_NUMBER = re.compile(
     r"\b(?:when|how (?:many|much|long|old|far|tall|high|deep|often|fast)|what (?:year|date|time))\b"
@@ -32,6 +32,13 @@ _STOP = frozenset(
         "with would you your"
     )
 )
+_DATES = frozenset(
+    _listed(
+        "january february march april june july august september october november december monday tuesday "
+        "wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
+        "sundays"
+    )
+)
 _ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
 
 
@@ -50,11 +57,10 @@ def question_words(question: str) -> frozenset[str]:
 
 
 def stems(text: str) -> frozenset[str]:
-    """Content words of a text, lower-cased and stemmed; `NUMBER` where it has a digit."""
-    words = {_stem(w) for w in _WORD.findall(text.lower()) if w not in _STOP}
-    if any(any(c.isdigit() for c in w) for w in words):
-        words.add(NUMBER)
-    return frozenset(words)
+    """Content words of a text, stemmed; `NUMBER` where it has a digit, a month or a weekday."""
+    plain = [w for w in _WORD.findall(text.lower()) if w not in _STOP]
+    dated = any(w in _DATES or any(c.isdigit() for c in w) for w in plain)
+    return frozenset({_stem(w) for w in plain} | ({NUMBER} if dated else set()))
 
 
 def _stem(word: str) -> str:
