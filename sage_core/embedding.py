@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import InputError, MissingExtraError, ModelError
+from sage_core.microbatch import MicroBatcher
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +26,9 @@ _BUNDLED = (DEFAULT_EMBEDDER, f"sentence-transformers/{DEFAULT_EMBEDDER}")
 _BATCH_CHARACTERS = 8_192
 _BATCH_CHARACTERS_ACCELERATOR = 262_144
 _MAX_BATCH = 1_024
+
+# A question is embedded for the search, the reranker and perhaps the answer: once is enough.
+_KEPT_QUERIES = 512
 
 
 @runtime_checkable
@@ -137,8 +142,14 @@ class SentenceTransformerEmbedder:
         self._device = device
         self._batch_characters = batch_characters
         self._model: Any = None
+        self._start()
+
+    def _start(self) -> None:
+        """What cannot be pickled."""
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
+        self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(self._embed_queries)
+        self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -149,11 +160,11 @@ class SentenceTransformerEmbedder:
         return f"{type(self).__name__}({self._source!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, "_lock": None}
+        return {**self.__dict__, "_model": None, "_lock": None, "_queries": None, "_recent": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = threading.Lock()
+        self._start()
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed passages; see `Embedder.embed_documents`."""
@@ -161,10 +172,26 @@ class SentenceTransformerEmbedder:
             return self._encode(list(texts), "encode_document")
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Embed one question; see `Embedder.embed_query`."""
-        with self._lock:
-            row: NDArray[np.float32] = self._encode([text], "encode_query")[0]
-        return row
+        """Embed one question; see `Embedder.embed_query`. The array is read-only.
+
+        Questions of several threads share a batch, and the last few hundred are remembered.
+        """
+        return self._queries(text)
+
+    def _embed_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """One vector per question. Called by one thread at a time."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._recent]
+        if new:
+            with self._lock:
+                rows = self._encode(new, "encode_query")
+            rows.setflags(write=False)
+            self._recent.update(zip(new, rows, strict=True))
+        vectors = [self._recent[text] for text in texts]
+        for text in texts:
+            self._recent.move_to_end(text)
+        while len(self._recent) > _KEPT_QUERIES:
+            self._recent.popitem(last=False)
+        return vectors
 
     def _encode(self, texts: list[str], method: str) -> NDArray[np.float32]:
         """Unit rows for ``texts``, encoded in batches of like length. Hold the lock."""

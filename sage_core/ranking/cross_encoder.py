@@ -12,6 +12,7 @@ import numpy as np
 
 from sage_core.embedding import quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
+from sage_core.microbatch import MicroBatcher
 from sage_core.ranking.protocol import Request
 from sage_core.selection import Scale
 
@@ -58,22 +59,29 @@ class CrossEncoderReranker:
         self._batch_size = batch_size
         self._max_length = max_length
         self._model: Any = None
+        self._start()
+
+    def _start(self) -> None:
+        """What cannot be pickled."""
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
+        self._together: MicroBatcher[Request, list[float]] = MicroBatcher(
+            self.score_many, weight=lambda request: len(request.texts), limit=512
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, "_lock": None}
+        return {**self.__dict__, "_model": None, "_lock": None, "_together": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = threading.Lock()
+        self._start()
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One raw logit per text; see `Reranker.score`."""
-        return self.score_many([Request(query, texts)])[0]
+        """One raw logit per text; see `Reranker.score`. Simultaneous calls share batches."""
+        return self._together(Request(query, texts))
 
     def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
         """Score the candidates of several questions in shared batches; see `BatchReranker.score_many`."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sage_core.embedding import Embedder, SentenceTransformerEmbedder, unit_rows
 from sage_core.errors import InputError, ModelError
+from sage_core.microbatch import MicroBatcher
 from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
 from sage_core.ranking.protocol import Request
 from sage_core.selection import Scale
@@ -104,13 +105,20 @@ class HybridReranker:
         self._calibration = Calibration.load(Path(calibration) if calibration is not None else None)
         self._cache_size = cache_size
         self._cache: OrderedDict[bytes, TextVectors] = OrderedDict()
-        self._lock = threading.Lock()
+        self._start()
         if self._embedder.name != self._calibration.embedder:
             logger.warning(
                 "probabilities are calibrated for %s, not for %s",
                 self._calibration.embedder,
                 self._embedder.name,
             )
+
+    def _start(self) -> None:
+        """What cannot be pickled."""
+        self._lock = threading.Lock()
+        self._together: MicroBatcher[Request, list[float]] = MicroBatcher(
+            self.score_many, weight=lambda request: len(request.texts), limit=512
+        )
 
     @property
     def name(self) -> str:
@@ -121,15 +129,15 @@ class HybridReranker:
         return f"{type(self).__name__}({self._embedder!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": OrderedDict(), "_lock": None}
+        return {**self.__dict__, "_cache": OrderedDict(), "_lock": None, "_together": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = threading.Lock()
+        self._start()
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Probability that each text holds evidence; see `Reranker.score`."""
-        return self.score_many([Request(query, texts)])[0]
+        """Probability that each text holds evidence; see `Reranker.score`. Simultaneous calls are batched."""
+        return self._together(Request(query, texts))
 
     def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
         """Score several questions, embedding all their new texts at once; see `BatchReranker.score_many`."""

@@ -82,6 +82,23 @@ def test_it_pickles_without_its_weights_and_works_again(embedder):
     np.testing.assert_allclose(again.embed_query("a test"), embedder.embed_query("a test"), atol=1e-6)
 
 
+def test_recent_questions_are_remembered_read_only(embedder, monkeypatch):
+    first = embedder.embed_query("Who lit the lamp?")
+    monkeypatch.setattr(embedder, "_encode", None)
+    np.testing.assert_array_equal(embedder.embed_query("Who lit the lamp?"), first)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1
+    with pytest.raises(TypeError):
+        embedder.embed_query("Who trimmed it?")
+
+
+def test_no_more_questions_are_remembered_than_allowed(embedder, monkeypatch):
+    monkeypatch.setattr("sage_core.embedding._KEPT_QUERIES", 3)
+    for i in range(6):
+        embedder.embed_query(f"question {i}")
+    assert list(embedder._recent) == ["question 3", "question 4", "question 5"]
+
+
 def test_threads_share_one_embedder(embedder):
     alone = [embedder.embed_documents([t]) for t in TEXTS]
     with ThreadPoolExecutor(4) as pool:

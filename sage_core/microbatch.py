@@ -1,0 +1,112 @@
+"""Simultaneous calls share batches: what arrives while a batch runs goes into the next one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _Job(Generic[T, R]):
+    """One caller's item, and what came of it."""
+
+    __slots__ = ("done", "error", "item", "result")
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+        self.result: list[R] = []  # One element once there is a result.
+        self.error: Exception | None = None
+        self.done = False
+
+
+class MicroBatcher(Generic[T, R]):
+    """Calls ``run`` with the items of all threads that wait, one batch at a time.
+
+    There is no thread of its own to start or stop: the caller who comes first runs the batch for the others.
+    A caller alone waits for nobody, unless a delay is asked for.
+
+    Args:
+        run: Takes items, gives as many results in their order. Called by one thread at a time.
+        weight: Size of an item.
+        limit: Most a batch may weigh; a heavier item is a batch of its own.
+        delay: Seconds that a batch waits for company before it starts.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[T]], Sequence[R]],
+        *,
+        weight: Callable[[T], int] = lambda _: 1,
+        limit: int = 256,
+        delay: float = 0.0,
+    ) -> None:
+        self._run = run
+        self._weight = weight
+        self._limit = limit
+        self._delay = delay
+        self._waiting: deque[_Job[T, R]] = deque()
+        self._waiting_lock = threading.Lock()
+        self._running = threading.Lock()
+
+    def __call__(self, item: T) -> R:
+        """The result for ``item``; an error that it causes is raised here, and in no other thread."""
+        job: _Job[T, R] = _Job(item)
+        with self._waiting_lock:
+            self._waiting.append(job)
+        try:
+            while not job.done:
+                with self._running:
+                    if not job.done:
+                        self._run_batch()
+        finally:
+            if not job.done:  # Interrupted: nobody waits for the result any more.
+                with self._waiting_lock:
+                    if job in self._waiting:
+                        self._waiting.remove(job)
+        if job.error is not None:
+            raise job.error
+        return job.result[0]
+
+    def _run_batch(self) -> None:
+        """Run the next batch. Where the thread is interrupted, what was not done waits again."""
+        if self._delay:
+            time.sleep(self._delay)
+        batch = self._take()
+        try:
+            self._finish(batch)
+        finally:
+            with self._waiting_lock:
+                self._waiting.extendleft(job for job in reversed(batch) if not job.done)
+
+    def _take(self) -> list[_Job[T, R]]:
+        """The jobs that waited longest, up to the limit; at least one."""
+        batch: list[_Job[T, R]] = []
+        total = 0
+        with self._waiting_lock:
+            while self._waiting:
+                total += self._weight(self._waiting[0].item)
+                if batch and total > self._limit:
+                    break
+                batch.append(self._waiting.popleft())
+        return batch
+
+    def _finish(self, batch: list[_Job[T, R]]) -> None:
+        """Run jobs together; if that fails, one by one, so that only the culprit's caller sees the error."""
+        try:
+            results = self._run([job.item for job in batch])
+        except Exception as error:
+            if len(batch) > 1:
+                for job in batch:
+                    self._finish([job])
+                return
+            batch[0].error = error
+            batch[0].done = True
+            return
+        for job, result in zip(batch, results, strict=True):
+            job.result.append(result)
+            job.done = True
