@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, R
 from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config, patch_config
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import set_config_context
-from langchain_core.runnables.utils import ConfigurableFieldSpec, coro_with_context, get_unique_config_specs
+from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, Field, field_validator
 from typing_extensions import Self
@@ -105,9 +106,9 @@ class SageRetriever(BaseRetriever):
         """`invoke`, awaited all the way down."""
         query = query_of(input)
         with set_config_context(_for_children(config)) as context:
-            return await coro_with_context(
-                super().ainvoke(query, config, **kwargs), context, create_task=True
-            )
+            # A task made inside the context runs in a copy of it, on Python 3.10 too.
+            task = context.run(asyncio.create_task, super().ainvoke(query, config, **kwargs))
+            return await task
 
     def _get_relevant_documents(
         self,

@@ -120,6 +120,13 @@ def sum_of(chunks: list[Any]) -> dict[str, Any]:
     return dict(total)
 
 
+def test_picks_and_pipes():
+    assert list(chain(*TWO_ROUNDS).pick("answer").stream("bees?")) == ["draft two"]
+    assert (chain(*TWO_ROUNDS) | (lambda out: out["sage"]["score"])).invoke("bees?") == 9
+    assert chain().get_graph().nodes
+    assert set(chain().get_input_jsonschema()["properties"]) == {"input", "options"}
+
+
 def test_batches_with_bounded_concurrency_keep_their_order():
     echo = RunnableLambda(
         lambda prompt: graded(9) if "Grade the answer" in prompt[-1].content else prompt[-1].content

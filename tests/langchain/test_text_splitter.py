@@ -272,6 +272,29 @@ def test_texts_are_segmented_in_common_batches():
     assert Counting.calls == 1
 
 
+def test_the_bundled_model():
+    made = SageTextSplitter(add_start_index=True, add_end_index=True)
+    documents = made.split_documents([Document(page_content=TEXT * 5)])
+    assert_exact(TEXT * 5, documents)
+    assert len(documents) > 5
+    assert max(made.segmenter.counter.count(d.page_content) for d in documents) <= made._chunk_size
+    assert pickle.loads(pickle.dumps(made)).split_documents([Document(page_content=TEXT * 5)]) == documents
+
+
+def test_lengths_are_not_measured_over_and_over():
+    calls = 0
+
+    def counted(text: str) -> int:
+        nonlocal calls
+        calls += 1
+        return len(text.split())
+
+    text = " ".join(f"Sentence number {i} has seven words here." for i in range(3000))
+    chunks = splitter(chunk_size=50, length_function=counted).split_text(text)
+    assert max(len(c.split()) for c in chunks) <= 50
+    assert calls <= 3 * 3000
+
+
 def test_huggingface_constructor():
     tokenizer = Tokenizer.from_file(str(VOCABULARY))
     tokenizer.no_truncation()
