@@ -310,6 +310,25 @@ def test_no_answer_does_not_replace_a_graded_answer() -> None:
     assert (result.answer, result.score, result.stop_reason) == ("Perhaps.", 4, "max_rounds")
 
 
+@pytest.mark.parametrize("needed", range(1, 25))
+def test_an_oracle_is_never_worse_off_than_after_its_first_answer(needed: int) -> None:
+    """An LLM that is right exactly when the first ``needed`` candidates are in its context."""
+
+    def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        return ("right" if selection.cut >= needed else "wrong"), ONE_CALL
+
+    def judge(_selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
+        return (grade(9) if answer == "right" else grade(3, 1)), ONE_CALL
+
+    config = FeedbackConfig(min_k=3)
+    result = run_loop(FeedbackLoop(CLIFF, "unbounded", config), generate, judge)
+    # Three rounds see 3, 6 and 12 candidates.
+    assert (result.answer == "right") == (needed <= 12)
+    assert result.stop_reason == ("accepted" if needed <= 12 else "max_rounds")
+    # Where none is right the cheapest of the wrong answers is returned: the first.
+    assert result.best_round == (1 if needed <= 3 or needed > 12 else len(result.rounds))
+
+
 async def test_the_async_driver_gives_the_same_trace() -> None:
     replies = [grade(3, 1), grade(4, 1), grade(2, -1)]
     given = iter(replies)
