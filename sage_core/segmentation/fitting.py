@@ -23,9 +23,9 @@ from sage_core.segmentation.context_net import ContextNet
 from sage_core.segmentation.encoder import EncoderConfig
 from sage_core.segmentation.metrics import best_f1, roc_auc
 from sage_core.segmentation.mining import Corpus
-from sage_core.segmentation.model import encoder_config
-from sage_core.segmentation.networks import SentenceNet, load_tensors, tensors_of
+from sage_core.segmentation.networks import SentenceNet, load_tensors
 from sage_core.segmentation.ops import Tensors
+from sage_core.segmentation.pair import encoder_config
 from sage_core.segmentation.storage import WEIGHTS, load_folder
 from sage_core.segmentation.tables import (
     pretrained_features,
@@ -44,6 +44,7 @@ _PRETRAINED = "all-MiniLM-L6-v2"
 _WARM_UP = 200  # steps
 _LAST_RATE = 0.02  # share of the learning rate left at the end
 _CLIP = 1.0
+_TABLE_RATE, _TRANSFORMER_RATE = 3e-4, 5e-5
 _PER_TOKEN = ("mean.weight", "rarity")
 _REPORT_EVERY = 50
 _AHEAD = 4  # batches made while the network works
@@ -54,6 +55,8 @@ def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
     torch.manual_seed(options.seed)
     if options.threads:
         torch.set_num_threads(options.threads)
+    if options.kind == "transformer":
+        return _transformer_task(training, held, options)
     start: Tensors | None = None
     encoder, context = options.encoder, options.context
     if options.start not in ("pretrained", "random"):
@@ -72,11 +75,11 @@ def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
 
 def fit(
     task: Task, options: TrainOptions, rng: np.random.Generator, progress: Callable[[Progress], None] | None
-) -> tuple[Tensors, int]:
+) -> int:
     """Train until the held-out loss no longer falls; leaves the best averaged weights in ``task.net``.
 
     Returns:
-        Those weights, and the step they are of.
+        The step they are of.
     """
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     net = task.net.to(device)
@@ -109,7 +112,7 @@ def fit(
                 progress(_progress(step, steps, recent, None, None))
     net.load_state_dict(best)
     net.eval()
-    return tensors_of(net), best_step
+    return best_step
 
 
 def _task(
@@ -139,6 +142,22 @@ def _task(
     )
 
 
+def _transformer_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
+    from sage_core.segmentation.transformer_task import TransformerTask
+
+    return TransformerTask(
+        training,
+        held,
+        _PRETRAINED if options.start == "pretrained" else options.start,
+        mix=options.negatives,
+        hidden=options.hidden,
+        positive_share=options.positive_share,
+        dropout=options.dropout,
+        batch_size=options.batch_size,
+        max_tokens=options.encoder.max_tokens,
+    )
+
+
 def _model_folder(name: str) -> Path:
     from sage_core.segmentation.model import DEFAULT, bundled_models
 
@@ -161,12 +180,14 @@ def _start_tables(net: nn.Module, training: Corpus, config: EncoderConfig, pretr
 
 
 def _optimizer(net: nn.Module, options: TrainOptions) -> tuple[torch.optim.Optimizer, list[float]]:
-    """AdamW over three groups: tables, token weights, dense layers. Only the last decays."""
+    """AdamW over tables (or a transformer), token weights and dense layers; only the last decay."""
     groups: dict[str, list[nn.Parameter]] = {"table": [], "token": [], "dense": []}
     for name, parameter in net.named_parameters():
-        kind = "table" if name.endswith(".table") else "token" if name.endswith(_PER_TOKEN) else "dense"
+        slow = name.startswith("encoder.") if options.kind == "transformer" else name.endswith(".table")
+        kind = "table" if slow else "token" if name.endswith(_PER_TOKEN) else "dense"
         groups[kind].append(parameter)
-    rates = [options.table_rate, options.learning_rate, options.learning_rate]
+    slow_rate = options.table_rate or (_TRANSFORMER_RATE if options.kind == "transformer" else _TABLE_RATE)
+    rates = [slow_rate, options.learning_rate, options.learning_rate]
     decays = [0.0, 0.0, options.weight_decay]
     parameters = [
         {"params": group, "lr": rate, "weight_decay": decay}

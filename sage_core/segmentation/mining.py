@@ -55,6 +55,7 @@ class Corpus:
         starts: (S,) whether a sentence opens a paragraph.
         documents: (D + 1,) where each document starts among the sentences.
         surface: (S, SURFACE_SIZE) float32, see ``surface.py``.
+        texts: The sentences themselves, where they were kept.
     """
 
     ids: NDArray[np.int32]
@@ -62,6 +63,7 @@ class Corpus:
     starts: NDArray[np.bool_]
     documents: NDArray[np.int64]
     surface: NDArray[np.float32]
+    texts: tuple[str, ...] | None = None
 
     @property
     def gaps(self) -> NDArray[np.int64]:
@@ -90,6 +92,7 @@ class Corpus:
             self.starts[sentences],
             np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
             self.surface[sentences],
+            None if self.texts is None else tuple(self.texts[i] for i in sentences.tolist()),
         )
 
 
@@ -125,8 +128,9 @@ def read_corpus(
         )
 
 
-def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96) -> Corpus:
+def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96, keep_texts: bool = False) -> Corpus:
     """Tokenize documents into a ``Corpus``; only the first ``max_tokens`` tokens of a sentence are kept."""
+    kept: list[str] = []
     ids: list[NDArray[np.int32]] = []
     lengths: list[NDArray[np.int64]] = []
     surface: list[NDArray[np.float32]] = []
@@ -136,6 +140,7 @@ def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96) -> Corp
         texts = [s for paragraph in document.paragraphs for s in paragraph]
         starts.extend(i == 0 for paragraph in document.paragraphs for i in range(len(paragraph)))
         tokens = tokenize(texts, max_tokens)
+        kept.extend(texts if keep_texts else ())
         ids.append(tokens.ids)
         lengths.append(tokens.lengths)
         surface.append(tokens.surface)
@@ -146,6 +151,7 @@ def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96) -> Corp
         np.array(starts, bool),
         np.cumsum(sizes, dtype=np.int64),
         np.concatenate(surface) if surface else np.zeros((0, SURFACE_SIZE), np.float32),
+        tuple(kept) if keep_texts else None,
     )
 
 

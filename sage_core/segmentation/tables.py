@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import ModelError
-from sage_core.segmentation.encoder import load_sentence_transformer
 from sage_core.segmentation.ops import Floats
+from sage_core.segmentation.transformer import load_sentence_transformer
 
 _log = logging.getLogger(__name__)
 _SPREAD = 0.5  # standard deviation of the tables' entries

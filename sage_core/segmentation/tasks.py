@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,8 @@ from sage_core.segmentation.context import ContextConfig
 from sage_core.segmentation.context_net import ContextNet
 from sage_core.segmentation.encoder import EncoderConfig
 from sage_core.segmentation.mining import Corpus, NegativeMix, mine_pairs
-from sage_core.segmentation.networks import PairNet, SentenceBatch, sentence_batch
+from sage_core.segmentation.networks import PairNet, sentence_batch, tensors_of
+from sage_core.segmentation.ops import Tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,12 @@ class Batch:
     """One step's data.
 
     Attributes:
-        sentences: What is encoded.
+        sentences: What is encoded: a ``SentenceBatch`` or, for a transformer, a ``TokenizedBatch``.
         real: Pair model: (2, pairs), all ones. Context model: (windows, length), 0 for padding.
         same: The labels of the logits, in their order.
     """
 
-    sentences: SentenceBatch
+    sentences: Any
     real: Tensor
     same: Tensor
 
@@ -61,6 +63,14 @@ class Task(Protocol):
 
     def config(self) -> dict[str, Any]:
         """The model's part of ``config.json``."""
+        ...
+
+    def tensors(self) -> Tensors:
+        """The weights that go into ``model.safetensors``."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Save what does not go into ``model.safetensors``."""
         ...
 
 
@@ -111,6 +121,13 @@ class PairTask:
     def config(self) -> dict[str, Any]:
         """The model's part of ``config.json``."""
         return {"kind": "pair", "encoder": self._encoder.as_dict(), "hidden": self._hidden}
+
+    def tensors(self) -> Tensors:
+        """All weights."""
+        return tensors_of(self.net)
+
+    def write(self, folder: Path) -> None:
+        """Nothing more to save."""
 
     def _batch(
         self, corpus: Corpus, pairs: NDArray[np.int64], labels: NDArray[np.float32], drop: float,
@@ -181,6 +198,13 @@ class ContextTask:
     def config(self) -> dict[str, Any]:
         """The model's part of ``config.json``."""
         return {"kind": "context", "encoder": self._encoder.as_dict(), "context": self._context.as_dict()}
+
+    def tensors(self) -> Tensors:
+        """All weights."""
+        return tensors_of(self.net)
+
+    def write(self, folder: Path) -> None:
+        """Nothing more to save."""
 
     def _batch(
         self, corpus: Corpus, windows: NDArray[np.int64], drop: float, rng: np.random.Generator | None

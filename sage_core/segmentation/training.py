@@ -5,7 +5,8 @@
 - ``data``: a ``.jsonl``/``.jsonl.gz`` file, or a folder of such files or of ``.txt``/``.md`` files, or a list
   of those (see ``mining.read_corpus``);
 - ``output``: the folder that gets ``model.safetensors``, ``config.json`` and ``MODEL_CARD.md``;
-- ``options``: ``TrainOptions(kind="context" | "pair", start="pretrained" | "random" | model, epochs=...,
+- ``options``: ``TrainOptions(kind="context" | "pair" | "transformer", start="pretrained" | "random" | model,
+  epochs=...,
   ...)``;
 - ``progress``: called with a ``Progress(step, steps, loss, auc, f1)`` now and then;
 - the report holds ``figures`` (held-out metrics with their base rate) and ``folder``.
@@ -54,9 +55,10 @@ class TrainOptions:
     """How to train.
 
     Attributes:
-        kind: ``"context"`` (sees several sentences each side) or ``"pair"`` (the paper's model).
+        kind: ``"context"`` (sees several sentences each side), ``"pair"`` (the paper's model), or
+            ``"transformer"`` (the paper's model with any sentence-transformers model; wants a GPU).
         start: ``"pretrained"`` (token tables from all-MiniLM-L6-v2), ``"random"``, or the name or folder of a
-            model of the same kind to fine-tune.
+            model of the same kind to fine-tune. For ``"transformer"``: the encoder's name or folder.
         encoder: Sizes of the sentence encoder; ignored when fine-tuning.
         context: Sizes of the rest of the context model; ignored when fine-tuning.
         window: Most sentences the context model learns from at once.
@@ -69,7 +71,7 @@ class TrainOptions:
         evaluations: Evaluations an epoch.
         batch_size: Pairs, or sentences, a step.
         learning_rate: Of the dense layers.
-        table_rate: Of the token tables; lower, because they memorise.
+        table_rate: Of the token tables, or of a transformer; lower, because they memorise. None: 3e-4, 5e-5.
         weight_decay: Of the dense layers (AdamW).
         dropout: On features.
         token_dropout: Share of tokens hidden in each step.
@@ -94,7 +96,7 @@ class TrainOptions:
     evaluations: int = 2
     batch_size: int = 2048
     learning_rate: float = 2e-3
-    table_rate: float = 3e-4
+    table_rate: float | None = None
     weight_decay: float = 0.05
     dropout: float = 0.15
     token_dropout: float = 0.1
@@ -105,8 +107,8 @@ class TrainOptions:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("context", "pair"):
-            raise InputError(f"kind must be 'context' or 'pair', not {self.kind!r}")
+        if self.kind not in ("context", "pair", "transformer"):
+            raise InputError(f"kind must be 'context', 'pair' or 'transformer', not {self.kind!r}")
         if self.loss not in ("bce", "mse"):
             raise InputError(f"loss must be 'bce' or 'mse', not {self.loss!r}")
         if self.epochs <= 0 or self.batch_size < 2 or not 0 < self.held_out < 1:
@@ -169,7 +171,7 @@ def train(
     """
     options = options or TrainOptions()
     began = time.perf_counter()
-    summary, corpus = _read(data)
+    summary, corpus = _read(data, keep_texts=options.kind == "transformer")
     rng = np.random.default_rng(options.seed)
     training, held = split_by_document(corpus, options.held_out, rng)
     if not len(held.gaps) or not 0 < held.base_rate < 1:
@@ -179,11 +181,12 @@ def train(
     except ImportError as error:
         raise MissingExtraError("training", "models") from error
     task = build_task(training, held, options)
-    tensors, steps = fit(task, options, rng, progress)
+    steps = fit(task, options, rng, progress)
     figures, calibrated = judge(task)
     config = {**task.config(), "calibration": calibrated, "threshold": figures["threshold"]}
     folder = Path(output).expanduser()
-    save_folder(folder, config, tensors, tables=ENCODER_TABLES)
+    save_folder(folder, config, task.tensors(), tables=ENCODER_TABLES)
+    task.write(folder)
     report = TrainReport(folder, figures, time.perf_counter() - began, steps)
     (folder / "MODEL_CARD.md").write_text(model_card(options, summary, report, command), encoding="utf-8")
     read_model(folder)
@@ -208,6 +211,6 @@ def judge(task: Task) -> tuple[dict[str, float], dict[str, float]]:
     return figures, {"scale": scale, "shift": shift}
 
 
-def _read(data: str | Path | Sequence[str | Path]) -> tuple[CorpusSummary, Corpus]:
+def _read(data: str | Path | Sequence[str | Path], *, keep_texts: bool) -> tuple[CorpusSummary, Corpus]:
     documents: list[Document] = list(read_corpus(data))
-    return summarize(documents), index_corpus(documents)
+    return summarize(documents), index_corpus(documents, keep_texts=keep_texts)
