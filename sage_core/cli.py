@@ -97,8 +97,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return _code_of(error)
     except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted; whatever was finished is kept, and the same command does the rest")
-        return EXIT_INTERRUPTED
+        result = EXIT_INTERRUPTED
     except typer.Exit as leave:
         return int(leave.exit_code)
     except BrokenPipeError:
@@ -107,6 +106,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
     except Exception as error:
         return _usage_error(error)
+    if result == EXIT_INTERRUPTED:  # what newer releases of typer make of Ctrl-C
+        _complain("interrupted; whatever was finished is kept, and the same command does the rest")
     return result if isinstance(result, int) else 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class StoreIdentity:
     """
 
     embedder: str
-    probe: NDArray[np.float32]
+    probe: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     segmenter: str = ""
 
     def difference(self, given: StoreIdentity) -> str | None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from sage_core.chunks import Chunk, chunk_ids
 from sage_core.documents import KINDS, Document, digest_of, expand, parse_document, read_bytes, source_of
 from sage_core.embedding import Embedder
@@ -179,8 +177,11 @@ class Ingest:
 
     def _identity(self, *, probe: bool) -> StoreIdentity:
         """The models in use. The probe loads the embedding model: a run without changes does without."""
-        vector = self.embedder.embed_query(PROBE) if probe else np.zeros(0, dtype=np.float32)
-        return StoreIdentity(self.embedder.name, vector, self.segmenter.fingerprint)
+        name, fingerprint = self.embedder.name, self.segmenter.fingerprint
+        if not probe:
+            return StoreIdentity(name, segmenter=fingerprint)
+        self.store.require_packages()  # before the wait for the model
+        return StoreIdentity(name, self.embedder.embed_query(PROBE), fingerprint)
 
     def _survey(self, paths: Sequence[str | os.PathLike[str]]) -> tuple[list[_File], list[str]]:
         """The files to look at, and the sources in the store that were below ``paths`` and are gone."""

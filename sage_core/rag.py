@@ -7,9 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-
-import numpy as np
 
 from sage_core.answering import Answerer, ExtractiveAnswerer
 from sage_core.chunks import Found
@@ -80,12 +79,18 @@ class Sage:
         self.store = store if isinstance(store, ChromaStore) else ChromaStore(store)
         self.segmenter: DocumentSegmenter = segmenter if segmenter is not None else Segmenter()
         self.embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
-        self.reranker: Reranker = reranker if reranker is not None else HybridReranker(self.embedder)
         self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(self.embedder)
+        if reranker is not None:
+            self.reranker = reranker
         self.counter = counter if counter is not None else get_counter()
         self.config = config if config is not None else SageConfig()
         self._checked = False
         self._lock = threading.Lock()
+
+    @cached_property
+    def reranker(self) -> Reranker:
+        """Scores what the store finds. The default is made where it is first needed, not for ingesting."""
+        return HybridReranker(self.embedder)
 
     # -- in -------------------------------------------------------------------------------------------
 
@@ -207,7 +212,7 @@ class Sage:
         with self._lock:
             if self._checked:
                 return
-            self.store.check(StoreIdentity(self.embedder.name, np.zeros(0, dtype=np.float32)))
+            self.store.check(StoreIdentity(self.embedder.name))
             if not self.store.info().chunks:
                 raise StoreError(f"the store at {self.store.path} is empty: run `sage-rag ingest` first")
             self.store.check(StoreIdentity(self.embedder.name, self.embedder.embed_query(PROBE)))

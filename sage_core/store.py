@@ -266,11 +266,10 @@ class ChromaStore:
         """The Chroma collection, opened once."""
         with self._lock:
             if self._collection is None:
-                try:
-                    import chromadb
-                    from chromadb.config import Settings
-                except ImportError:
-                    raise MissingExtraError("A store on disk", "chroma") from None
+                self.require_packages()
+                import chromadb
+                from chromadb.config import Settings
+
                 settings = Settings(anonymized_telemetry=False)
                 with self._errors():
                     try:
@@ -287,6 +286,14 @@ class ChromaStore:
                     else:
                         self._collection = client.get_collection(_COLLECTION, embedding_function=None)
             return self._collection
+
+    @staticmethod
+    def require_packages() -> None:
+        """Raise MissingExtraError where Chroma is not installed."""
+        try:
+            import chromadb  # noqa: F401
+        except ImportError:
+            raise MissingExtraError("A store on disk", "chroma") from None
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -87,7 +87,7 @@ def make(store: Path, url: str | None = None, **settings: object) -> Sage:
 
 
 def script(request: Request) -> Reply | str:
-    """Answers with the first passage's bird; grades 3 and asks for more while two passages are shown."""
+    """Answers with the first passage's bird; grades 3 and asks for more while one passage is shown."""
     if request.is_critic:
         low = request.user.count("lays") + request.user.count("seen on") <= 2
         return json.dumps({"reason": "r", "score": 3 if low else 9, "adjust": 1 if low else 0})
@@ -132,7 +132,7 @@ def test_asking_an_llm_in_rounds(store: Path) -> None:
     assert answer.text == "answer: puffin"
     assert answer.score == 9 and answer.feedback.stop_reason == "accepted"
     assert len(answer.feedback.rounds) == 2
-    assert len(answer.sources) > 2
+    assert len(answer.sources) == 2
     assert len(server.answer_requests) == len(server.critic_requests) == 2
     # What was counted is what was sent.
     for candidate in answer.sources:
