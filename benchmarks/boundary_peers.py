@@ -22,10 +22,58 @@ Splitter = Callable[[Sequence[str]], NDArray[np.bool_]]
 
 _SEPARATOR = "\u241e"
 _STOP_WORDS = frozenset(
-    (
-        "a an the and or but if of at by for with about to from in on is are was were be been it its this that he "
-        "she they we you his her their as not no so than then there these those which who will would can could"
-    ).split(" ")
+    [
+        "a",
+        "an",
+        "the",
+        "and",
+        "or",
+        "but",
+        "if",
+        "of",
+        "at",
+        "by",
+        "for",
+        "with",
+        "about",
+        "to",
+        "from",
+        "in",
+        "on",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "it",
+        "its",
+        "this",
+        "that",
+        "he",
+        "she",
+        "they",
+        "we",
+        "you",
+        "his",
+        "her",
+        "their",
+        "as",
+        "not",
+        "no",
+        "so",
+        "than",
+        "then",
+        "there",
+        "these",
+        "those",
+        "which",
+        "who",
+        "will",
+        "would",
+        "can",
+        "could",
+    ]
 )
 
 
