@@ -30,6 +30,9 @@ _MAX_BATCH = 1_024
 # A question is embedded for the search, the reranker and perhaps the answer: once is enough.
 _KEPT_QUERIES = 512
 
+# Seconds that the questions of several threads wait for each other: little beside a forward pass.
+_COMPANY_DELAY = 0.002
+
 
 @runtime_checkable
 class Embedder(Protocol):
@@ -148,7 +151,9 @@ class SentenceTransformerEmbedder:
         """What cannot be pickled."""
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
-        self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(self._embed_queries)
+        self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(
+            self._embed_queries, delay=_COMPANY_DELAY
+        )
         self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     @property

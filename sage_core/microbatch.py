@@ -28,13 +28,13 @@ class MicroBatcher(Generic[T, R]):
     """Calls ``run`` with the items of all threads that wait, one batch at a time.
 
     There is no thread of its own to start or stop: the caller who comes first runs the batch for the others.
-    A caller alone waits for nobody, unless a delay is asked for.
+    A caller alone waits for nobody.
 
     Args:
         run: Takes items, gives as many results in their order. Called by one thread at a time.
         weight: Size of an item.
         limit: Most a batch may weigh; a heavier item is a batch of its own.
-        delay: Seconds that a batch waits for company before it starts.
+        delay: Seconds that a batch waits for company before it starts, if the one before had company.
     """
 
     def __init__(
@@ -50,44 +50,57 @@ class MicroBatcher(Generic[T, R]):
         self._limit = limit
         self._delay = delay
         self._waiting: deque[_Job[T, R]] = deque()
-        self._waiting_lock = threading.Lock()
-        self._running = threading.Lock()
+        # Guards `_waiting` and `_busy`; told whenever a batch ends. `_company` is the leader's own.
+        self._changed = threading.Condition()
+        self._busy = False
+        self._company = False
 
     def __call__(self, item: T) -> R:
         """The result for ``item``; an error that it causes is raised here, and in no other thread."""
         job: _Job[T, R] = _Job(item)
-        with self._waiting_lock:
+        with self._changed:
             self._waiting.append(job)
         try:
-            while not job.done:
-                with self._running:
-                    if not job.done:
-                        self._run_batch()
+            while self._must_lead(job):
+                self._run_batch()
         finally:
             if not job.done:  # Interrupted: nobody waits for the result any more.
-                with self._waiting_lock:
+                with self._changed:
                     if job in self._waiting:
                         self._waiting.remove(job)
         if job.error is not None:
             raise job.error
         return job.result[0]
 
+    def _must_lead(self, job: _Job[T, R]) -> bool:
+        """Wait until ``job`` is done (False), or until no batch runs and its caller must run one (True)."""
+        with self._changed:
+            self._changed.wait_for(lambda: job.done or not self._busy)
+            if job.done:
+                return False
+            self._busy = True
+            return True
+
     def _run_batch(self) -> None:
         """Run the next batch. Where the thread is interrupted, what was not done waits again."""
-        if self._delay:
-            time.sleep(self._delay)
-        batch = self._take()
+        batch: list[_Job[T, R]] = []
         try:
+            if self._delay and self._company:
+                time.sleep(self._delay)
+            batch = self._take()
+            self._company = len(batch) > 1
             self._finish(batch)
         finally:
-            with self._waiting_lock:
+            with self._changed:
                 self._waiting.extendleft(job for job in reversed(batch) if not job.done)
+                self._busy = False
+                self._changed.notify_all()
 
     def _take(self) -> list[_Job[T, R]]:
         """The jobs that waited longest, up to the limit; at least one."""
         batch: list[_Job[T, R]] = []
         total = 0
-        with self._waiting_lock:
+        with self._changed:
             while self._waiting:
                 total += self._weight(self._waiting[0].item)
                 if batch and total > self._limit:

@@ -66,7 +66,7 @@ class CrossEncoderReranker:
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
         self._together: MicroBatcher[Request, list[float]] = MicroBatcher(
-            self.score_many, weight=lambda request: len(request.texts), limit=512
+            self.score_many, weight=lambda request: len(request.texts), limit=512, delay=0.002
         )
 
     def __repr__(self) -> str:

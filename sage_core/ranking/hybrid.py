@@ -117,7 +117,7 @@ class HybridReranker:
         """What cannot be pickled."""
         self._lock = threading.Lock()
         self._together: MicroBatcher[Request, list[float]] = MicroBatcher(
-            self.score_many, weight=lambda request: len(request.texts), limit=512
+            self.score_many, weight=lambda request: len(request.texts), limit=512, delay=0.002
         )
 
     @property

@@ -66,6 +66,51 @@ def test_batches_keep_to_the_limit_by_weight():
     assert recorder.batches == [[0], [4, 5], [2], [30], [1]]
 
 
+def test_only_a_batch_that_follows_company_waits(monkeypatch):
+    slept = []
+    monkeypatch.setattr("sage_core.microbatch.time.sleep", slept.append)
+    recorder = Recorder(block=True)
+    batcher = MicroBatcher(recorder, delay=0.25)
+    with ThreadPoolExecutor(8) as pool:
+        for future in queue_behind_a_running_batch(batcher, recorder, [1, 2], pool):
+            future.result(10)
+    assert slept == []
+    assert [batcher(3), batcher(4)] == [6, 8]
+    assert slept == [0.25]
+
+
+def test_a_finished_caller_does_not_wait_for_the_next_batch():
+    gates = [threading.Event() for _ in range(3)]
+    running = [threading.Event() for _ in range(3)]
+    count = iter(range(3))
+
+    def run(items):
+        number = next(count)
+        running[number].set()
+        assert gates[number].wait(10)
+        return items
+
+    batcher = MicroBatcher(run, limit=2)
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(batcher, 0)]
+        assert running[0].wait(10)
+        for i in (1, 2, 3, 4):
+            futures.append(pool.submit(batcher, i))
+            while len(batcher._waiting) < i:
+                threading.Event().wait(0.001)
+        gates[0].set()
+        assert running[1].wait(10)
+        gates[1].set()
+        assert running[2].wait(10)
+        try:
+            # The batch of 3 and 4 runs and is held; 0, 1 and 2 must be back all the same.
+            assert [f.result(10) for f in futures[:3]] == [0, 1, 2]
+            assert not futures[3].done()
+        finally:
+            gates[2].set()
+        assert [f.result(10) for f in futures[3:]] == [3, 4]
+
+
 def test_an_error_reaches_only_its_own_caller():
     recorder = Recorder(block=True)
     batcher = MicroBatcher(recorder)
