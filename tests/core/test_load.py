@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from sage_core.answering import LLMAnswerer
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
 from sage_core.llm import OpenAIChat
-from sage_core.selection import Selection
+from sage_core.rag import Sage, SageConfig
+from sage_core.selection import Scale, Selection
+from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 from tests.llm_server import LLMServer, Reply, Request
 
 pytest.importorskip("openai")
@@ -86,6 +90,58 @@ async def test_a_hundred_questions_at_once() -> None:
     # but for the tail. (Idle slots are what would cost throughput; counting them needs no clock.)
     idle = sum(waiting == 0 for waiting in server.queue_lengths[: asked - 2 * slots])
     assert idle <= 0.2 * asked, f"{idle} of {asked} times a slot came free and nothing was waiting"
+
+
+def question_mark(request: Request) -> str:
+    """The mark in the question alone; the passages of a real search may name others."""
+    found = re.search(r"<<BEGIN QUESTION \w+>>\n.*?(mark-\d+)", request.user, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def sage_script(request: Request) -> str:
+    mark = question_mark(request)
+    if not request.is_critic:
+        return f"the answer to {mark}"
+    # The critic must have been shown this question's answer, and the passage that is about it.
+    own = f"the answer to {mark}" in request.user and f"Of {mark} it is said" in request.user
+    return json.dumps({"reason": mark, "score": 9 if own else 1, "adjust": 0})
+
+
+async def test_a_hundred_aask_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("chromadb")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("\n\n".join(f"Of mark-{n} it is said that it is number {n}." for n in range(QUESTIONS)))
+    with (
+        LLMServer(sage_script, latency=LATENCY) as server,
+        Sage(
+            tmp_path / "store",
+            segmenter=BlankLineSegmenter(),
+            embedder=HashEmbedder(dimension=512),
+            reranker=SharedWords(),
+            answerer=answerer_for(server),
+            config=SageConfig(candidates=QUESTIONS),  # hashed words alone may rank the right one low
+        ) as sage,
+    ):
+        sage.ingest(notes)
+        asked = [sage.aask(f"What is said of mark-{n}?") for n in range(QUESTIONS)]
+        answers = await asyncio.wait_for(asyncio.gather(*asked), timeout=120)
+    for number, answer in enumerate(answers):
+        assert answer.text == f"the answer to mark-{number}"
+        assert answer.feedback.score == 9
+        assert answer.feedback.verdict.reason == f"mark-{number}"
+    assert len(server.requests) == 2 * QUESTIONS
+
+
+class SharedWords:
+    """Scores a text by the question's words in it."""
+
+    name = "shared words"
+    scale: Scale = "probability"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        wanted = set(re.findall(r"[\w-]+", query))
+        return [len(wanted & set(re.findall(r"[\w-]+", text))) / len(wanted) for text in texts]
 
 
 async def test_cancelling_one_leaves_the_others_alone() -> None:
