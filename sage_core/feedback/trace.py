@@ -25,7 +25,8 @@ def _grade(round_: Round) -> str:
     if verdict.score is None:
         return "grade could not be read"
     by = "" if verdict.source == "critic" else f" by {verdict.source}"
-    return f"grade {verdict.score:g}{by}, {_ASKED[verdict.adjust]}"
+    why = f": {verdict.reason}" if verdict.reason else ""
+    return f"grade {verdict.score:g}{by}, {_ASKED[verdict.adjust]}{why}"
 
 
 def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
@@ -37,7 +38,7 @@ def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
     ]
     if round_.answer is not None:
         lines.append(f"  answer: {_one_line(round_.answer, width)}")
-        lines.append(f"  {_grade(round_)}")
+        lines.append(f"  {_one_line(_grade(round_), width + 40)}")
     if round_.error:
         lines.append(f"  failed: {_one_line(round_.error, width)}")
     return "\n".join(lines)

@@ -422,7 +422,7 @@ def test_a_verdict_out_of_range_is_refused(fields: tuple[float | None, int, bool
 
 
 def test_the_trace_prints_and_serialises() -> None:
-    result = drive([grade(3, 1), UNREADABLE])
+    result = drive([Verdict(3, 1, reason="The year is missing."), UNREADABLE])
     data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert data["stop_reason"] == "critic_failed"
     assert [r["selection"]["cut"] for r in data["rounds"]] == [9, 15]
@@ -431,6 +431,7 @@ def test_the_trace_prints_and_serialises() -> None:
     assert "round 1: 9 of 15 chunks" in text
     assert "<- returned" in text.splitlines()[0]
     assert "asked for more: 9 -> 15" in text
+    assert "grade 3, asked for more: The year is missing." in text
     assert "grade could not be read" in text
     assert "generate 200 + 20 tokens in 2 calls" in text
     assert pickle.loads(pickle.dumps(result)) == result
