@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,8 +52,12 @@ def ask(
         int | None, typer.Option(help="Most chunks to send.", metavar="N", show_default="no limit")
     ] = None,
     gradient: Annotated[
-        float, typer.Option(help="Cut where a score is no more than this share of the one before.")
-    ] = 0.3,
+        float | None,
+        typer.Option(
+            help="Cut where a score is no more than this share of the one before (the paper's rule, 0.3).",
+            show_default="expected F with the offline reranker, 0.3 with a cross-encoder",
+        ),
+    ] = None,
     top_k: Annotated[
         int, typer.Option(help="Plain top-k to compare the tokens with; changes nothing else.", metavar="K")
     ] = 10,
@@ -75,18 +80,19 @@ def ask(
     all the same, and the exit code is 3.
     """
     from sage_core.embedding import SentenceTransformerEmbedder
-    from sage_core.feedback import FeedbackConfig
-    from sage_core.rag import Sage, SageConfig
+    from sage_core.rag import Sage, SageConfig, default_feedback
     from sage_core.ranking import CrossEncoderReranker
 
     embedding = SentenceTransformerEmbedder(embedder)
-    feedback = FeedbackConfig(
-        accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k, gradient=gradient
-    )
+    cross_encoder = CrossEncoderReranker(reranker) if reranker else None
+    feedback = default_feedback(cross_encoder.scale if cross_encoder else "probability")
+    if gradient is not None:
+        feedback = replace(feedback, rule="gradient", gradient=gradient)
+    feedback = replace(feedback, accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k)
     sage = Sage(
         store,
         embedder=embedding,
-        reranker=CrossEncoderReranker(reranker) if reranker else None,
+        reranker=cross_encoder,
         answerer=make_answerer(model, base_url, offline, embedding),
         config=SageConfig(candidates, top_k, feedback),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,10 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("not in the documents", "What does it cost to hire a bicycle for a day?"),
 )
 
-# A stretch with two changes of subject, to show where the text is cut.
+# Eight documents are few: with the usual seven, every question would get the same number of chunks.
+MIN_K = 3
+
+# A stretch with several changes of subject, to show where the text is cut.
 EXCERPT_SOURCE, EXCERPT_FROM, EXCERPT_TO = "lighthouse-history.txt", "The longest service", "VISITS."
 
 
@@ -78,13 +82,18 @@ def demo(
     has no answer in them. Without a key or a server it runs offline: sentences are quoted without an LLM.
     """
     from sage_core.embedding import SentenceTransformerEmbedder
-    from sage_core.rag import Sage
+    from sage_core.rag import Sage, SageConfig, default_feedback
     from sage_core.rendering.progress import ingest_bar
 
     began = time.perf_counter()
     folder = documents_folder()
     embedder = SentenceTransformerEmbedder(DEFAULT_EMBEDDER)
-    sage = Sage(store, embedder=embedder, answerer=make_answerer(model, base_url, offline, embedder))
+    sage = Sage(
+        store,
+        embedder=embedder,
+        answerer=make_answerer(model, base_url, offline, embedder),
+        config=SageConfig(feedback=replace(default_feedback("probability"), min_k=MIN_K)),
+    )
     out = console()
     with sage:
         out.rule(f"1. Ingest {_shown(folder)}", align="left")

@@ -15,15 +15,22 @@ from sage_core.selection import to_ratio_scale
 
 _BAR_WIDTH = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+_GRADERS = {
+    "critic": "the critic",
+    "heuristic": "a heuristic, no LLM",
+    "no answer": "the loop: no answer needs no grading",
+    "local": "a look at question and context, no LLM",
+}
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def retrieval_view(retrieval: Retrieval, *, beyond: int = 4) -> RenderableType:
+def retrieval_view(retrieval: Retrieval, *, most: int = 12, beyond: int = 4) -> RenderableType:
     """The candidates with their scores, the cut among them, and the tokens.
 
     Args:
         retrieval: What to show.
-        beyond: How many of the candidates that were left out to show.
+        most: How many of the candidates that were kept to show.
+        beyond: How many of those that were left out to show.
     """
     if not retrieval.candidates:
         return Text("nothing was found", style="yellow")
@@ -39,6 +46,10 @@ def retrieval_view(retrieval: Retrieval, *, beyond: int = 4) -> RenderableType:
     table.add_column("chunk", no_wrap=True, overflow="ellipsis", ratio=1)
     for rank, candidate in enumerate(retrieval.candidates[:shown], start=1):
         kept = rank <= cut
+        if most <= rank < cut:
+            if rank == most:
+                table.add_row("", "", "", "", "", f"… {cut - most} more", style="dim")
+            continue
         table.add_row(
             str(rank),
             "none" if candidate.score is None else f"{candidate.score:.3f}",
@@ -130,7 +141,7 @@ def _grade(answer: Answer) -> str:
         return "not graded"
     if verdict.score is None:
         return "the grade could not be read"
-    by = "the critic" if verdict.source == "critic" else f"a {verdict.source}, no LLM"
+    by = _GRADERS.get(verdict.source, verdict.source)
     reason = f": {' '.join(verdict.reason.split())}" if verdict.reason else ""
     return f"{verdict.score:g} of 10 by {by}{reason}"
 

@@ -20,6 +20,7 @@ from sage_core.llm import OpenAIChat
 from sage_core.rag import Sage, SageConfig
 from sage_core.results import Candidate, Retrieval
 from sage_core.selection import Scale, Selection
+from sage_core.selection_rules import ExpectedF
 from sage_core.store import Chunk
 from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 from tests.llm_server import LLMServer, Reply, Request
@@ -303,6 +304,17 @@ def test_results_are_frozen() -> None:
     with pytest.raises(AttributeError):
         retrieval.question = "other"  # type: ignore[misc]
     assert hash(candidate)
+
+
+def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
+    class Logits(WordReranker):
+        scale: Scale = "logit"
+
+    with Sage(store, embedder=HashEmbedder(), reranker=WordReranker()) as sage:
+        assert isinstance(sage.feedback.rule, ExpectedF)
+        assert "expected F2" in sage.retrieve("how many eggs lays the puffin?").selection.reason
+    with Sage(store, embedder=HashEmbedder(), reranker=Logits()) as sage:
+        assert sage.feedback == FeedbackConfig()
 
 
 @pytest.mark.parametrize("settings", [{"candidates": 0}, {"top_k": 0}])
