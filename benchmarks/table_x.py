@@ -5,8 +5,8 @@
 
 Four feature sets, two protocols: negatives drawn from other documents (what the paper's accuracies of
 84.5 to 91.8 % can be compared with), and neighbours across a paragraph break (the task at run time). Classes
-are balanced, so chance is 50 %. Accuracy at 0.5 on the held-out documents `$SAGE_DATA/dev/seg_wikipedia_valid`
-and `seg_openstax_philosophy`. Trained on `$SAGE_DATA/train/train_expository`. A transformer on a CPU is
+are balanced, so chance is 50 %. Accuracy at 0.5 on `$SAGE_DATA/dev/seg_wikipedia_valid` and
+`seg_openstax_philosophy`, held out. Trained on `$SAGE_DATA/train/train_expository`. A transformer on a CPU is
 slow: its rows use fewer pairs, as said in the table.
 """
 

@@ -58,7 +58,7 @@ def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
     if options.kind == "transformer":
         return _transformer_task(training, held, options)
     start: Tensors | None = None
-    encoder, context = options.encoder, options.context
+    encoder, context = options.encoder_sizes, options.context
     if options.start not in ("pretrained", "random"):
         config, start, _ = load_folder(_model_folder(options.start))
         if config.get("kind") != options.kind:
@@ -154,7 +154,7 @@ def _transformer_task(training: Corpus, held: Corpus, options: TrainOptions) -> 
         positive_share=options.positive_share,
         dropout=options.dropout,
         batch_size=options.batch_size,
-        max_tokens=options.encoder.max_tokens,
+        max_tokens=options.encoder_sizes.max_tokens,
     )
 
 

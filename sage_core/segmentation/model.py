@@ -17,7 +17,7 @@ from sage_core.segmentation.pair import PairModel, calibration, encoder_config, 
 from sage_core.segmentation.protocol import BoundaryModel
 from sage_core.segmentation.storage import CONFIG_FILE, WEIGHTS, load_folder
 
-DEFAULT = "pair"  # what "default" stands for
+DEFAULT = "context"  # what "default" stands for
 
 
 class ContextModel:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 DEFAULT_THRESHOLD = 0.55
+_PAIR_ENCODER = EncoderConfig(mean_size=96, edge_size=32, size=160)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class TrainOptions:
             ``"transformer"`` (the paper's model with any sentence-transformers model; wants a GPU).
         start: ``"pretrained"`` (token tables from all-MiniLM-L6-v2), ``"random"``, or the name or folder of a
             model of the same kind to fine-tune. For ``"transformer"``: the encoder's name or folder.
-        encoder: Sizes of the sentence encoder; ignored when fine-tuning.
+        encoder: Sizes of the sentence encoder; None for those of the bundled model of that kind. Ignored when
+            fine-tuning.
         context: Sizes of the rest of the context model; ignored when fine-tuning.
         window: Most sentences the context model learns from at once.
         hidden: Width of the pair model's MLP.
@@ -84,16 +86,16 @@ class TrainOptions:
 
     kind: str = "context"
     start: str = "pretrained"
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    encoder: EncoderConfig | None = None
     context: ContextConfig = field(default_factory=ContextConfig)
     window: int = 96
     hidden: int = 256
     negatives: NegativeMix = field(default_factory=NegativeMix)
     positive_share: float | None = None
     loss: str = "bce"
-    epochs: float = 4.0
-    patience: int = 4
-    evaluations: int = 2
+    epochs: float = 6.0
+    patience: int = 3
+    evaluations: int = 1
     batch_size: int = 2048
     learning_rate: float = 2e-3
     table_rate: float | None = None
@@ -105,6 +107,11 @@ class TrainOptions:
     seed: int = 0
     device: str | None = None
     threads: int | None = None
+
+    @property
+    def encoder_sizes(self) -> EncoderConfig:
+        """``encoder``, or the default of the kind."""
+        return self.encoder or (_PAIR_ENCODER if self.kind == "pair" else EncoderConfig())
 
     def __post_init__(self) -> None:
         if self.kind not in ("context", "pair", "transformer"):

@@ -226,7 +226,7 @@ class TestFiles:
 
 class TestBundled:
     def test_the_default_and_the_papers_model_are_there_with_cards(self):
-        assert {"pair"} <= set(bundled_models())
+        assert {"context", "pair"} <= set(bundled_models())
         for name in bundled_models():
             card = (WEIGHTS / name / "MODEL_CARD.md").read_text()
             for expected in ("English", "CC BY 4.0", "GFDL", "Seed", "ROC AUC", "sage-rag train"):
