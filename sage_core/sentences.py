@@ -20,14 +20,14 @@ _WEAK = ".!?…‥‼⁇⁈⁉՞؟"
 _STRONG = "。！？｡．।॥۔։።፧፨။។៕܀܁܂᙮᠃᠉⳹⳾꓿꘎꛳꡶꡷꣎꣏꤯"
 _CLOSERS = "\"')\\]}*_”’»›"
 _WIDE_CLOSERS = _CLOSERS + "」』】）》〉〕］｝｣"
-_CITATION = r"(?:\[[^\]\s]{1,12}\])*"
+_CITATION = r"(?:\[[^\]\s]{1,12}\]| \[\d{1,3}\])*"
 
 # The pattern begins with one character class, which lets the engine skip plain text fast; the look-behind
 # admits only the first terminator of a run, which keeps a million full stops linear.
-_ASCII_END = re.compile(rf"[.!?](?<![.!?][.!?])[.!?]*[\"')\]}}*_]*{_CITATION}\s+")
+_ASCII_END = re.compile(rf"[.!?](?<![.!?][.!?])[.!?]*[\"')\]}}*_]*{_CITATION}(?:\s+|\Z)")
 _END = re.compile(
     rf"[{_WEAK}{_STRONG}](?:(?<=[{_STRONG}])[{_WEAK}{_STRONG}]*[{_WIDE_CLOSERS}]*{_CITATION}\s*"
-    rf"|(?<![{_WEAK}][{_WEAK}])[{_WEAK}]*[{_CLOSERS}“]*{_CITATION}\s+)"
+    rf"|(?<![{_WEAK}][{_WEAK}])[{_WEAK}]*[{_CLOSERS}“]*{_CITATION}(?:\s+|\Z))"
 )
 
 # Scripts that write no stop at the end of a sentence and put spaces between phrases (Thai, Lao, ...).

@@ -41,6 +41,7 @@ def test_every_visible_character_is_in_exactly_one_trimmed_span(text: str) -> No
         ('He said "stop." Then he left.', ['He said "stop."', "Then he left."]),
         ('"Why?" she asked. Nobody knew.', ['"Why?" she asked.', "Nobody knew."]),
         ("It fell.[3] It rose.[4][5] Good.", ["It fell.[3]", "It rose.[4][5]", "Good."]),
+        ("It fell. [3] [4] It rose. [5]", ["It fell. [3] [4]", "It rose. [5]"]),
         ("(It rained.) We left.", ["(It rained.)", "We left."]),
         ("Dr. Ann Lee met Mr. Fox.", ["Dr. Ann Lee met Mr. Fox."]),
         ("J. R. Smith wrote it. He won.", ["J. R. Smith wrote it.", "He won."]),
