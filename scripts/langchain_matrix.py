@@ -37,8 +37,9 @@ def run(name: str, arguments: list[str]) -> int:
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    wanted = [package + version for package, version in ENVIRONMENTS[name].items()]
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
+    subprocess.run([*pip, "pip"], check=True)
+    wanted = [package + version for package, version in ENVIRONMENTS[name].items()]
     subprocess.run([*pip, "--editable", f"{ROOT}[langchain]", *wanted, *TOOLS], check=True)
     show = (
         "import sys, importlib.metadata as m; print(*(f'{p} {m.version(p)}' for p in sys.argv[1:]), sep=', ')"

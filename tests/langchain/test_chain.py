@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -128,13 +129,24 @@ def test_picks_and_pipes():
 
 
 def test_batches_with_bounded_concurrency_keep_their_order():
-    echo = RunnableLambda(
-        lambda prompt: graded(9) if "Grade the answer" in prompt[-1].content else prompt[-1].content
-    )
-    c = create_sage_chain(echo, retriever())
+    lock, live, most = threading.Lock(), 0, 0
+
+    def echo(prompt: Any) -> str:
+        nonlocal live, most
+        with lock:
+            live += 1
+            most = max(most, live)
+        threading.Event().wait(0.002)
+        with lock:
+            live -= 1
+        asked = prompt[-1].content
+        return graded(9) if "Grade the answer" in asked else asked
+
     questions = [f"question number {i}?" for i in range(12)]
-    for out, question in zip(c.batch(questions, {"max_concurrency": 3}), questions, strict=True):
+    outs = create_sage_chain(RunnableLambda(echo), retriever()).batch(questions, {"max_concurrency": 2})
+    for out, question in zip(outs, questions, strict=True):
         assert question in out["answer"] and out["input"] == question
+    assert most <= 2
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
