@@ -16,6 +16,11 @@ from sage_core.errors import InputError
 Scale = Literal["probability", "logit", "cosine", "unbounded"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
+RuleName = Literal["auto", "gradient"]
+
+PAPER_GRADIENT = 0.3
+"""The paper's g."""
+
 # Cosines of one candidate list that differ by less than this are one score with rounding noise.
 FLAT_SPREAD = 1e-6
 
@@ -127,7 +132,11 @@ def to_ratio_scale(scores: Sequence[float], scale: Scale) -> list[float]:
 
 
 def gradient_cut(
-    scores: Sequence[float | None], *, min_k: int = 7, gradient: float = 0.3, max_k: int | None = None
+    scores: Sequence[float | None],
+    *,
+    min_k: int = 7,
+    gradient: float = PAPER_GRADIENT,
+    max_k: int | None = None,
 ) -> int:
     """How many scores to keep before they fall off a cliff (paper, section V and Algorithm 2).
 
@@ -171,7 +180,7 @@ def _gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple
 class Gradient:
     """The paper's rule as a `Rule`; see `gradient_cut`."""
 
-    gradient: float = 0.3
+    gradient: float = PAPER_GRADIENT
 
     def __post_init__(self) -> None:
         check_gradient(self.gradient)
@@ -181,13 +190,39 @@ class Gradient:
         return _gradient_stop(scores.ratio, min_k, self.gradient)
 
 
+def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = None) -> Rule:
+    """The rule that a name stands for.
+
+    Args:
+        rule: A rule, returned as it is; ``"gradient"``, the paper's; or ``"auto"``: what measured best on
+            the development sets for scores of this scale (`sage_core.selection_rules.default_rule`).
+        scale: What the scores are.
+        gradient: The paper's g. Giving it asks for the gradient rule.
+
+    Raises:
+        InputError: For an unknown name, or a gradient out of range.
+    """
+    if not isinstance(rule, str):
+        return rule
+    if rule not in get_args(RuleName):
+        raise InputError(
+            f"unknown rule {rule!r}: 'auto', 'gradient', or an object of sage_core.selection_rules"
+        )
+    if rule == "gradient" or gradient is not None:
+        return Gradient(PAPER_GRADIENT if gradient is None else gradient)
+    # The rules build on this module.
+    from sage_core.selection_rules import default_rule
+
+    return default_rule(scale)
+
+
 def select(
     scores: Sequence[float | None],
     *,
     scale: Scale = "probability",
-    rule: Rule | Literal["gradient"] = "gradient",
+    rule: Rule | RuleName = "auto",
     min_k: int = 7,
-    gradient: float = 0.3,
+    gradient: float | None = None,
     max_k: int | None = None,
 ) -> Selection:
     """Keep the best candidates up to the point where ``rule`` cuts (paper, section V).
@@ -199,9 +234,10 @@ def select(
     Args:
         scores: One per candidate, in any order. None, NaN and -inf rank last and never extend the cut.
         scale: What the numbers are; see `to_ratio_scale`.
-        rule: ``"gradient"`` or any `Rule`, such as those of `sage_core.selection_rules`.
+        rule: ``"auto"``, ``"gradient"`` (the paper's), or any `Rule`, such as those of
+            `sage_core.selection_rules`; see `resolve_rule`.
         min_k: Least number to keep, whatever the rule says.
-        gradient: For ``rule="gradient"``: see `gradient_cut`.
+        gradient: See `gradient_cut`. Giving it asks for the gradient rule, where None means 0.3.
         max_k: Most to keep, whatever the rule says; None for no limit.
 
     Returns:
@@ -211,13 +247,11 @@ def select(
         InputError: For arguments out of range.
     """
     check_bounds(min_k, max_k)
-    if isinstance(rule, str):
-        if rule != "gradient":
-            raise InputError(f"unknown rule {rule!r}: 'gradient', or an object of sage_core.selection_rules")
-        rule = Gradient(gradient)
+    if scale not in SCALES:
+        raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
+    rule = resolve_rule(rule, scale, gradient)
     total = len(scores)
     if not total:
-        to_ratio_scale((), scale)
         return Selection((), (), 0, 0, "no candidates")
     order = rank_order(scores)
     raw = tuple(value for i in order if (value := _usable(scores[i])) is not None)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sage_core.errors import InputError
 from sage_core.selection import SCALES, Gradient, gradient_cut, rank_order, select, to_ratio_scale
+from sage_core.selection_rules import ExpectedF, RelativeToTop
 
 # Scores printed in the paper's figures 8 and 9 (the first nine of figure 9).
 FIGURE_8 = [
@@ -115,7 +116,7 @@ def test_numpy_scores_become_python_floats(dtype):
 def test_saturated_half_precision_keeps_the_ties():
     # Half precision rounds these three probabilities to 1.0: equal scores cannot be told apart.
     scores = np.array([0.99999, 0.99998, 0.99997, 0.2], dtype=np.float16)
-    assert select(scores, scale="probability", min_k=1).cut == 3
+    assert select(scores, scale="probability", rule="gradient", min_k=1).cut == 3
 
 
 @pytest.mark.parametrize(
@@ -192,6 +193,32 @@ def test_a_stricter_gradient_never_keeps_more(scores, min_k, gradient):
     loose = gradient_cut(scores, min_k=min_k, gradient=gradient / 2)
     strict = gradient_cut(scores, min_k=min_k, gradient=gradient)
     assert strict <= loose
+
+
+def test_auto_is_the_documented_rule_of_each_scale():
+    smooth = [0.9 * 0.7**i for i in range(30)]
+    assert (
+        select(smooth, scale="probability", min_k=1).indices
+        == select(smooth, rule=ExpectedF(), min_k=1).indices
+    )
+    assert select(smooth, scale="cosine", min_k=1) == select(
+        smooth, scale="cosine", rule=RelativeToTop(0.4), min_k=1
+    )
+    for scale in ("logit", "unbounded"):
+        assert select(FIGURE_8, scale=scale, min_k=2) == select(
+            FIGURE_8, scale=scale, rule="gradient", min_k=2
+        )
+
+
+def test_auto_does_not_keep_a_smooth_tail_of_probabilities_and_the_gradient_does():
+    smooth = [0.9 * 0.7**i for i in range(30)]
+    assert select(smooth, scale="probability", min_k=1).cut < 10
+    assert select(smooth, scale="probability", min_k=1, rule="gradient").cut == 30
+
+
+def test_giving_a_gradient_asks_for_the_gradient_rule():
+    smooth = [0.9 * 0.7**i for i in range(30)]
+    assert select(smooth, gradient=0.3) == select(smooth, rule="gradient")
 
 
 def test_gradient_rule_object_equals_the_named_rule():
