@@ -68,11 +68,12 @@ def parse_verdict(reply: object) -> Verdict:
             if not _has_adjust(found):
                 return Verdict(verdict.score, _adjust_in(undecorated(text)), raw=reply, reason=verdict.reason)
             return verdict
-    plain = undecorated(ECHO.sub(" ", undecorated(text)))
+    plain = undecorated(text)
     two = _TWO_NUMBERS.fullmatch(plain)
     if two is not None:
         score = _valid(float(two[1]))
         return Verdict(score, int(two[2]) if score is not None else 0, score is not None, reply)
+    plain = undecorated(ECHO.sub(" ", plain))
     score = _score_in(plain)
     if score is None:
         return Verdict(None, 0, parsed=False, raw=reply)
@@ -205,7 +206,7 @@ def _score_at(text: str, position: int, *, prose: bool = False) -> tuple[float, 
         if prose or float(span[1]) - number > 2:
             return None
         end = span.end()
-    if _STARS.match(text, end):
+    if denominator is None and _STARS.match(text, end):
         return None
     following = text[end : end + 1]
     if following == "%" or (following.isascii() and (following.isalnum() or following == "_")):

@@ -116,6 +116,8 @@ REPLIES: list[tuple[str, str, float | None, int]] = [
     ("number and adjustment on a line", "6, 1", 6, 1),
     ("number, then why", "7\n\nThe year is right, the name is not.", 7, 0),
     ("pair", "(9, 0)", 9, 0),
+    ("ten and adjustment", "10, 1", 10, 1),
+    ("lowest and adjustment", "1, 1", 1, 1),
     ("keycap", "Score: 8️⃣", 8, 0),
     # Other languages and digits
     ("german", "Bewertung: 8 von 10\nAnpassung: -1", 8, -1),
@@ -163,6 +165,9 @@ REPLIES: list[tuple[str, str, float | None, int]] = [
     ("hypothetical", "If the answer had named the year, the score would be 9.", None, 0),
     ("conditional", "Score: 9 if the year is right, otherwise 4", None, 0),
     ("denied", "This is not a score of 9.", None, 0),
+    ("of ten, with a star", "Rating: 9 / 10 ⭐", 9, 0),
+    ("overall before its parts", "Overall score: 6/10 (accuracy 8/10, completeness 4/10)", 6, 0),
+    ("chat marks", '<|assistant|>{"score": 9, "adjust": 0}<|im_end|>', 9, 0),
     ("stars in words", "Rating: five stars", None, 0),
     ("stars in digits", "Rating: 4 stars", None, 0),
     ("ought", "The score should be 6.", None, 0),

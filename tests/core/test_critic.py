@@ -129,6 +129,38 @@ def test_json_is_read_whatever_its_reason_says(score: int, adjust: int, reason: 
     assert (verdict.score, verdict.adjust, verdict.reason) == (score, adjust, reason)
 
 
+FORMS = [
+    '{{"score": {score}, "adjust": {adjust}}}',
+    '{{"reason": "It names 3 of 7.", "score": "{score}", "adjust": "{adjust}"}}',
+    "{{'score': {score}, 'adjust': {adjust}}}",
+    "Score: {score}\nAdjust: {adjust}",
+    "Score: {score}/10, Adjust: {adjust}",
+    "Evaluation Score: {score}\nContext Adjustment: {adjust}",
+    "Evaluation Score: [{score}]\nContext Adjustment: [{adjust}]",
+    "**Score:** {score} / 10\n**Adjust:** {adjust} (see above)",
+    "| Score | {score} |\n| Adjust | {adjust} |",
+    "<score>{score}</score>\n<adjust>{adjust}</adjust>",
+    "score={score}; adjust={adjust}",
+    "{score}, {adjust}",
+    "({score}, {adjust})",
+    "{score}\n{adjust}",
+    "{score} {adjust}",
+    "I'd say {score} out of 10. Adjust: {adjust}",
+    "Step 1 of 3: fine.\nScore (1-10): {score}\nAdjust (-1, 0 or 1): {adjust}",
+    "Bewertung: {score} von 10\nAnpassung: {adjust}",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("adjust", ["-1", "0", "1", "+1", "−1"])
+def test_every_grade_in_every_form(form: str, adjust: str) -> None:
+    if form.startswith("{{'") or form.startswith('{{"score": {'):
+        adjust = adjust.replace("+", "").replace("−", "-")
+    for score in range(1, 11):
+        verdict = parse_verdict(form.format(score=score, adjust=adjust))
+        assert (verdict.score, verdict.adjust) == (score, int(adjust.replace("−", "-")))
+
+
 # What is sent
 
 INJECTIONS = [
