@@ -47,6 +47,16 @@ class SageComponent(BaseComponent):
         close = difflib.get_close_matches(name, cls.model_fields, n=1)
         return f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(sorted(cls.model_fields))}"
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field; one that is refused leaves the object as it was, which pydantic does not see to."""
+        before = dict(self.__dict__)
+        try:
+            super().__setattr__(name, value)
+        except ValueError:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def __getstate__(self) -> dict[str, Any]:
         fields = {k: v for k, v in self.__dict__.items() if k not in self._process_fields}
         return {"fields": fields, "fields_set": set(self.model_fields_set) - self._process_fields}

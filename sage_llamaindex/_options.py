@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from llama_index.core.prompts import BasePromptTemplate
 
+from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
@@ -18,22 +19,7 @@ Feedback = Literal["before_stream", "after_stream", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """What `SageQueryEngine` takes beyond `RetrieverQueryEngine`.
-
-    Attributes:
-        critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
-            the LLM that answers.
-        critic_template: A prompt of your own for an LLM critic, with ``{question}``, ``{context}`` and
-            ``{answer}``.
-        feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then
-            replayed). ``"after_stream"``: stream at once, grade afterwards, never retry. ``"off"``: no grade.
-        accept_score: An answer graded at least this is returned at once (paper: fs).
-        max_rounds: Most rounds of answer and grade.
-        policy: See `sage_core.feedback.FeedbackConfig`.
-        max_calls: Most LLM calls per question; None for no limit.
-        max_tokens: Most tokens per question; None for no limit.
-        trace_key: Key in ``response.metadata`` for a small summary; None for none.
-    """
+    """What `SageQueryEngine` takes beyond `RetrieverQueryEngine`; meanings are told there."""
 
     critic: Any = None
     critic_template: BasePromptTemplate | None = None
@@ -43,6 +29,7 @@ class EngineOptions:
     policy: Policy = "adaptive"
     max_calls: int | None = None
     max_tokens: int | None = None
+    no_answer: tuple[str, ...] = (NO_ANSWER,)
     trace_key: str | None = "sage"
 
     def __post_init__(self) -> None:
@@ -67,6 +54,7 @@ class EngineOptions:
             gradient=sage.gradient,
             max_k=most,
             rule=sage.rule,
+            no_answer=self.no_answer,
         )
 
 

@@ -13,6 +13,7 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
@@ -21,11 +22,12 @@ from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self
 
+from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackResult
+from sage_core.feedback import FeedbackResult, Policy
 from sage_core.selection import rank_order
 from sage_llamaindex._critic import make_critic
-from sage_llamaindex._options import OPTIONS, EngineOptions, refuse_unknown
+from sage_llamaindex._options import OPTIONS, EngineOptions, Feedback, refuse_unknown
 from sage_llamaindex._question import RESULT, Parts, Question
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
 
@@ -54,10 +56,22 @@ class SageQueryEngine(RetrieverQueryEngine):
         node_postprocessors: Applied in order. Those before the `SageNodePostprocessor` see all candidates,
             once; those after it see every selection. Without one of ours, a default one is put at the end.
         callback_manager: For this engine, its postprocessors and its critic.
-        options: See `EngineOptions` for names and meanings.
+        critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
+            the LLM that answers.
+        critic_template: A prompt of your own for an LLM critic, with ``{question}``, ``{context}`` and
+            ``{answer}``.
+        feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then
+            replayed). ``"after_stream"``: stream at once, grade afterwards, never retry. ``"off"``: no grade.
+        accept_score: An answer graded at least this is returned at once (paper: fs).
+        max_rounds: Most rounds of answer and grade.
+        policy: See `sage_core.feedback.FeedbackConfig`.
+        max_calls: Most LLM calls per question; None for no limit.
+        max_tokens: Most tokens per question; None for no limit.
+        no_answer: Answers that mean "not in this context", which asks for more without a grade; add what your
+            own answer prompt uses.
+        trace_key: Key in ``response.metadata`` for a small summary; None for none.
 
     Raises:
-        TypeError: For an unknown option.
         InputError: For an option out of its range, or two `SageNodePostprocessor` objects.
     """
 
@@ -67,10 +81,30 @@ class SageQueryEngine(RetrieverQueryEngine):
         response_synthesizer: BaseSynthesizer | None = None,
         node_postprocessors: list[BaseNodePostprocessor] | None = None,
         callback_manager: CallbackManager | None = None,
-        **options: Any,
+        *,
+        critic: Any = None,
+        critic_template: BasePromptTemplate | None = None,
+        feedback: Feedback = "before_stream",
+        accept_score: float = 9,
+        max_rounds: int = 3,
+        policy: Policy = "adaptive",
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        no_answer: Sequence[str] = (NO_ANSWER,),
+        trace_key: str | None = "sage",
     ) -> None:
-        refuse_unknown(options, OPTIONS, "SageQueryEngine")
-        self._options = EngineOptions(**options)
+        self._options = EngineOptions(
+            critic=critic,
+            critic_template=critic_template,
+            feedback=feedback,
+            accept_score=accept_score,
+            max_rounds=max_rounds,
+            policy=policy,
+            max_calls=max_calls,
+            max_tokens=max_tokens,
+            no_answer=tuple(no_answer),
+            trace_key=trace_key,
+        )
         given = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]
         if len(ours) > 1:
@@ -112,8 +146,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             response_synthesizer: Instead of one made from the arguments.
             node_postprocessors: See the class.
             callback_manager: See the class.
-            kwargs: Names of `EngineOptions`, and arguments of `get_response_synthesizer` (``response_mode``,
-                ``text_qa_template``, ``streaming``, ...).
+            kwargs: Our options (see the class), and arguments of `get_response_synthesizer`
+                (``response_mode``, ``text_qa_template``, ``streaming``, ...).
 
         Raises:
             TypeError: For an argument that is neither.
@@ -163,7 +197,7 @@ class SageQueryEngine(RetrieverQueryEngine):
 
         Args:
             engine: A `RetrieverQueryEngine`, such as ``index.as_query_engine(...)`` gives. It stays as it is.
-            options: Names of `EngineOptions`.
+            options: Our options; see the class.
 
         Raises:
             InputError: For another kind of engine.

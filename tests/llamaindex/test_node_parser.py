@@ -86,6 +86,22 @@ def test_chunks_follow_the_topics(parser: SageNodeParser) -> None:
     assert_linked(nodes)
 
 
+def test_a_unit_far_above_the_limit_is_cut_all_the_same() -> None:
+    parser = SageNodeParser(chunk_size=20, tokenizer="words", max_tokens=20)
+    for text in ("word " * 5_000, "x" * 50_000, "词" * 5_000, "a b\n" * 2_000):
+        nodes = parser([Document(text=text)])
+        assert_exact(nodes, text)
+        assert max(len(n.get_content().split()) for n in nodes) <= 20
+
+
+def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
+    parser = SageNodeParser(threshold=0.4)
+    with pytest.raises(ValueError, match="threshold is a probability"):
+        parser.threshold = 4.0
+    assert parser.threshold == 0.4
+    assert parser.split_text(story())
+
+
 def test_duplicate_text_gets_its_own_place(parser: SageNodeParser) -> None:
     text = "Alpha words. beta.\n\nAlpha words. beta.\n\nbeta."
     nodes = SageNodeParser(

@@ -12,6 +12,7 @@ from llama_index.core import Document
 from llama_index.core.ingestion import IngestionCache, IngestionPipeline
 from llama_index.core.ingestion.pipeline import get_transformation_hash
 from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser
@@ -174,6 +175,19 @@ class TestPipelines:
         again = later.run(documents=[Document(id_="d", text=story(), metadata={"k": 1})])
         assert model.calls == []
         assert [n.to_dict() for n in again] == [n.to_dict() for n in first]
+
+    def test_a_docstore_keeps_what_has_not_changed(self) -> None:
+        model = OverlapModel()
+        parser = SageNodeParser(segmenter=Segmenter(model, min_tokens=0))
+        pipeline = IngestionPipeline(
+            transformations=[parser], docstore=SimpleDocumentStore(), disable_cache=True
+        )
+        documents = [Document(id_="d0", text=story()), Document(id_="d1", text=story((1, 2)))]
+        assert len(pipeline.run(documents=documents)) == 7
+        assert pipeline.run(documents=documents) == []
+        changed = [documents[0], Document(id_="d1", text=TOPICS[0])]
+        assert [n.ref_doc_id for n in pipeline.run(documents=changed)] == ["d1"]
+        assert model.calls == [2, 1]
 
     async def test_sync_and_async_runs_agree(self) -> None:
         parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0), id_func=numbered_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from typing import Any
 
@@ -33,6 +34,7 @@ from sage_llamaindex import (
     SageQueryEngine,
     feedback_of,
 )
+from sage_llamaindex.prompts import answer_template
 from tests.llamaindex.support import FixedRetriever, Recorder, ScriptedLLM, grade, scored, story
 
 LADDER = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2)
@@ -89,7 +91,7 @@ class TestMaking:
         retriever = FixedRetriever(1.0)
         with pytest.raises(TypeError, match="'critics'; did you mean 'critic'"):
             SageQueryEngine.from_args(retriever, llm=ScriptedLLM.of(), critics=None)
-        with pytest.raises(TypeError, match="unexpected keyword argument 'similarity_top'"):
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'similarity_top'"):
             SageQueryEngine(retriever, get_response_synthesizer(llm=ScriptedLLM.of()), similarity_top=1)
         with pytest.raises(TypeError, match="leave streaming out"):
             SageQueryEngine.from_args(
@@ -254,6 +256,15 @@ class TestFeedback:
         response = engine(llm).query("q")
         assert str(response) == "early"
         assert response.metadata["sage"]["stop_reason"] == "answer_failed"  # type: ignore[index]
+
+    async def test_an_answer_that_says_there_is_none_widens_without_a_grade(self) -> None:
+        llm = ScriptedLLM.of(["The documents do not say.", "found"])
+        for response in (engine(llm).query("q"),):
+            assert str(response) == "found"
+        assert len(llm.asked("critic")) == 1
+        other = ScriptedLLM.of(["No idea.", "found"])
+        assert str(engine(other, no_answer=["No idea."]).query("q")) == "found"
+        assert len(other.asked("critic")) == 1
 
     async def test_budgets(self) -> None:
         llm = ScriptedLLM.of(["a", "b", "c"], [grade(2, 1)])
@@ -421,6 +432,20 @@ class TestPrompts:
         found.query("Why?")
         assert llm.asked("critic")[0].endswith("END")
         assert llm.asked("answer")[0].startswith("QA Why?")
+
+    async def test_the_cores_answer_prompt_keeps_material_apart(self) -> None:
+        llm = ScriptedLLM.of()
+        found = engine(llm, text_qa_template=answer_template())
+        for response in await both(found, "Why {not}?"):
+            assert str(response) == "an answer"
+        for prompt in llm.asked("answer"):
+            (mark,) = set(re.findall(r"<<(?:BEGIN|END) \w+ (\w+)>>", prompt))
+            assert f"<<BEGIN PASSAGES {mark}>>\ntext 0\n\ntext 1\n<<END PASSAGES {mark}>>" in prompt
+            assert f"<<BEGIN QUESTION {mark}>>\nWhy {{not}}?\n<<END QUESTION {mark}>>" in prompt
+        assert (
+            "exactly this sentence"
+            in found.get_prompts()["response_synthesizer:text_qa_template"].get_template()
+        )
 
     def test_a_template_at_the_start_and_none_without_feedback(self) -> None:
         llm = ScriptedLLM.of()
