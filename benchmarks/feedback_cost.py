@@ -1,6 +1,6 @@
 """What the feedback loop buys and what it costs, with an LLM that is right exactly when it can be.
 
-    python benchmarks/feedback_cost.py                      # table, about two minutes on two cores
+    python benchmarks/feedback_cost.py                      # table, well under a minute
     python benchmarks/feedback_cost.py --critic-errors 0.1  # a critic that is wrong one time in ten
 
 The scripted LLM answers right exactly when all gold evidence of the question is in its context; otherwise it
@@ -8,6 +8,10 @@ says "The documents do not say." (``--abstains`` of the time) or something wrong
 answers and asks for more context otherwise; with ``--critic-errors`` it errs that often and then asks for
 more or less at random. Prompts are the library's own, tokens are estimated from them as for a server that
 does not count (four bytes a token).
+
+The first selection keeps 90% of the probability and at least 3 chunks. (`--rule gradient --min-k 7`, the
+paper's, keeps 27 of 30 on these smooth scores, and then no loop has anything to add.) An LLM that more
+context never misleads favours wide selections; a real one pays for them, so read the gain as the most there is.
 
 Candidates are the best 30 chunks by BM25, scored by a logistic model of BM25 fitted on questions that are not
 measured. Chunks are runs of whole sentences of about 100 tokens. All randomness is seeded per question, and

@@ -76,7 +76,7 @@ def answerer_for(server: LLMServer) -> LLMAnswerer:
 
 
 async def test_a_hundred_questions_at_once() -> None:
-    slots = 5
+    slots = 3
     with LLMServer(server_script, latency=LATENCY, slots=slots) as server:
         answerer = answerer_for(server)
         results = await asyncio.wait_for(
