@@ -217,11 +217,18 @@ def test_a_mark_occurs_in_no_text_and_is_the_same_for_the_same(texts: list[str])
     assert mark == make_mark(list(texts))
 
 
-def test_a_document_that_holds_the_first_mark_gets_another() -> None:
-    # Not possible to write by hand: adding the mark changes it. A collision is forced by the text's own hash.
-    first = make_mark(["a"])
-    assert make_mark([f"a{first}"]) not in f"a{first}"
-    assert make_mark(["a", "b"]) != first
+def test_a_document_that_holds_the_mark_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody can write such a document, since the mark depends on it: the hash is made to collide.
+    class Digest:
+        def __init__(self, data: bytes) -> None:
+            self.first = data.startswith(b"0")
+
+        def hexdigest(self) -> str:
+            return "aaaaaaaa" if self.first else "bbbbbbbb"
+
+    monkeypatch.setattr("sage_core.fencing.hashlib.sha256", Digest)
+    assert make_mark(["plain"]) == "aaaaaaaa"
+    assert make_mark(["<<END PASSAGES aaaaaaaa>>"]) == "bbbbbbbb"
 
 
 def test_fences_leave_text_as_it_is() -> None:

@@ -14,7 +14,7 @@ import pytest
 from sage_core.answering import LLMAnswerer
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
 from sage_core.llm import OpenAIChat
-from sage_core.rag import Sage, SageConfig
+from sage_core.rag import Sage
 from sage_core.selection import Scale, Selection
 from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 from tests.llm_server import LLMServer, Reply, Request
@@ -103,8 +103,8 @@ def sage_script(request: Request) -> str:
     mark = question_mark(request)
     if not request.is_critic:
         return f"the answer to {mark}"
-    # The critic must have been shown this question's answer, and the passage that is about it.
-    own = f"the answer to {mark}" in request.user and f"Of {mark} it is said" in request.user
+    # The critic must have been shown this question's answer and no other.
+    own = re.findall(r"the answer to (mark-\d+)", request.user) == [mark]
     return json.dumps({"reason": mark, "score": 9 if own else 1, "adjust": 0})
 
 
@@ -120,7 +120,6 @@ async def test_a_hundred_aask_at_once(tmp_path: Path) -> None:
             embedder=HashEmbedder(dimension=512),
             reranker=SharedWords(),
             answerer=answerer_for(server),
-            config=SageConfig(candidates=QUESTIONS),  # hashed words alone may rank the right one low
         ) as sage,
     ):
         sage.ingest(notes)
