@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
@@ -68,6 +69,8 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
         policy: ``"adaptive"`` or ``"paper"``; see `FeedbackConfig`.
         max_calls: Most LLM calls; 1 answers without a grade.
         max_tokens: Most tokens over all calls.
+        no_answer: Answers that mean "not in this context" and ask for more of it without a grade; with a
+            prompt of your own, the sentence that it agrees on.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 
@@ -85,6 +88,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     policy: Policy = "adaptive"
     max_calls: int | None = None
     max_tokens: int | None = None
+    no_answer: tuple[str, ...] = FeedbackConfig().no_answer
     counter: str = "bert"
 
     @field_validator("retriever", mode="before")
@@ -106,16 +110,14 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
 
     def feedback_config(self, selection: FeedbackConfig) -> FeedbackConfig:
         """The loop's settings: this chain's limits, and how to select from ``selection``."""
-        return FeedbackConfig(
+        return replace(
+            selection,
             accept_score=self.accept_score,
             max_rounds=self.max_rounds,
             policy=self.policy,
             max_calls=self.max_calls,
             max_tokens=self.max_tokens,
-            min_k=selection.min_k,
-            gradient=selection.gradient,
-            max_k=selection.max_k,
-            rule=selection.rule,
+            no_answer=self.no_answer,
         )
 
     @property

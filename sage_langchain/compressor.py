@@ -10,12 +10,12 @@ from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore
-from sage_core.selection import Scale, Selection, check_bounds, check_gradient, rank_order, select
+from sage_core.selection import Scale, Selection, check_bounds, rank_order, resolve_rule, select
 from sage_langchain._cross_encoder import LangChainCrossEncoder, is_cross_encoder
 
 SCORE_KEY = "relevance_score"
@@ -44,9 +44,11 @@ class SageCompressor(BaseDocumentCompressor):
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
         min_k: Least number to keep.
-        gradient: Share of its predecessor that a score must exceed (paper: g).
+        gradient: Share of its predecessor that a score must exceed (paper: g). Giving it asks for the
+            paper's rule.
         max_k: Most to keep.
-        rule: ``"gradient"``, or a rule of `sage_core.selection_rules`.
+        rule: ``"auto"`` (what measured best for the scale), ``"gradient"`` (the paper's, with 0.3), or a
+            rule of `sage_core.selection_rules`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -57,22 +59,19 @@ class SageCompressor(BaseDocumentCompressor):
     select: bool = True
     top_n: int | None = None
     min_k: int = 7
-    gradient: float = 0.3
+    gradient: float | None = None
     max_k: int | None = None
-    rule: Any = Field(default="gradient", repr=False)
-
-    _reranker: Reranker | None = PrivateAttr(default=None)
+    rule: Any = Field(default="auto", repr=False)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_bounds(self.min_k, self.max_k)
-        check_gradient(self.gradient)
         if self.top_n is not None:
             check_bounds(self.top_n, None)
-        select((), rule=self.rule)
+        resolve_rule(self.rule, "probability", self.gradient)
         if self.score_key is not None and self.reranker is not None:
             raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
-        self._reranker = self._adopted()
+        self._adopted()
         return self
 
     def _adopted(self) -> Reranker | None:
@@ -165,7 +164,7 @@ class SageCompressor(BaseDocumentCompressor):
         )
 
     def _scorer(self) -> Reranker:
-        return self._reranker if self._reranker is not None else _default_reranker()
+        return self._adopted() or _default_reranker()
 
     def _scores_found(self, documents: Sequence[Document], key: str) -> list[float | None]:
         scores: list[float | None] = []
@@ -187,8 +186,8 @@ class SageCompressor(BaseDocumentCompressor):
 
     def __repr_args__(self) -> Any:
         yield from super().__repr_args__()
-        if self._reranker is not None:
-            yield "reranker", self._reranker.name
+        if (given := self._adopted()) is not None:
+            yield "reranker", given.name
 
 
 def _number(value: object, key: str) -> float | None:

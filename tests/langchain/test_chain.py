@@ -42,7 +42,7 @@ TWO_ROUNDS = ["draft one", graded(5, 1), "draft two", graded(9)]
 
 
 def retriever(**settings: Any) -> SageRetriever:
-    compressor = SageCompressor(reranker=ListReranker(SCORES), min_k=2, **settings)
+    compressor = SageCompressor(reranker=ListReranker(SCORES), min_k=2, rule="gradient", **settings)
     return SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=compressor)
 
 
@@ -89,7 +89,9 @@ def test_gives_the_same_prompts_and_trace_as_the_core():
         reply, usage = ask(critic_messages("Where are the bees?", [texts[i] for i in s.indices], answer))
         return parse_verdict(reply), usage
 
-    loop = FeedbackLoop(SCORES, "probability", FeedbackConfig(min_k=2), sizes=counter.count_many(texts))
+    loop = FeedbackLoop(
+        SCORES, "probability", FeedbackConfig(min_k=2, rule="gradient"), sizes=counter.count_many(texts)
+    )
     result = run_loop(
         loop, lambda s: ask(answer_messages("Where are the bees?", [texts[i] for i in s.indices])), judge
     )
@@ -170,6 +172,14 @@ async def test_keys_and_stream_order_of_create_retrieval_chain(rounds):
         ours.llm.seen[0][0].content
         == "Passage 0 about bees.\n\nPassage 1 about bees.\n\nPassage 2 about bees.\nbees?"
     )
+
+
+def test_the_agreed_no_answer_asks_for_more_without_a_grade():
+    c = chain("The documents do not say.", "two", graded(9))
+    out = c.invoke("bees?")
+    assert (out["answer"], len(c.llm.seen)) == ("two", 3)
+    own = chain("No idea", "two", graded(9), no_answer=("No idea",))
+    assert own.invoke("bees?")["answer"] == "two"
 
 
 # The critic
@@ -299,7 +309,7 @@ def test_somebody_else_s_compressor_must_rank_first():
     foreign = SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=Foreign())
     with pytest.raises(InputError, match=r"Foreign.*score_key"):
         chain("a", retriever=foreign).invoke("bees?")
-    selector = SageCompressor(score_key="relevance_score", min_k=2)
+    selector = SageCompressor(score_key="relevance_score", min_k=2, rule="gradient")
     both = SageRetriever(base_retriever=foreign, base_compressor=selector)
     out = chain("a", graded(9), retriever=both).invoke("bees?")
     assert [d.metadata["i"] for d in out["context"]] == [0, 1, 2]

@@ -32,21 +32,25 @@ def documents(n: int = 10) -> list[Document]:
     ]
 
 
+def paper(scores: list, scale: str = "probability", **settings) -> SageCompressor:
+    return SageCompressor(reranker=ListReranker(scores, scale), rule="gradient", **settings)
+
+
 def kept(compressor: SageCompressor, docs: list[Document] | None = None) -> list[int]:
     return [d.metadata["i"] for d in compressor.compress_documents(docs or documents(), "question")]
 
 
 def test_keeps_what_is_above_the_cliff_best_first():
     shuffled = [CLIFF[i] for i in (3, 8, 0, 9, 1, 2, 7, 4, 6, 5)]
-    assert kept(SageCompressor(reranker=ListReranker(shuffled))) == [2, 4, 5, 0, 7, 9, 8, 6]
-    assert kept(SageCompressor(reranker=ListReranker(shuffled), min_k=2, max_k=3)) == [2, 4, 5]
+    assert kept(paper(shuffled)) == [2, 4, 5, 0, 7, 9, 8, 6]
+    assert kept(paper(shuffled, min_k=2, max_k=3)) == [2, 4, 5]
 
 
 def test_scores_are_written_as_python_floats_into_copies():
     given_ = documents()
     before = copy.deepcopy(given_)
     scores = list(np.array(CLIFF, dtype=np.float32))
-    out = SageCompressor(reranker=ListReranker(scores)).compress_documents(given_, "question")
+    out = paper(scores).compress_documents(given_, "question")
     assert given_ == before
     assert [type(d.metadata["relevance_score"]) for d in out] == [float] * 8
     assert [d.id for d in out] == [f"id{i}" for i in range(8)]
@@ -65,7 +69,7 @@ def test_stale_scores_are_overwritten_and_never_leak_into_the_next_query():
 
 
 def test_results_can_be_indexed_again_unchanged():
-    out = SageCompressor(reranker=ListReranker(CLIFF)).compress_documents(documents(), "question")
+    out = paper(CLIFF).compress_documents(documents(), "question")
     manager, store = InMemoryRecordManager("test"), InMemoryVectorStore(WordEmbeddings())
     manager.create_schema()
     arguments = {"cleanup": None, "key_encoder": "sha256"}
@@ -87,8 +91,13 @@ def test_results_can_be_indexed_again_unchanged():
     ],
 )
 def test_negative_equal_missing_single_and_unsorted_scores(scores, scale, expected):
-    compressor = SageCompressor(reranker=ListReranker(scores, scale), min_k=1)
+    compressor = paper(scores, scale, min_k=1)
     assert kept(compressor, documents(len(scores))) == expected
+
+
+def test_the_default_rule_is_the_core_s():
+    assert kept(SageCompressor(reranker=ListReranker(CLIFF), min_k=1)) == list(select(CLIFF, min_k=1).indices)
+    assert kept(SageCompressor(reranker=ListReranker(CLIFF), gradient=0.5)) == kept(paper(CLIFF))
 
 
 @given(

@@ -279,6 +279,8 @@ def test_the_bundled_model():
     assert len(documents) > 5
     assert max(made.segmenter.counter.count(d.page_content) for d in documents) <= made._chunk_size
     assert pickle.loads(pickle.dumps(made)).split_documents([Document(page_content=TEXT * 5)]) == documents
+    assert made.segmenter.fingerprint == Segmenter().fingerprint
+    assert made.split_spans(TEXT) == Segmenter().segment(TEXT)
 
 
 def test_lengths_are_not_measured_over_and_over():
