@@ -129,6 +129,8 @@ def located(text: str, chunks: Iterable[str]) -> list[Span]:
 
 CHUNKERS: dict[str, Chunker] = {
     "sage": sage(),
+    "sage_pair": sage(model="pair"),
+    "sage_context": sage(model="context"),
     "sage_threshold": sage(strategy="threshold"),
     "sage_without_model": sage(model=Indifferent()),
     **{f"li_sentence_{n}": llama_index_sentences(n) for n in (50, 80, 100, 120, 200)},
