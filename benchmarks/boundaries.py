@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import boundary_peers as peers
+from sage_core.segmentation.corpus import read_corpus
 from sage_core.segmentation.metrics import pk, roc_auc, window_diff
-from sage_core.segmentation.mining import read_corpus
 from sage_core.segmentation.model import bundled_models, load_model
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))

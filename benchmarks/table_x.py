@@ -28,8 +28,9 @@ from torch.nn import functional as f
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from sage_core.segmentation.corpus import Corpus, Document, index_corpus, read_corpus
 from sage_core.segmentation.encoder import EncoderConfig
-from sage_core.segmentation.mining import Corpus, Document, NegativeMix, index_corpus, mine_pairs, read_corpus
+from sage_core.segmentation.mining import NegativeMix, mine_pairs
 from sage_core.segmentation.networks import Layer, SentenceNet, sentence_batch
 from sage_core.segmentation.tables import (
     pretrained_features,

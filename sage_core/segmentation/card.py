@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sage_core.segmentation.mining import Document
+from sage_core.segmentation.corpus import Document
 
 if TYPE_CHECKING:
     from sage_core.segmentation.training import TrainOptions, TrainReport

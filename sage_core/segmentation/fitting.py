@@ -20,9 +20,9 @@ from torch.nn import functional as f
 from sage_core.errors import ModelError
 from sage_core.segmentation.context import ContextConfig
 from sage_core.segmentation.context_net import ContextNet
+from sage_core.segmentation.corpus import Corpus
 from sage_core.segmentation.encoder import EncoderConfig
 from sage_core.segmentation.metrics import best_f1, roc_auc
-from sage_core.segmentation.mining import Corpus
 from sage_core.segmentation.networks import SentenceNet, load_tensors
 from sage_core.segmentation.ops import Tensors
 from sage_core.segmentation.pair import encoder_config

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from sage_core.segmentation.corpus import Corpus
 from sage_core.segmentation.encoder import MEAN_PRIOR, EncoderConfig, edge_positions
-from sage_core.segmentation.mining import Corpus
 from sage_core.segmentation.ops import LAYER_NORM_EPSILON, Tensors
 
 

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from sage_core.segmentation.context import ContextConfig
 from sage_core.segmentation.context_net import ContextNet
+from sage_core.segmentation.corpus import Corpus
 from sage_core.segmentation.encoder import EncoderConfig
-from sage_core.segmentation.mining import Corpus, NegativeMix, mine_pairs
+from sage_core.segmentation.mining import NegativeMix, mine_pairs
 from sage_core.segmentation.networks import PairNet, sentence_batch, tensors_of
 from sage_core.segmentation.ops import Tensors
 

@@ -3,7 +3,7 @@
 ``train(data, output, options=TrainOptions(), *, progress=None) -> TrainReport`` is the only door:
 
 - ``data``: a ``.jsonl``/``.jsonl.gz`` file, or a folder of such files or of ``.txt``/``.md`` files, or a list
-  of those (see ``mining.read_corpus``);
+  of those (see ``corpus.read_corpus``);
 - ``output``: the folder that gets ``model.safetensors``, ``config.json`` and ``MODEL_CARD.md``;
 - ``options``: ``TrainOptions(kind="context" | "pair" | "transformer", start="pretrained" | "random" | model,
   epochs=...,
@@ -29,16 +29,10 @@ from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.calibration import expected_calibration_error, platt
 from sage_core.segmentation.card import CorpusSummary, model_card, summarize
 from sage_core.segmentation.context import ContextConfig
+from sage_core.segmentation.corpus import Corpus, Document, index_corpus, read_corpus, split_by_document
 from sage_core.segmentation.encoder import ENCODER_TABLES, EncoderConfig
 from sage_core.segmentation.metrics import best_f1, f1, roc_auc
-from sage_core.segmentation.mining import (
-    Corpus,
-    Document,
-    NegativeMix,
-    index_corpus,
-    read_corpus,
-    split_by_document,
-)
+from sage_core.segmentation.mining import NegativeMix
 from sage_core.segmentation.model import read_model
 from sage_core.segmentation.ops import sigmoid
 from sage_core.segmentation.storage import save_folder
@@ -162,7 +156,7 @@ def train(
     """Train a boundary model on text with paragraphs and write it to a folder.
 
     Args:
-        data: See ``mining.read_corpus``.
+        data: See ``corpus.read_corpus``.
         output: Folder for the model, made where it does not exist.
         options: How.
         progress: Called now and then.

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from sage_core.errors import InputError
-from sage_core.segmentation.mining import Corpus, NegativeMix, mine_pairs
+from sage_core.segmentation.corpus import Corpus
+from sage_core.segmentation.mining import NegativeMix, mine_pairs
 from sage_core.segmentation.networks import Layer
 from sage_core.segmentation.ops import Tensors
 from sage_core.segmentation.tasks import Batch

@@ -115,7 +115,7 @@ class TestAgainstTorch:
         import torch
 
         from sage_core.segmentation.context_net import ContextNet
-        from sage_core.segmentation.mining import Document, index_corpus
+        from sage_core.segmentation.corpus import Document, index_corpus
         from sage_core.segmentation.networks import PairNet, load_tensors, sentence_batch
 
         tensors = load_folder(folder)[1]

@@ -10,15 +10,10 @@ import pytest
 from sage_core.errors import InputError, ModelError
 from sage_core.segmentation.calibration import expected_calibration_error, platt
 from sage_core.segmentation.context import ContextConfig
+from sage_core.segmentation.corpus import index_corpus, read_corpus, split_by_document
 from sage_core.segmentation.encoder import EncoderConfig
 from sage_core.segmentation.metrics import best_f1, roc_auc
-from sage_core.segmentation.mining import (
-    NegativeMix,
-    index_corpus,
-    mine_pairs,
-    read_corpus,
-    split_by_document,
-)
+from sage_core.segmentation.mining import NegativeMix, mine_pairs
 from sage_core.segmentation.model import load_model
 from sage_core.segmentation.storage import load_folder
 from tests.core.small_corpus import write_corpus
@@ -144,7 +139,7 @@ class TestReading:
     def test_markdown_gives_prose_paragraphs_only(self, tmp_path):
         (tmp_path / "note.md").write_text(
             "# A heading. Of two sentences.\n\nFirst sentence here. Second one\nwrapped.\n\n- a list item. Skipped.\n\n"
-            "> A quotation. Skipped.\n\nNew paragraph. Its end.\n"
+            "> A quotation. Skipped.\n\n```\nx = 1. y\n\nz = 2. w\n```\n\nNew paragraph. Its end.\n"
         )
         (document,) = read_corpus(tmp_path)
         assert document.paragraphs == (
@@ -166,6 +161,9 @@ class TestReading:
             list(read_corpus(tmp_path))
         (tmp_path / "x.jsonl").write_text('{"paragraphs": [\n')
         with pytest.raises(InputError, match="line 1"):
+            list(read_corpus(tmp_path))
+        (tmp_path / "x.jsonl").rename(tmp_path / "x.jsonl.gz")
+        with pytest.raises(InputError, match="line 0"):
             list(read_corpus(tmp_path))
 
     def test_indexing_marks_the_opening_sentences_and_take_keeps_them(self, corpus_file):
