@@ -92,7 +92,8 @@ class CostReport:
         if self.saved_tokens is not None:
             word = "fewer" if self.saved_tokens >= 0 else "more"
             money = "" if self.saved_money is None else f", {abs(self.saved_money):.6f} {word} in money"
-            lines.append(f"context of the answer: {abs(self.saved_tokens)} {word} tokens than top-{self.top_k}{money}")
+            tokens = f"{abs(self.saved_tokens)} {word} tokens than top-{self.top_k}"
+            lines.append(f"context of the answer: {tokens}{money}")
         return "\n".join(lines)
 
     def _line(self, role: str, usage: TokenUsage) -> str:
