@@ -303,7 +303,9 @@ def main() -> int:
             measured.append(replace(case, scores=tuple(float(s) for s in scores)))
     oracle = Oracle(args.abstains, args.critic_errors, args.seed)
     rule: TopP | Literal["gradient"] = TopP(0.9) if args.rule == "top_p" else "gradient"
-    config = FeedbackConfig(rule=rule, min_k=args.min_k, gradient=args.gradient)
+    config = FeedbackConfig(rule=rule, min_k=args.min_k)
+    if args.rule == "gradient":
+        config = replace(config, gradient=args.gradient)
     tallies = {arm.name: run_arm(arm, measured, oracle) for arm in arms(config)}
     reach = np.mean([c.evidence_in(rank_order(c.scores)) for c in measured])
     print(f"n = {len(measured)} questions ({', '.join(POOLED)}), seed {args.seed}.")

@@ -89,6 +89,8 @@ def test_a_dated_name_takes_the_longest_name_it_continues() -> None:
     assert prices.of("base-2026-01-01") == Price(1, 1)
     assert prices.of("base-mini-2026-01-01") == Price(0.1, 0.1)
     assert prices.of("baseless") is None
+    numbered = PriceList({"base-4": Price(1, 1), "base-4-1": Price(2, 2)})
+    assert numbered.of("base-4-1-2026") == Price(2, 2)
 
 
 @pytest.mark.parametrize(
