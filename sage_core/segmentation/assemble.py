@@ -128,7 +128,7 @@ def _doubtful(
     """The chunks that may have more tokens than their units together, each with its tokens as it stands."""
     if getattr(counter, "additive", False):
         odd = _ODD_SPACE.search(text) is not None
-        touching = [a.end == b.start for a, b in itertools.pairwise(spans)]
+        touching = [end == start for (_, end), (start, _) in itertools.pairwise(spans)]
         if not odd and not any(touching):
             return {}
         ranges = [

@@ -60,7 +60,8 @@ def evidence(text: str, spans: Sequence[Span], layout: Layout) -> list[float]:
     Returns:
         ``max(n - 1, 0)`` values; ``NEVER`` after a heading, which goes with what follows it.
     """
-    gaps = [_line_breaks(text[a.end : b.start]) for a, b in itertools.pairwise(spans)]
+    between = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
+    gaps = [0 if gap == " " else _line_breaks(gap) for gap in between]
     if not any(gaps) and (not spans or text[spans[0].start] != "#"):
         return [0.0] * len(gaps)
     line_break = 0.0 if _hard_wrapped(text, gaps) else layout.line_break
@@ -85,8 +86,6 @@ def _between(above: str, below: str, breaks: int, layout: Layout) -> float:
 
 def _line_breaks(gap: str) -> int:
     """0, 1, or 2 for a blank line (a form feed or paragraph separator counts as one)."""
-    if gap == " ":
-        return 0
     if "\x0c" in gap or "\u2029" in gap:
         return 2
     return min(2, gap.count("\n") or gap.count("\r") or gap.count("\u2028"))
