@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,7 +54,7 @@ def ask(
         float | None,
         typer.Option(
             help="Cut where a score is no more than this share of the one before (the paper's rule, 0.3).",
-            show_default="expected F with the offline reranker, 0.3 with a cross-encoder",
+            show_default="0.3, with a guard against smooth tails",
         ),
     ] = None,
     top_k: Annotated[
@@ -80,15 +79,15 @@ def ask(
     all the same, and the exit code is 3.
     """
     from sage_core.embedding import SentenceTransformerEmbedder
-    from sage_core.rag import Sage, SageConfig, default_feedback
+    from sage_core.feedback import FeedbackConfig
+    from sage_core.rag import Sage, SageConfig
     from sage_core.ranking import CrossEncoderReranker
 
     embedding = SentenceTransformerEmbedder(embedder)
     cross_encoder = CrossEncoderReranker(reranker) if reranker else None
-    feedback = default_feedback(cross_encoder.scale if cross_encoder else "probability")
-    if gradient is not None:
-        feedback = replace(feedback, rule="gradient", gradient=gradient)
-    feedback = replace(feedback, accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k)
+    feedback = FeedbackConfig(
+        accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k, gradient=gradient
+    )
     sage = Sage(
         store,
         embedder=embedding,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +78,8 @@ def demo(
     has no answer in them. Without a key or a server it runs offline: sentences are quoted without an LLM.
     """
     from sage_core.embedding import SentenceTransformerEmbedder
-    from sage_core.rag import Sage, SageConfig, default_feedback
+    from sage_core.feedback import FeedbackConfig
+    from sage_core.rag import Sage, SageConfig
     from sage_core.rendering.progress import ingest_bar
 
     began = time.perf_counter()
@@ -89,7 +89,7 @@ def demo(
         store,
         embedder=embedder,
         answerer=make_answerer(model, base_url, offline, embedder),
-        config=SageConfig(feedback=replace(default_feedback("probability"), min_k=MIN_K)),
+        config=SageConfig(feedback=FeedbackConfig(min_k=MIN_K)),
     )
     out = console()
     with sage:

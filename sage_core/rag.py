@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -20,8 +20,7 @@ from sage_core.ingest import PROBE, DocumentSegmenter, IngestReport, ProgressFun
 from sage_core.ranking import HybridReranker, Reranker, ascore
 from sage_core.results import Answer, Candidate, Retrieval
 from sage_core.segmentation import Segmenter
-from sage_core.selection import Scale, Selection, rank_order, select
-from sage_core.selection_rules import ExpectedF
+from sage_core.selection import Selection, rank_order, select
 from sage_core.store import ChromaStore
 from sage_core.tokens import TokenCounter, get_counter
 from sage_core.usage import TokenUsage
@@ -34,7 +33,7 @@ class SageConfig:
     Attributes:
         candidates: Chunks fetched from the store before reranking (paper: N).
         top_k: Size of the plain top-k retrieval that token figures are compared with; changes nothing else.
-        feedback: Settings of the selection and the feedback loop; `default_feedback` where None.
+        feedback: Settings of the selection and the feedback loop.
 
     Raises:
         InputError: Where a number is below 1.
@@ -42,22 +41,11 @@ class SageConfig:
 
     candidates: int = 30
     top_k: int = 10
-    feedback: FeedbackConfig | None = None
+    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
 
     def __post_init__(self) -> None:
         if self.candidates < 1 or self.top_k < 1:
             raise InputError("candidates and top_k must be at least 1")
-
-
-def default_feedback(scale: Scale) -> FeedbackConfig:
-    """The settings `Sage` uses for a reranker with scores of this scale, where it is given none.
-
-    Calibrated probabilities fall off early and then so smoothly that the gradient rule, which looks for a
-    cliff beyond ``min_k``, keeps nearly all candidates: 2,400 tokens a question on the development sets,
-    for the recall that `ExpectedF` and ``min_k`` reach with a third of that. Other scales keep the
-    paper's rule.
-    """
-    return FeedbackConfig(rule=ExpectedF()) if scale == "probability" else FeedbackConfig()
 
 
 class Sage:
@@ -104,11 +92,6 @@ class Sage:
         """Scores what the store finds. The default is made where it is first needed, not for ingesting."""
         return HybridReranker(self.embedder)
 
-    @cached_property
-    def feedback(self) -> FeedbackConfig:
-        """The settings of the selection and the feedback loop that are in use."""
-        return self.config.feedback or default_feedback(self.reranker.scale)
-
     # -- in -------------------------------------------------------------------------------------------
 
     def ingest(
@@ -134,17 +117,17 @@ class Sage:
 
             with ingest_bar() as bar:
                 return self.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
-        with self._lock:
-            self._checked = False
-            return ingest(
-                self.store,
-                paths,
-                self.segmenter,
-                self.embedder,
-                encoding=encoding,
-                rebuild=rebuild,
-                progress=progress or None,
-            )
+        report = ingest(
+            self.store,
+            paths,
+            self.segmenter,
+            self.embedder,
+            encoding=encoding,
+            rebuild=rebuild,
+            progress=progress or None,
+        )
+        self._checked = False  # the store may have been emptied, or made by this very run
+        return report
 
     # -- out ------------------------------------------------------------------------------------------
 
@@ -244,7 +227,7 @@ class Sage:
             Candidate(found[i].chunk, _known(scores[i]), found[i].similarity, count)
             for i, count in zip(order, tokens, strict=True)
         )
-        settings = self.feedback
+        settings = self.config.feedback
         selection = select(
             [c.score for c in candidates],
             scale=self.reranker.scale,
@@ -267,7 +250,7 @@ class Sage:
         return FeedbackLoop(
             [c.score for c in retrieval.candidates],
             retrieval.scale,
-            self.feedback,
+            self.config.feedback,
             sizes=[c.tokens for c in retrieval.candidates],
         )
 

@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 from sage_core import selection_rules
 from sage_core.errors import InputError
-from sage_core.selection import Rule, Scale
+from sage_core.selection import Gradient, Rule, Scale
 
 ScaleName = Scale | Literal["auto"]
 
 # Cosines of unit vectors come out a little above 1.
 _ROUNDING = 1e-3
+_RANK_FUSION = 0.1  # six lists, each with the chunk at its head: 6 / 60
 
 _RULES: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -26,6 +27,8 @@ _RULES: dict[str, type[Any]] = {
         selection_rules.Autocut,
         selection_rules.Knee,
         selection_rules.TopP,
+        selection_rules.ExpectedF,
+        Gradient,
     )
 }
 
@@ -41,13 +44,16 @@ def plain_score(score: float | None) -> float | None:
 def guess_scale(scores: Sequence[float | None]) -> Scale:
     """The scale that scores of one candidate list look like.
 
-    Between -1 and 1: ``cosine``, taken relative to the list, which is also safe for what Chroma, reciprocal
-    rank fusion and relative score fusion give, and for probabilities. At or above 0, some above 1:
-    ``unbounded`` (BM25, an LLM's grades from 1 to 10). Else ``logit`` (a cross-encoder without activation).
+    Between -1 and 1: ``cosine``, taken relative to the list, which is also safe for what Chroma and relative
+    score fusion give, and for probabilities. At or above 0, some above 1: ``unbounded`` (BM25, an LLM's
+    grades from 1 to 10), and likewise where all are above 0 and at most 0.1 (reciprocal rank fusion, which
+    says nothing of relevance). Else ``logit`` (a cross-encoder without activation).
 
     Logits that are all positive look like BM25; name the scale where that can happen.
     """
     known = [s for s in scores if s is not None and math.isfinite(s)]
+    if known and min(known) > 0 and max(known) <= _RANK_FUSION:
+        return "unbounded"
     if not known or (min(known) >= -1 - _ROUNDING and max(known) <= 1 + _ROUNDING):
         return "cosine"
     return "unbounded" if min(known) >= 0 else "logit"
@@ -58,6 +64,8 @@ def rule_to_data(rule: Rule | str) -> Any:
     if isinstance(rule, str):
         return rule
     settings: dict[str, Any] = {}
+    if isinstance(rule, selection_rules.Earliest):
+        return {"rule": "Earliest", "rules": [rule_to_data(part) for part in rule.rules]}
     if is_dataclass(rule) and not isinstance(rule, type):
         settings = asdict(rule)
     return {"rule": type(rule).__name__, **settings}
@@ -73,6 +81,8 @@ def rule_from_data(data: Any) -> Any:
         return data
     settings = dict(data)
     name = settings.pop("rule", None)
+    if name == "Earliest":
+        return selection_rules.Earliest(tuple(rule_from_data(part) for part in settings["rules"]))
     if name not in _RULES:
         raise InputError(
             f"the rule {name!r} is not one of {', '.join(_RULES)}: pass it again, from_dict(data, rule=...)"

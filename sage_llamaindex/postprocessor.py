@@ -19,7 +19,7 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker, ascore
 from sage_core.ranking.protocol import checked_scores
-from sage_core.selection import Rule, Scale, Selection, check_bounds, check_gradient, select
+from sage_core.selection import Rule, Scale, Selection, check_bounds, select
 from sage_llamaindex._component import SageComponent
 from sage_llamaindex._scores import ScaleName, guess_scale, plain_score, rule_from_data, rule_to_data
 
@@ -76,12 +76,16 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         "'unbounded', or 'auto' to tell by their range.",
     )
     min_k: int = Field(default=7, description="Least number of nodes to keep (paper: min_k).")
-    gradient: float = Field(
-        default=0.3, description="Stop where a score is at most this share of the one before it (paper: g)."
+    gradient: float | None = Field(
+        default=None,
+        description="Stop where a score is at most this share of the one before it (paper: 0.3). Giving it "
+        "asks for the gradient rule.",
     )
     max_k: int | None = Field(default=None, description="Most nodes to keep. None: no limit.")
     rule: Any = Field(
-        default="gradient", description="'gradient', or a rule object of sage_core.selection_rules."
+        default="auto",
+        description="'auto': what measured best for the scale of the scores; 'gradient': the paper's; or a "
+        "rule object of sage_core.selection_rules.",
     )
     keep_order: bool = Field(
         default=False, description="Return nodes in the order they came instead of best first."
@@ -137,8 +141,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @classmethod
     def _read_rule(cls, value: Any) -> Any:
         rule = rule_from_data(value)
-        if rule != "gradient" and not callable(getattr(rule, "cut", None)):
-            raise InputError("rule is 'gradient' or a rule object of sage_core.selection_rules")
+        if not isinstance(rule, str) and not callable(getattr(rule, "cut", None)):
+            raise InputError("rule is 'auto', 'gradient' or a rule object of sage_core.selection_rules")
         return rule
 
     @field_serializer("rule")
@@ -149,7 +153,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _prepare(self) -> Self:
         """Check the bounds; make the reranker (cheap: models are loaded on first use)."""
         check_bounds(self.min_k, self.max_k)
-        check_gradient(self.gradient)
+        select((), rule=self.rule, gradient=self.gradient)
         made_from = (id(self.reranker), self.device)
         if made_from != self._made_from:
             named = isinstance(self.reranker, str)

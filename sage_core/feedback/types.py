@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
-from sage_core.selection import Rule, Selection, check_bounds, check_gradient
+from sage_core.selection import Rule, RuleName, Selection, check_bounds, check_gradient
 from sage_core.usage import NO_USAGE, TokenUsage, total_usage
 
 Policy = Literal["adaptive", "paper"]
@@ -84,7 +84,7 @@ class FeedbackConfig:
         max_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
             asked for; after it nothing is begun that is expected to go over.
         min_k: Least number of chunks in the first selection.
-        gradient: See `sage_core.selection.gradient_cut`.
+        gradient: See `sage_core.selection.select`: giving it asks for the paper's gradient rule.
         max_k: Most chunks ever shown, in any round; None for no limit.
         rule: See `sage_core.selection.select`.
         no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
@@ -100,14 +100,15 @@ class FeedbackConfig:
     max_calls: int | None = None
     max_tokens: int | None = None
     min_k: int = 7
-    gradient: float = 0.3
+    gradient: float | None = None
     max_k: int | None = None
-    rule: Rule | Literal["gradient"] = "gradient"
+    rule: Rule | RuleName = "auto"
     no_answer: tuple[str, ...] = (NO_ANSWER,)
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)
-        check_gradient(self.gradient)
+        if self.gradient is not None:
+            check_gradient(self.gradient)
         if not 1 <= self.accept_score <= 10:
             raise InputError(f"accept_score must be between 1 and 10, not {self.accept_score!r}")
         if self.max_rounds < 1:

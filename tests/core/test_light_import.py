@@ -8,13 +8,24 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "tokenizers", "bm25s", "tiktoken"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "chromadb",
+    "openai",
+    "tokenizers",
+    "bm25s",
+    "tiktoken",
+}
 FRAMEWORKS = {"llama_index", "langchain_core", "langchain_text_splitters"}
 
 
 def modules_after(code: str) -> set[str]:
     report = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
-    done = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True
+    )
     return set(json.loads(done.stdout))
 
 

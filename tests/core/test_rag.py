@@ -19,8 +19,7 @@ from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
 from sage_core.rag import Sage, SageConfig
 from sage_core.results import Candidate, Retrieval
-from sage_core.selection import Scale, Selection
-from sage_core.selection_rules import ExpectedF
+from sage_core.selection import Scale, Selection, select
 from sage_core.store import Chunk
 from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 from tests.llm_server import LLMServer, Reply, Request
@@ -310,11 +309,15 @@ def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
     class Logits(WordReranker):
         scale: Scale = "logit"
 
-    with Sage(store, embedder=HashEmbedder(), reranker=WordReranker()) as sage:
-        assert isinstance(sage.feedback.rule, ExpectedF)
-        assert "expected F2" in sage.retrieve("how many eggs lays the puffin?").selection.reason
-    with Sage(store, embedder=HashEmbedder(), reranker=Logits()) as sage:
-        assert sage.feedback == FeedbackConfig()
+    settings = SageConfig(feedback=FeedbackConfig(min_k=1))
+    with Sage(store, embedder=HashEmbedder(), reranker=WordReranker(), config=settings) as sage:
+        found = sage.retrieve("how many eggs lays the puffin?")
+        assert found.selection == select([c.score for c in found.candidates], min_k=1)
+    with Sage(store, embedder=HashEmbedder(), reranker=Logits(), config=settings) as sage:
+        found = sage.retrieve("how many eggs lays the puffin?")
+        assert found.selection == select(
+            [c.score for c in found.candidates], scale="logit", rule="gradient", min_k=1
+        )
 
 
 @pytest.mark.parametrize("settings", [{"candidates": 0}, {"top_k": 0}])

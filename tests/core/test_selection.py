@@ -86,7 +86,7 @@ def test_max_k_wins_over_the_rule():
 
 
 def test_unsorted_input_gives_the_callers_positions_best_first():
-    chosen = select([0.1, None, 0.9, math.nan, 0.8], scale="probability", min_k=1)
+    chosen = select([0.1, None, 0.9, math.nan, 0.8], scale="probability", rule="gradient", min_k=1)
     assert chosen.indices == (2, 4)
     assert chosen.scores == (0.9, 0.8)
     assert rank_order([0.1, None, 0.9, math.nan, 0.8]) == [2, 4, 0, 1, 3]
@@ -195,19 +195,21 @@ def test_a_stricter_gradient_never_keeps_more(scores, min_k, gradient):
     assert strict <= loose
 
 
-def test_auto_is_the_documented_rule_of_each_scale():
-    smooth = [0.9 * 0.7**i for i in range(30)]
-    assert (
-        select(smooth, scale="probability", min_k=1).indices
-        == select(smooth, rule=ExpectedF(), min_k=1).indices
-    )
-    assert select(smooth, scale="cosine", min_k=1) == select(
-        smooth, scale="cosine", rule=RelativeToTop(0.4), min_k=1
-    )
+def test_auto_is_the_papers_rule_where_scores_have_cliffs():
+    for scale in SCALES:
+        assert select([0.9, 0.85, 0.8, 0.1, 0.05], scale=scale, min_k=1).cut == (5 if scale == "logit" else 3)
     for scale in ("logit", "unbounded"):
         assert select(FIGURE_8, scale=scale, min_k=2) == select(
             FIGURE_8, scale=scale, rule="gradient", min_k=2
         )
+
+
+def test_auto_ends_a_smooth_tail_by_the_guard_of_the_scale():
+    smooth = [0.9 * 0.8**i for i in range(30)]
+    probability = select(smooth, scale="probability", min_k=1)
+    assert probability == select(smooth, scale="probability", rule=ExpectedF(4.0), min_k=1)
+    cosine = select(smooth, scale="cosine", min_k=1)
+    assert cosine == select(smooth, scale="cosine", rule=RelativeToTop(0.4), min_k=1)
 
 
 def test_auto_does_not_keep_a_smooth_tail_of_probabilities_and_the_gradient_does():

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from sage_core.errors import InputError
 from sage_core.selection import SCALES, select
-from sage_core.selection_rules import Autocut, FixedK, Knee, LargestGap, RelativeToTop, Threshold, TopP
+from sage_core.selection_rules import (
+    Autocut,
+    Earliest,
+    FixedK,
+    Knee,
+    LargestGap,
+    RelativeToTop,
+    Threshold,
+    TopP,
+)
 
 FIGURE_8 = [
     13.79,
@@ -66,6 +75,14 @@ def test_autocut_counts_jumps():
 @pytest.mark.parametrize("rule", [LargestGap(), Autocut(), Knee(), TopP(1.0), RelativeToTop()])
 def test_a_flat_list_is_kept_whole(rule):
     assert keep([2.0] * 9, rule) == 9
+
+
+def test_earliest_is_the_smallest_cut_and_its_reason():
+    rule = Earliest((FixedK(6), LargestGap(), TopP(0.9)))
+    chosen = select(FIGURE_8, scale="unbounded", rule=rule, min_k=1)
+    assert (chosen.cut, chosen.reason) == (5, "largest drop after rank 5")
+    with pytest.raises(InputError):
+        Earliest(())
 
 
 def test_bounds_overrule_any_rule_and_say_so():

@@ -21,8 +21,8 @@ from llama_index.core.postprocessor import LongContextReorder, SimilarityPostpro
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core.selection import Scale
-from sage_core.selection_rules import FixedK, LargestGap, Threshold
+from sage_core.selection import Gradient, Scale
+from sage_core.selection_rules import Earliest, ExpectedF, FixedK, LargestGap, Threshold, TopP
 from sage_llamaindex import SageNodePostprocessor
 from sage_llamaindex._scores import guess_scale
 from tests.llamaindex.support import Recorder, scored
@@ -256,7 +256,7 @@ class TestScales:
             ([0.83, 0.81, 0.8], "cosine"),  # an embedding model in a vector store
             ([1.0000002, 0.4], "cosine"),  # rounding of unit vectors
             ([-0.1, 0.2], "cosine"),
-            ([1 / 60, 1 / 61, 1 / 62], "cosine"),  # reciprocal rank fusion
+            ([1 / 60, 1 / 61, 1 / 62], "unbounded"),  # reciprocal rank fusion
             ([1.0, 0.5, 0.0], "cosine"),  # relative score fusion
             ([12.4, 3.1, 0.0], "unbounded"),  # BM25
             ([9.0, 8.0, 2.0], "unbounded"),  # an LLM's grades
@@ -344,3 +344,11 @@ def test_many_threads_share_one(caplog: pytest.LogCaptureFixture) -> None:
     with ThreadPoolExecutor(8) as pool:
         kept = list(pool.map(sage.postprocess_nodes, lists))
     assert [len(k) for k in kept] == [2 if 0.01 * i <= 0.3 * 0.8 else 3 for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    "rule", ["auto", "gradient", Gradient(0.5), ExpectedF(3.0), Earliest((Gradient(), TopP(0.5)))]
+)
+def test_every_rule_survives_saving(rule: object) -> None:
+    again = SageNodePostprocessor.from_json(SageNodePostprocessor(rule=rule).to_json())
+    assert again.rule == rule

@@ -53,7 +53,7 @@ scores = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=20
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(scores, st.integers(1, 5), st.sampled_from([0.1, 0.3, 0.9]))
+@given(scores, st.integers(1, 5), st.sampled_from([None, 0.1, 0.3, 0.9]))
 def test_the_same_selection(values, min_k, gradient):
     expected = select(values, scale="probability", min_k=min_k, gradient=gradient)
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=str(i)), score=v) for i, v in enumerate(values)]
@@ -114,7 +114,7 @@ def through_core(script):
     replies = [part for text, score, adjust in script for part in (Reply(text), Reply(reply(score, adjust)))]
     with LLMServer(replies) as server:
         answerer = LLMAnswerer(OpenAIChat("scripted", base_url=server.base_url, api_key="sk-test"))
-        loop = FeedbackLoop(SCORES, "probability", FeedbackConfig(min_k=2))
+        loop = FeedbackLoop(SCORES, "probability", FeedbackConfig(min_k=2, rule="gradient"))
         result = run_loop(
             loop,
             lambda s: answerer.generate("Who keeps the records?", [PASSAGES[i] for i in s.indices]),
@@ -133,7 +133,7 @@ def through_llamaindex(script):
     llm = ScriptedLLM()
     llm._answers = [text for text, _, _ in script]
     llm._grades = [reply(score, adjust) for _, score, adjust in script]
-    post = SageNodePostprocessor(scale="probability", min_k=2)
+    post = SageNodePostprocessor(scale="probability", min_k=2, rule="gradient")
     engine = SageQueryEngine.from_args(LIFixed(), llm=llm, node_postprocessors=[post])
     response = engine.query("Who keeps the records?")
     result = feedback_of(response)
@@ -150,7 +150,7 @@ class LCFixed(LCBaseRetriever):
 
 def through_langchain(script):
     messages = [AIMessage(part) for text, score, adjust in script for part in (text, reply(score, adjust))]
-    compressor = SageCompressor(score_key="relevance_score", scale="probability", min_k=2)
+    compressor = SageCompressor(score_key="relevance_score", scale="probability", min_k=2, rule="gradient")
     retriever = SageRetriever(base_retriever=LCFixed(), base_compressor=compressor)
     chain = create_sage_chain(GenericFakeChatModel(messages=cycle(messages)), retriever)
     output = chain.invoke({"input": "Who keeps the records?"})
