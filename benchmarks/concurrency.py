@@ -1,96 +1,128 @@
-"""A hundred questions at once: throughput against the server's own limit.
+"""How long does a retrieval take while others run? Median latency at 1, 5 and 10 simultaneous questions.
 
-    python benchmarks/concurrency.py            # 100 questions, 50 ms a reply, several server sizes
+    python benchmarks/concurrency.py                       # embedder, store, offline reranker
+    python benchmarks/concurrency.py --cross-encoder PATH  # with a cross-encoder instead
 
-A scripted server in a process of its own works on ``slots`` requests at a time, 50 ms each, so it can do
-slots / 0.05 requests a second and no more. A hundred loops of answer and grade run at once against it, a
-third of them with a second round. Reported is what share of that limit they reach. Timed: run it alone.
+Every worker asks its next question as soon as it has the last one's chunks, so that the number in flight is
+constant. Cold: no text was ever scored before. Warm: the reranker has met the chunks, no question was asked
+before. Levels alternate within each round, so that a busy machine slows all of them alike.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
-import multiprocessing
-import re
+import resource
+import statistics
 import sys
+import tempfile
+import threading
 import time
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import numpy as np
+from ranking_data import DATA, read_jsonl
 
-from sage_core.answering import LLMAnswerer
-from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop
-from sage_core.llm import OpenAIChat
-from tests.llm_server import LLMServer, Request
+from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.rag import Sage
+from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker
 
-LATENCY = 0.05
-SCORES = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.01, 0.01, 0.01, 0.01]
-
-
-def script(request: Request) -> str:
-    """The question's mark back; every third question asks for a second round."""
-    mark = re.findall(r"mark-(\d+)", request.user)[0]
-    if not request.is_critic:
-        return f"the answer to mark-{mark}"
-    low = int(mark) % 3 == 0 and request.user.count("passage of") < len(SCORES)
-    return json.dumps({"reason": mark, "score": 3 if low else 9, "adjust": 1 if low else 0})
+LEVELS = (1, 5, 10)
+SET = "squad2_dev16"
 
 
-def serve(slots: int, pipe: Connection) -> None:
-    """Serve until told to stop; send the address first, the number of requests last."""
-    with LLMServer(script, latency=LATENCY, slots=slots) as server:
-        pipe.send(server.base_url)
-        pipe.recv()
-        pipe.send(len(server.requests))
+def write_corpus(folder: Path, documents: int) -> None:
+    """Write the first documents of a development set as text files."""
+    for i, row in enumerate(read_jsonl(DATA / "dev" / f"{SET}_docs.jsonl.gz")):
+        if i == documents:
+            return
+        (folder / f"{i}.txt").write_text(row["text"], encoding="utf-8")
 
 
-async def ask(answerer: LLMAnswerer, number: int) -> FeedbackResult:
-    """One question from first answer to last grade."""
-    texts = [
-        f"passage of mark-{number}, the {i}th. " + "Some more words to read. " * 20
-        for i in range(len(SCORES))
-    ]
-    question = f"What is mark-{number}?"
-    return await arun_loop(
-        FeedbackLoop(SCORES, "probability"),
-        lambda s: answerer.agenerate(question, [texts[i] for i in s.indices]),
-        lambda s, a: answerer.ajudge(question, [texts[i] for i in s.indices], a),
-    )
+def questions() -> list[str]:
+    """Questions in a random but fixed order, each once."""
+    rows = list(dict.fromkeys(q["question"] for q in read_jsonl(DATA / "dev" / f"{SET}_questions.jsonl.gz")))
+    return [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
 
 
-async def measure(base_url: str, questions: int) -> tuple[float, int]:
-    """Seconds for all questions, and how many came back with another question's answer."""
-    answerer = LLMAnswerer(OpenAIChat("scripted", base_url=base_url, api_key="none"))
-    await ask(answerer, 1)  # Imports and connections are not what is measured.
-    begun = time.perf_counter()
-    results = await asyncio.gather(*(ask(answerer, n) for n in range(questions)))
-    taken = time.perf_counter() - begun
-    return taken, sum(r.answer != f"the answer to mark-{n}" for n, r in enumerate(results))
+def latencies(sage: Sage, batch: Sequence[str], workers: int) -> tuple[list[float], float]:
+    """Seconds of each retrieval with ``workers`` in flight, and questions per second."""
+    ready = threading.Barrier(workers)
+
+    def work(mine: Sequence[str]) -> list[float]:
+        ready.wait()
+        times = []
+        for question in mine:
+            start = time.perf_counter()
+            sage.retrieve(question)
+            times.append(time.perf_counter() - start)
+        return times
+
+    with ThreadPoolExecutor(workers) as pool:
+        start = time.perf_counter()
+        times = [t for part in pool.map(work, [batch[i::workers] for i in range(workers)]) for t in part]
+        return times, len(batch) / (time.perf_counter() - start)
+
+
+def peak_mebibytes() -> float:
+    """Most memory that the process ever held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def measure(sage: Sage, asked: list[str], rounds: int, each: int, kind: str, remake: bool) -> None:
+    """Print a table; takes its questions off ``asked``, each used once."""
+    times: dict[int, list[float]] = {level: [] for level in LEVELS}
+    rates: dict[int, list[float]] = {level: [] for level in LEVELS}
+    memory = dict.fromkeys(LEVELS, 0.0)
+    for _ in range(rounds):
+        for level in LEVELS:
+            if remake:
+                sage.reranker = HybridReranker(sage.embedder)
+            found, rate = latencies(sage, [asked.pop() for _ in range(each * level)], level)
+            times[level] += found
+            rates[level].append(rate)
+            memory[level] = max(memory[level], peak_mebibytes())
+    alone = statistics.median(times[1])
+    print(f"\n{kind}\n\n| in flight | median ms | 95th ms | against one | questions/s | peak MiB so far |")
+    print("|---|---|---|---|---|---|")
+    for level in LEVELS:
+        median, late = statistics.median(times[level]), float(np.percentile(times[level], 95))
+        print(
+            f"| {level} | {1000 * median:.0f} | {1000 * late:.0f} | {median / alone:.2f}x | "
+            f"{statistics.median(rates[level]):.1f} | {memory[level]:.0f} |"
+        )
 
 
 def main() -> None:
-    """Measure and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--slots", type=int, nargs="+", default=[5, 10, 20])
-    args = parser.parse_args()
-    print("| slots | limit, requests/s | reached | share | answers wrong or lost |\n|---|---|---|---|---|")
-    context = multiprocessing.get_context("spawn")
-    for slots in args.slots:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(slots, theirs), daemon=True)
-        process.start()
-        taken, wrong = asyncio.run(measure(ours.recv(), args.questions))
-        ours.send("stop")
-        requests = ours.recv() - 2
-        process.join()
-        limit = slots / LATENCY
-        print(
-            f"| {slots} | {limit:.0f} | {requests / taken:.0f} | {requests / taken / limit:.0%} | {wrong} |"
-        )
+    """Build a store, then measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cross-encoder", help="name or folder of a cross-encoder")
+    parser.add_argument("--documents", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--each", type=int, default=8, help="questions per worker and round")
+    arguments = parser.parse_args()
+    embedder = SentenceTransformerEmbedder()
+    hybrid = arguments.cross_encoder is None
+    reranker: Reranker = HybridReranker(embedder) if hybrid else CrossEncoderReranker(arguments.cross_encoder)
+    with tempfile.TemporaryDirectory() as folder:
+        texts, store = Path(folder) / "texts", Path(folder) / "store"
+        texts.mkdir()
+        write_corpus(texts, arguments.documents)
+        with Sage(store, embedder=embedder, reranker=reranker) as sage:
+            report = sage.ingest([texts])
+            asked = questions()
+            sage.retrieve(asked.pop())
+            print(f"{report.chunks} chunks, {sage.config.candidates} candidates, {reranker.name}")
+            if hybrid:
+                measure(sage, asked, 1, 2, "Cold", remake=True)
+                found = sage.store.search(embedder.embed_query(asked.pop()), report.chunks)
+                sage.reranker.score(asked.pop(), [f.chunk.text for f in found])
+            kind = "Warm" if hybrid else "Cross-encoder"
+            measure(sage, asked, arguments.rounds, arguments.each, kind, remake=False)
 
 
 if __name__ == "__main__":
