@@ -6,7 +6,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
 
-.PHONY: help install demo test lint types check build clean
+.PHONY: help install demo test lint types matrix check build clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -37,6 +37,10 @@ types: install  ## Check types (mypy strict)
 build: install  ## Build the wheel and prove it in an environment of its own
 	$(BIN)/python -m build --wheel --outdir dist
 	$(BIN)/python scripts/check_wheel.py dist
+
+matrix: install  ## Run the adapters' tests on the lowest and newest framework versions
+	bash scripts/matrix_llamaindex.sh
+	$(BIN)/python scripts/langchain_matrix.py
 
 check: lint types test build  ## Everything that CI runs
 

@@ -45,6 +45,14 @@ except ImportError as error:
     assert "sage-rag[models]" in str(error), error
 else:
     raise AssertionError("a missing extra must be named")
+for adapter, extra in (("sage_llamaindex", "llamaindex"), ("sage_langchain", "langchain")):
+    try:
+        module = __import__(adapter)
+        getattr(module, module.__all__[0])
+    except ImportError as error:
+        assert f"sage-rag[{{extra}}]" in str(error), error
+    else:
+        raise AssertionError(f"{{adapter}} without its framework must name the extra")
 print(f"base install: {{len(chunks)}} chunks, cut at 9")
 """
 
