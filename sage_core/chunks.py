@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +43,36 @@ class Found:
     similarity: float
 
 
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to put into a store.
+
+    Attributes:
+        source: Its absolute path.
+        digest: Digest of its content.
+        chunks: Its chunks, at least one, with ids from `chunk_ids`.
+        vectors: Their unit vectors, shape ``(len(chunks), d)``.
+        title: The title the document gives itself.
+    """
+
+    source: str
+    digest: str
+    chunks: Sequence[Chunk]
+    vectors: NDArray[np.float32]
+    title: str | None = None
+
+
 def document_id(source: str) -> str:
     """The key of a document in the store."""
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
+def version_of(source: str, digest: str) -> str:
+    """The key of the chunks made of one content of one document."""
+    return f"{document_id(source)}-{digest[:12]}"
+
+
 def chunk_ids(source: str, digest: str, spans: Iterable[tuple[int, int]]) -> list[str]:
     """Ids of a document's chunks: the same for the same path, content and spans."""
-    prefix = f"{document_id(source)}-{version_of(digest)}"
+    prefix = version_of(source, digest)
     return [f"{prefix}-{start}-{end}" for start, end in spans]
-
-
-def version_of(digest: str) -> str:
-    """The part of a digest that tells the versions of a document apart."""
-    return digest[:12]

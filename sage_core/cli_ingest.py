@@ -24,7 +24,7 @@ from sage_core.cli_options import (
 )
 
 if TYPE_CHECKING:
-    from sage_core.ingest import IngestReport
+    from sage_core.ingest_report import IngestReport
 
 EXAMPLES = """
 \b

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sage_core.chunks import Chunk, chunk_ids
+from sage_core.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.documents import KINDS, Document, digest_of, expand, parse_document, read_bytes, source_of
 from sage_core.embedding import Embedder
 from sage_core.errors import InputError
 from sage_core.identity import StoreIdentity
+from sage_core.ingest_report import IngestProgress, IngestReport, ProgressFunction, Skipped
 from sage_core.spans import Span
 from sage_core.store import ChromaStore
 
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 PROBE = "The ferry leaves at seven in the morning and returns before dark."
 
-# Documents segmented and embedded together: some 600 chunks, a few seconds on a CPU.
+# Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
 _BATCH_CHARACTERS = 200_000
 
 
@@ -37,76 +38,6 @@ class DocumentSegmenter(Protocol):
     def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
         """Spans of the chunks of each text."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file in a folder that could not be read, and why."""
-
-    source: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class IngestProgress:
-    """How far an ingest is.
-
-    Attributes:
-        done: Bytes of the files finished, unchanged ones included.
-        total: Bytes of all files.
-        files: Number of files finished.
-        chunks: Chunks written.
-        source: The file finished last.
-    """
-
-    done: int
-    total: int
-    files: int
-    chunks: int
-    source: str
-
-
-ProgressFunction = Callable[[IngestProgress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class IngestReport:
-    """What an ingest did.
-
-    Attributes:
-        added: Documents that were not in the store.
-        changed: Documents replaced.
-        unchanged: Documents whose content is the one in the store.
-        removed: Documents taken out, because their files are gone or can no longer be read.
-        skipped: Files in folders that could not be read.
-        chunks: Chunks written.
-        documents_in_store: Documents in the store afterwards.
-        chunks_in_store: Their chunks.
-        seconds: Wall time.
-    """
-
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    removed: tuple[str, ...]
-    skipped: tuple[Skipped, ...]
-    chunks: int
-    documents_in_store: int
-    chunks_in_store: int
-    seconds: float
-
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-ready form."""
-        return {
-            "added": list(self.added),
-            "changed": list(self.changed),
-            "unchanged": list(self.unchanged),
-            "removed": list(self.removed),
-            "skipped": [{"source": s.source, "reason": s.reason} for s in self.skipped],
-            "chunks": self.chunks,
-            "store": {"documents": self.documents_in_store, "chunks": self.chunks_in_store},
-            "seconds": round(self.seconds, 3),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,15 +197,18 @@ class Ingest:
         self._done += self._bytes.get(file.source, 0)
 
     def _write(self, documents: Sequence[Document]) -> None:
-        """Segment and embed these documents together; then put them into the store one by one."""
+        """Segment and embed these documents together and put them into the store."""
         spans = self.segmenter.segment_many([d.text for d in documents])
         chunks = [_chunks(d, s) for d, s in zip(documents, spans, strict=True)]
         vectors = self.embedder.embed_documents([c.text for part in chunks for c in part])
+        new: list[NewDocument] = []
         start = 0
         for document, part in zip(documents, chunks, strict=True):
             rows = vectors[start : start + len(part)]
             start += len(part)
-            self.store.replace(document.source, document.digest, part, rows, title=document.title)
+            new.append(NewDocument(document.source, document.digest, part, rows, document.title))
+        self.store.put(new)
+        for document, part in zip(documents, chunks, strict=True):
             (self.changed if document.source in self._known else self.added).append(document.source)
             self.chunks += len(part)
             self._done += self._bytes.get(document.source, 0)

@@ -23,9 +23,11 @@ CREATE TABLE IF NOT EXISTS documents (
     id TEXT PRIMARY KEY, source TEXT NOT NULL UNIQUE, digest TEXT NOT NULL, version TEXT NOT NULL,
     chunks INTEGER NOT NULL, title TEXT
 );
-CREATE TABLE IF NOT EXISTS leftovers (id TEXT NOT NULL, version TEXT NOT NULL, PRIMARY KEY (id, version));
+CREATE TABLE IF NOT EXISTS leftovers (version TEXT PRIMARY KEY);
 """
 _MOST_PARAMETERS = 500
+# Written with every change that a search could notice. Random, so that it never comes back.
+_TOUCH = "INSERT OR REPLACE INTO settings VALUES ('generation', hex(randomblob(8)))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class DocumentRecord:
         id: Key of the document in the vector store, made from ``source``.
         source: The file's absolute path.
         digest: Digest of the content that is in the store.
-        version: Which of the chunks with this id count.
+        version: The key of its chunks that count; no two documents share one.
         chunks: How many there are.
         title: The title the document gives itself.
     """
@@ -47,14 +49,6 @@ class DocumentRecord:
     version: str
     chunks: int
     title: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """Chunks that do not count: being written, replaced or removed. The next ingest deletes them."""
-
-    id: str
-    version: str
 
 
 class Manifest:
@@ -124,52 +118,61 @@ class Manifest:
                 found.update((row[0], DocumentRecord(*row)) for row in rows)
         return found
 
+    def generation(self) -> str:
+        """Differs from every earlier one after every change; empty where nothing was ever written."""
+        with self._connect() as connection:
+            row = connection.execute("SELECT value FROM settings WHERE name = 'generation'").fetchone()
+        return str(row[0]) if row else ""
+
     def counts(self) -> tuple[int, int]:
         """Number of documents and of their chunks."""
         with self._connect() as connection:
             documents, chunks = connection.execute("SELECT COUNT(*), SUM(chunks) FROM documents").fetchone()
         return int(documents), int(chunks or 0)
 
-    def begin(self, document_id: str, version: str) -> None:
-        """Note that chunks of this version are about to be written."""
+    def begin(self, versions: Iterable[str]) -> None:
+        """Note that chunks of these versions are about to be written: until `commit` they do not count."""
         with self._connect() as connection:
-            connection.execute("INSERT OR IGNORE INTO leftovers VALUES (?, ?)", (document_id, version))
+            connection.executemany(
+                "INSERT OR IGNORE INTO leftovers VALUES (?)", [(version,) for version in versions]
+            )
 
-    def commit(self, record: DocumentRecord) -> None:
-        """Make ``record`` what counts; chunks of the version before it become leftovers."""
+    def commit(self, records: Iterable[DocumentRecord]) -> None:
+        """Make ``records`` what counts, all at once; the versions before them become leftovers."""
         with self._connect() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO leftovers SELECT id, version FROM documents WHERE id = ?", (record.id,)
-            )
-            connection.execute(
-                "DELETE FROM leftovers WHERE id = ? AND version = ?", (record.id, record.version)
-            )
-            connection.execute(
-                "INSERT OR REPLACE INTO documents (id, source, digest, version, chunks, title)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (record.id, record.source, record.digest, record.version, record.chunks, record.title),
-            )
+            for record in records:
+                connection.execute(
+                    "INSERT OR IGNORE INTO leftovers SELECT version FROM documents WHERE id = ?", (record.id,)
+                )
+                connection.execute("DELETE FROM leftovers WHERE version = ?", (record.version,))
+                connection.execute(
+                    "INSERT OR REPLACE INTO documents (id, source, digest, version, chunks, title)"
+                    " VALUES (?, ?, ?, ?, ?, ?)",
+                    (record.id, record.source, record.digest, record.version, record.chunks, record.title),
+                )
+            connection.execute(_TOUCH)
 
     def remove(self, document_id: str) -> None:
         """Forget a document; its chunks become leftovers."""
         with self._connect() as connection:
             connection.execute(
-                "INSERT OR IGNORE INTO leftovers SELECT id, version FROM documents WHERE id = ?",
-                (document_id,),
+                "INSERT OR IGNORE INTO leftovers SELECT version FROM documents WHERE id = ?", (document_id,)
             )
             connection.execute("DELETE FROM documents WHERE id = ?", (document_id,))
+            connection.execute(_TOUCH)
 
-    def leftovers(self) -> list[Leftover]:
-        """Chunks to delete."""
+    def leftovers(self) -> list[str]:
+        """Versions whose chunks do not count: being written, replaced or removed."""
         with self._connect() as connection:
-            return [Leftover(*row) for row in connection.execute("SELECT id, version FROM leftovers")]
+            return [row[0] for row in connection.execute("SELECT version FROM leftovers")]
 
-    def swept(self, leftover: Leftover) -> None:
-        """Note that these chunks are gone."""
+    def swept(self, versions: Iterable[str]) -> None:
+        """Note that the chunks of these versions are gone."""
         with self._connect() as connection:
-            connection.execute(
-                "DELETE FROM leftovers WHERE id = ? AND version = ?", (leftover.id, leftover.version)
+            connection.executemany(
+                "DELETE FROM leftovers WHERE version = ?", [(version,) for version in versions]
             )
+            connection.execute(_TOUCH)
 
     @contextmanager
     def writer_lock(self) -> Iterator[None]:

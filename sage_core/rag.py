@@ -16,7 +16,8 @@ from sage_core.embedding import Embedder, SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, StoreError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, arun_loop, run_loop
 from sage_core.identity import StoreIdentity
-from sage_core.ingest import PROBE, DocumentSegmenter, IngestReport, ProgressFunction, ingest
+from sage_core.ingest import PROBE, DocumentSegmenter, ingest
+from sage_core.ingest_report import IngestReport, ProgressFunction
 from sage_core.ranking import HybridReranker, Reranker, ascore
 from sage_core.results import Answer, Candidate, Retrieval
 from sage_core.segmentation import Segmenter

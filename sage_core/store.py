@@ -19,24 +19,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.chunks import Chunk, Found, document_id, version_of
-from sage_core.errors import InputError, MissingExtraError, StoreError
+from sage_core.chroma import chroma_errors, open_collection, require_chroma
+from sage_core.chunks import Chunk, Found, NewDocument, document_id, version_of
+from sage_core.errors import InputError, StoreError
 from sage_core.identity import StoreIdentity, StoreInfo
-from sage_core.manifest import SCHEMA, DocumentRecord, Leftover, Manifest
+from sage_core.manifest import SCHEMA, DocumentRecord, Manifest
 
 logger = logging.getLogger(__name__)
 
-_COLLECTION = "chunks"
 _DATABASE = "chroma.sqlite3"
-# Recall at 30 neighbours is measurably below 1 with Chroma's default (100) on real text.
-_INDEX = {"hnsw": {"space": "cosine", "ef_search": 200}}
+_SWEEP = 200  # versions deleted in one go
 
 
 class ChromaStore:
     """A folder with a Chroma database and a manifest. Opened on first use; safe across threads.
 
-    One process may write while others search. A process that searched before sees what another one wrote
-    since only after opening the store anew.
+    One process may write while others search; what was written is found by the next search of any of them.
 
     Args:
         path: The folder. It is made by `writing`.
@@ -47,6 +45,7 @@ class ChromaStore:
         self._manifest = Manifest(self.path / "manifest.sqlite3")
         self._client: Any = None
         self._collection: Any = None
+        self._generation = ""
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -148,71 +147,61 @@ class ChromaStore:
             elif path.is_dir() and (path / "header.bin").is_file():
                 shutil.rmtree(path)
 
+    @staticmethod
+    def require_packages() -> None:
+        """Raise MissingExtraError where Chroma is not installed."""
+        require_chroma()
+
     def documents(self) -> list[DocumentRecord]:
         """The documents in the store, by source."""
         return self._manifest.documents()
 
-    def replace(
-        self,
-        source: str,
-        digest: str,
-        chunks: Sequence[Chunk],
-        vectors: NDArray[np.float32],
-        *,
-        title: str | None = None,
-    ) -> None:
-        """Put a document into the store in place of what it held of it. Only within `writing`.
+    def put(self, documents: Sequence[NewDocument]) -> None:
+        """Put documents into the store in place of what it held of them. Only within `writing`.
 
-        Args:
-            source: The document's absolute path.
-            digest: Digest of its content.
-            chunks: Its chunks, with ids from `chunk_ids`.
-            vectors: Their unit vectors, shape ``(len(chunks), d)``.
-            title: The title the document gives itself.
+        All of them count from the same moment on. One call costs a few writes to disk, whatever number of
+        documents it brings.
 
         Raises:
-            StoreError: Where it cannot be written. The store then holds what it held.
+            StoreError: Where they cannot be written. The store then holds what it held.
         """
-        if len(chunks) != len(vectors):
-            raise InputError(f"{len(chunks)} chunks, but {len(vectors)} vectors")
-        record = DocumentRecord(document_id(source), source, digest, version_of(digest), len(chunks), title)
-        before = self._manifest.by_id([record.id]).get(record.id)
-        if before is not None and before.version == record.version:
+        known = self._manifest.by_id(document_id(d.source) for d in documents)
+        records = {d.source: _record(d) for d in documents}
+        new = [d for d in documents if records[d.source] != known.get(document_id(d.source))]
+        chunks = [(c, records[d.source]) for d in new for c in d.chunks]
+        if not chunks:
             return
+        vectors = np.concatenate([d.vectors for d in new]).astype(np.float32)
         collection = self._open()
-        self._manifest.begin(record.id, record.version)
-        with self._errors():
+        self._manifest.begin(records[d.source].version for d in new)
+        with chroma_errors(self.path):
             step = self._client.get_max_batch_size()
             for start in range(0, len(chunks), step):
-                part = slice(start, start + step)
+                part = chunks[start : start + step]
                 collection.upsert(
-                    ids=[c.id for c in chunks[part]],
-                    embeddings=np.ascontiguousarray(vectors[part], dtype=np.float32),
-                    documents=[c.text for c in chunks[part]],
-                    metadatas=[_metadata(c, record) for c in chunks[part]],
+                    ids=[c.id for c, _ in part],
+                    embeddings=vectors[start : start + step],
+                    documents=[c.text for c, _ in part],
+                    metadatas=[_metadata(c, record) for c, record in part],
                 )
-        self._manifest.commit(record)
-        if before is not None:
-            self._delete(Leftover(before.id, before.version))
+        self._manifest.commit(records[d.source] for d in new)
+        self._sweep()
 
     def remove(self, source: str) -> None:
         """Take a document out of the store. Only within `writing`."""
-        record = self._manifest.by_id([document_id(source)]).get(document_id(source))
-        if record is not None:
-            self._manifest.remove(record.id)
-            self._delete(Leftover(record.id, record.version))
+        self._manifest.remove(document_id(source))
+        self._sweep()
 
     def _sweep(self) -> None:
-        """Delete what a broken run left."""
-        for leftover in self._manifest.leftovers():
-            logger.info("deleting unfinished chunks of document %s", leftover.id)
-            self._delete(leftover)
-
-    def _delete(self, leftover: Leftover) -> None:
+        """Delete chunks that do not count: replaced, removed, or left by a run that was broken off."""
+        leftovers = self._manifest.leftovers()
+        if not leftovers:
+            return
         collection = self._open()
-        with self._errors():
-            collection.delete(where={"$and": [{"document": leftover.id}, {"version": leftover.version}]})
-        self._manifest.swept(leftover)
+        with chroma_errors(self.path):
+            for start in range(0, len(leftovers), _SWEEP):
+                collection.delete(where={"version": {"$in": leftovers[start : start + _SWEEP]}})
+        self._manifest.swept(leftovers)
 
     # -- searching ------------------------------------------------------------------------------------
 
@@ -230,8 +219,8 @@ class ChromaStore:
             raise InputError(f"the number of candidates must be at least 1, not {n}")
         if not self._manifest.counts()[1]:
             return []
-        collection = self._open()
-        with self._errors():
+        collection = self._open(current=True)
+        with chroma_errors(self.path):
             total = int(collection.count())
         fetch = min(n, total)
         while True:
@@ -242,14 +231,15 @@ class ChromaStore:
             fetch = min(2 * fetch, total)
 
     def _search(self, collection: Any, vector: NDArray[np.float32], fetch: int) -> list[Found]:
-        with self._errors():
+        with chroma_errors(self.path):
             result = collection.query(
                 query_embeddings=vector[None, :].astype(np.float32),
                 n_results=fetch,
                 include=["documents", "metadatas", "distances"],
             )
         columns = (result[key][0] for key in ("ids", "documents", "metadatas", "distances"))
-        rows = list(zip(*columns, strict=True))
+        # Chroma leaves the metadata out where another process deletes a chunk at this moment.
+        rows = [row for row in zip(*columns, strict=True) if row[2] is not None]
         counting = self._manifest.by_id(row[2]["document"] for row in rows)
         found: dict[str, Found] = {}
         for chunk_id, text, meta, distance in rows:
@@ -262,60 +252,27 @@ class ChromaStore:
 
     # -- Chroma ---------------------------------------------------------------------------------------
 
-    def _open(self, *, create: bool = False) -> Any:
-        """The Chroma collection, opened once."""
+    def _open(self, *, create: bool = False, current: bool = False) -> Any:
+        """The Chroma collection.
+
+        Args:
+            create: Make it where it does not exist.
+            current: Open it anew where the store was changed since; Chroma's index in memory does not
+                notice what another process writes.
+        """
+        generation = self._manifest.generation() if current else ""
         with self._lock:
+            if current and generation != self._generation:
+                # Not closed: another thread may be searching it. It goes when nobody holds it any more.
+                self._client = self._collection = None
+                self._generation = generation
             if self._collection is None:
-                self.require_packages()
-                import chromadb
-                from chromadb.config import Settings
-
-                settings = Settings(anonymized_telemetry=False)
-                with self._errors():
-                    try:
-                        client = chromadb.PersistentClient(path=str(self.path), settings=settings)
-                    except Exception:
-                        # What failed to open would be handed out again at the next try.
-                        _forget_system(str(self.path))
-                        raise
-                    self._client = client
-                    if create:
-                        self._collection = client.get_or_create_collection(
-                            _COLLECTION, embedding_function=None, configuration=_INDEX
-                        )
-                    else:
-                        self._collection = client.get_collection(_COLLECTION, embedding_function=None)
+                self._client, self._collection = open_collection(self.path, create=create)
             return self._collection
-
-    @staticmethod
-    def require_packages() -> None:
-        """Raise MissingExtraError where Chroma is not installed."""
-        try:
-            import chromadb  # noqa: F401
-        except ImportError:
-            raise MissingExtraError("A store on disk", "chroma") from None
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Chroma's errors as ours."""
-        from chromadb.errors import ChromaError
-
-        try:
-            yield
-        except (ChromaError, OSError) as error:
-            raise StoreError(
-                f"the store at {self.path} cannot be used: {error}. If it is damaged, make it anew with "
-                "`sage-rag ingest --rebuild`"
-            ) from error
 
     def close(self) -> None:
         """Release the files. The store opens again where it is used again."""
         with self._lock:
-            close = getattr(self._client, "close", None)
-            if close is not None:
-                close()
-            elif self._client is not None:  # older releases of Chroma
-                _forget_system(str(self.path))
             self._client = self._collection = None
 
     def __enter__(self) -> ChromaStore:
@@ -325,12 +282,17 @@ class ChromaStore:
         self.close()
 
 
-def _forget_system(path: str) -> None:
-    """Drop what Chroma keeps of a folder in this process; it has no public way to do so for one folder."""
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    for kept in ("_identifier_to_system", "_identifier_to_refcount"):
-        getattr(SharedSystemClient, kept, {}).pop(path, None)
+def _record(document: NewDocument) -> DocumentRecord:
+    if len(document.chunks) != len(document.vectors):
+        raise InputError(f"{len(document.chunks)} chunks, but {len(document.vectors)} vectors")
+    return DocumentRecord(
+        document_id(document.source),
+        document.source,
+        document.digest,
+        version_of(document.source, document.digest),
+        len(document.chunks),
+        document.title,
+    )
 
 
 def _metadata(chunk: Chunk, record: DocumentRecord) -> dict[str, str | int]:

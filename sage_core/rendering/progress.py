@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from sage_core.ingest import IngestProgress, ProgressFunction
+from sage_core.ingest_report import IngestProgress, ProgressFunction
 
 if TYPE_CHECKING:
     from sage_core.segmentation.training import Progress as TrainProgress

@@ -14,6 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import sage_core.ingest
 from sage_core.ingest import ingest
 from sage_core.manifest import Manifest
 from sage_core.store import ChromaStore
@@ -37,7 +38,7 @@ STEPS: dict[str, tuple[type, str]] = {
     "settings": (Manifest, "put_settings"),
     "begin": (Manifest, "begin"),
     "commit": (Manifest, "commit"),
-    "delete": (ChromaStore, "_delete"),
+    "sweep": (ChromaStore, "_sweep"),
     "swept": (Manifest, "swept"),
     "remove": (Manifest, "remove"),
 }
@@ -45,6 +46,7 @@ STEPS: dict[str, tuple[type, str]] = {
 
 def main() -> None:
     store, folder, step, count = sys.argv[1:]
+    sage_core.ingest._BATCH_CHARACTERS = 1  # every document is a batch of its own
     owner, name = STEPS[step]
     setattr(owner, name, dying(getattr(owner, name), int(count)))
     ingest(ChromaStore(store), [folder], BlankLineSegmenter(), HashEmbedder())

@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
+from sage_core.chunks import Chunk
 from sage_core.errors import InputError, LLMError, StoreError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
 from sage_core.rag import Sage, SageConfig
 from sage_core.results import Candidate, Retrieval
 from sage_core.selection import Scale, Selection, select
-from sage_core.store import Chunk
 from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 from tests.llm_server import LLMServer, Reply, Request
 

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from sage_core.errors import InputError, StoreError
-from sage_core.ingest import IngestProgress, IngestReport, ingest
-from sage_core.store import ChromaStore, StoreIdentity, StoreInfo
+from sage_core.identity import StoreIdentity, StoreInfo
+from sage_core.ingest import ingest
+from sage_core.ingest_report import IngestProgress, IngestReport
+from sage_core.store import ChromaStore
 from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 
 TEXTS = {
@@ -286,6 +288,20 @@ def test_searches_from_many_threads(tmp_path: Path) -> None:
     assert results == ["The tower is of granite."] * 20
 
 
+def test_what_another_process_writes_is_found(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    query = HashEmbedder().embed_query("the ferry")
+    with ChromaStore(store) as reader:
+        assert len(reader.search(query, 100)) == 6
+        (folder / "ferry.txt").write_text("The ferry is new.")
+        crash(store, folder, "remove", 1, until="end")
+        assert "The ferry is new." in {f.chunk.text for f in reader.search(query, 100)}
+        assert len(reader.search(query, 100)) == 5
+        run(store, folder, rebuild=True)
+        assert len(reader.search(query, 100)) == 5
+
+
 def test_a_repeated_text_is_found_once(tmp_path: Path) -> None:
     folder = fill(tmp_path / "docs", {f"{i}.txt": f"Same  words.\n\nOnly {i} here." for i in range(9)})
     run(tmp_path / "store", folder)
@@ -306,12 +322,12 @@ def test_progress_ends_at_the_total(tmp_path: Path) -> None:
 # -- crashes ------------------------------------------------------------------------------------------------
 
 
-def crash(store: Path, folder: Path, step: str, count: int) -> None:
-    """Run an ingest in a process of its own that is killed at this step."""
+def crash(store: Path, folder: Path, step: str, count: int, until: str = "killed") -> None:
+    """Run an ingest in a process of its own that is killed at this step, or is never to reach it."""
     script = Path(__file__).with_name("crash.py")
     command = [sys.executable, str(script), str(store), str(folder), step, str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.returncode == (-signal.SIGKILL if until == "killed" else 1), done.stderr
 
 
 @pytest.mark.parametrize(("step", "count"), [("settings", 1), ("begin", 2), ("commit", 1), ("commit", 3)])
@@ -332,7 +348,7 @@ def test_a_first_ingest_that_is_killed_is_finished_by_the_next(tmp_path: Path, s
     [
         ("begin", 1, 0),
         ("commit", 1, 0),
-        ("delete", 1, 1),
+        ("sweep", 2, 1),
         ("swept", 1, 1),
         ("commit", 2, 1),
         ("remove", 1, 2),
