@@ -21,5 +21,7 @@ def sage_data() -> Path:
     """The folder of training and development data; tests that need it skip where it is not there."""
     folder = Path(os.environ.get("SAGE_DATA", "../shared/data"))
     if not folder.is_dir():
-        pytest.skip(f"no development data at {folder}: set SAGE_DATA to the folder that holds dev/ and train/")
+        pytest.skip(
+            f"no development data at {folder}: set SAGE_DATA to the folder that holds dev/ and train/"
+        )
     return folder
