@@ -22,6 +22,7 @@ from sage_core.feedback import (
     run_loop,
 )
 from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
+from sage_core.pricing import PriceList
 from sage_core.rag import Sage, SageConfig
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
 from sage_core.results import Answer, Candidate, Retrieval
@@ -66,6 +67,7 @@ __all__ = [
     "ModelError",
     "OpenAIChat",
     "Price",
+    "PriceList",
     "RemoteReranker",
     "Reranker",
     "Retrieval",

@@ -22,6 +22,7 @@ from sage_core.cli_options import (
 from sage_core.errors import LLMError
 
 if TYPE_CHECKING:
+    from sage_core.pricing import PriceList
     from sage_core.rag import Sage
     from sage_core.results import Answer
 
@@ -31,6 +32,7 @@ Examples:
   sage-rag ask "When does the ferry leave?" --store .sage
   OPENAI_API_KEY=... sage-rag ask "Why was it closed?" --model gpt-4o-mini
   sage-rag ask "Why?" --base-url http://localhost:11434/v1 --model llama3.1
+  sage-rag ask "Why was it closed?" --model gpt-4o-mini --prices prices.json
   sage-rag ask "Which?" --option north --option south --json
 """
 
@@ -69,6 +71,15 @@ def ask(
         ),
     ] = None,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help='Show what it cost; a file {"MODEL": {"prompt": 0.15, "completion": 0.6}} of money for a '
+            "million tokens.",
+            metavar="FILE",
+            show_default="no cost",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the documents in a store, and see how the answer came about.
@@ -80,9 +91,11 @@ def ask(
     """
     from sage_core.embedding import SentenceTransformerEmbedder
     from sage_core.feedback import FeedbackConfig
+    from sage_core.pricing import PriceList
     from sage_core.rag import Sage, SageConfig
     from sage_core.ranking import CrossEncoderReranker
 
+    price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = SentenceTransformerEmbedder(embedder)
     cross_encoder = CrossEncoderReranker(reranker) if reranker else None
     feedback = FeedbackConfig(
@@ -97,12 +110,14 @@ def ask(
     )
     with sage:
         if as_json:
-            print_answer(sage, question, option)
+            print_answer(sage, question, option, price_list)
         else:
-            show_answer(sage, question, option)
+            show_answer(sage, question, option, price_list)
 
 
-def show_answer(sage: Sage, question: str, options: list[str] | None = None) -> Answer:
+def show_answer(
+    sage: Sage, question: str, options: list[str] | None = None, prices: PriceList | None = None
+) -> Answer:
     """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
     from sage_core.rendering.answers import answer_view, retrieval_view
 
@@ -112,10 +127,14 @@ def show_answer(sage: Sage, question: str, options: list[str] | None = None) -> 
     out.print()
     answer = sage.answer(retrieval, options)
     out.print(answer_view(answer))
+    if prices is not None:
+        out.print(str(answer.cost(prices.of(answer.answerer))), markup=False, highlight=False)
     return answer
 
 
-def print_answer(sage: Sage, question: str, options: list[str] | None = None) -> None:
+def print_answer(
+    sage: Sage, question: str, options: list[str] | None = None, prices: PriceList | None = None
+) -> None:
     """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
     retrieval = sage.retrieve(question)
     try:
@@ -123,4 +142,5 @@ def print_answer(sage: Sage, question: str, options: list[str] | None = None) ->
     except LLMError as error:
         print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise
-    print_json(answer.to_dict())
+    cost = {} if prices is None else {"cost": answer.cost(prices.of(answer.answerer)).to_dict()}
+    print_json({**answer.to_dict(), **cost})

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from sage_core.chunks import Chunk
 from sage_core.feedback import FeedbackResult
+from sage_core.pricing import CostReport, cost_report
 from sage_core.selection import Scale, Selection
+from sage_core.usage import Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,20 @@ class Answer:
     def tokens(self) -> int:
         """Tokens of those chunks."""
         return sum(c.tokens for c in self.sources)
+
+    def cost(self, price: Price | None) -> CostReport:
+        """Tokens and money by role, and what the context saved against plain top-k (equation 1).
+
+        Args:
+            price: Price of the model that answered; None counts tokens only.
+        """
+        return cost_report(
+            self.feedback.usage_by_role,
+            price,
+            context_tokens=self.tokens,
+            top_k_tokens=self.retrieval.tokens_top_k,
+            top_k=min(self.retrieval.top_k, len(self.retrieval.candidates)),
+        )
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""

@@ -378,3 +378,33 @@ def test_a_missing_extra_is_one_line_with_the_pip_command(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and f'pip install "sage-rag[{extra}' in done.stderr
+
+
+def test_prices_show_what_an_answer_cost(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"m": {"prompt": 1000, "completion": 2000}}')
+    replies = [
+        Reply("2.60 pounds a metre.", usage=(100, 10)),
+        Reply('{"score": 9, "adjust": 0}', usage=(200, 20)),
+    ]
+    with LLMServer(replies) as server:
+        ask = ["ask", QUESTION, "--store", str(store), "--base-url", server.base_url, "--model", "m"]
+        assert run([*ask, "--prices", str(prices), "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert cost["money"] == {"generate": pytest.approx(0.12), "judge": pytest.approx(0.24)}
+    with LLMServer(replies) as server:
+        ask[5] = server.base_url
+        assert run([*ask, "--prices", str(prices)]) == 0
+    assert "total: 2 calls, 300 + 30 tokens, 0.360000" in capsys.readouterr().out
+
+
+def test_a_bad_price_file_says_what_it_should_hold(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.json"
+    prices.write_text("free")
+    code, said = mistake(capsys, "ask", QUESTION, "--store", store, "--prices", prices)
+    assert code == 2
+    assert "money for a million tokens" in said
