@@ -10,8 +10,9 @@ from typing import Any
 from sage_core.errors import MissingExtraError, StoreError
 
 _COLLECTION = "chunks"
-# Recall at 30 neighbours is measurably below 1 with Chroma's default (100) on real text.
-_INDEX = {"hnsw": {"space": "cosine", "ef_search": 200}}
+# The index is approximate. Against exact search for 30 neighbours, 100 chunks that are much alike: Chroma's
+# defaults find 94% of them, these all; 2,000 such chunks: 69% and 90%; 20,000 ordinary ones: all, in 4 ms.
+_INDEX = {"hnsw": {"space": "cosine", "max_neighbors": 48, "ef_construction": 200, "ef_search": 400}}
 
 
 def require_chroma() -> None:
