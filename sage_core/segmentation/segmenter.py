@@ -116,11 +116,30 @@ class Segmenter:
         self.sentences = sentences
         self.layout = layout or Layout()
 
-    coarse_tokens = property(lambda self: cast(int, self._limits.coarse_tokens))
-    threshold = property(lambda self: cast(float, self._limits.threshold))
-    max_tokens = property(lambda self: cast(int, self._limits.max_tokens))
-    min_tokens = property(lambda self: cast(int, self._limits.min_tokens))
-    strategy = property(lambda self: cast(Strategy, self._limits.strategy))
+    @property
+    def coarse_tokens(self) -> int:
+        """Size of the coarse windows of ``strategy="threshold"`` (paper: l)."""
+        return self._limits.coarse_tokens
+
+    @property
+    def threshold(self) -> float:
+        """P(same) from which two sentences are kept together (paper: ss)."""
+        return self._limits.threshold
+
+    @property
+    def max_tokens(self) -> int:
+        """Hard limit of a chunk, in tokens of ``counter``."""
+        return self._limits.max_tokens
+
+    @property
+    def min_tokens(self) -> int:
+        """Size below which chunks are avoided."""
+        return self._limits.min_tokens
+
+    @property
+    def strategy(self) -> Strategy:
+        """``"threshold"`` or ``"optimal"``."""
+        return self._limits.strategy
 
     @property
     def model(self) -> BoundaryModel:
