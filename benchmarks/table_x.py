@@ -153,7 +153,7 @@ def static_row(
 
         return run
 
-    fit(encode(train), list(net.parameters()), judge, mined[0], epochs=1, batch=1024, rate=1e-3)
+    fit(encode(train), list(net.parameters()), judge, mined[0], epochs=2, batch=512, rate=3e-3)
     return accuracy(encode(test), judge, mined[1], 1024)
 
 
@@ -186,7 +186,7 @@ def tuned_row(train: Text, test: Text, features: str, mined: tuple[Pairs, Pairs]
                 return_tensors="pt",
             )
             vectors: Tensor = model(dict(tokens))["sentence_embedding"]
-            return vectors
+            return vectors * vectors.shape[1] ** 0.5  # entries of about 1, as the products need
 
         return run
 
@@ -265,8 +265,8 @@ def frozen_cells(train: Text, test: Text, mined: tuple[Pairs, Pairs]) -> list[fl
     encoder = TransformerEncoder(device="cpu", batch_size=64)
     (texts, first), (others, second) = compact(train, mined[0]), compact(test, mined[1])
     vectors = {
-        "train": torch.from_numpy(encoder.encode(texts)),
-        "test": torch.from_numpy(encoder.encode(others)),
+        part: torch.from_numpy(encoder.encode(some)) * encoder.size**0.5  # entries of about 1
+        for part, some in (("train", texts), ("test", others))
     }
     return [frozen_row(vectors, name, (first, second)) for name in FEATURES]
 

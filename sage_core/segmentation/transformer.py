@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sage_core.embedding import DEFAULT_EMBEDDER, bundled_model_path, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
-from sage_core.segmentation.ops import Floats, Tensors
+from sage_core.segmentation.ops import Floats, Tensors, unit_rows
 from sage_core.segmentation.pair import PairHead, calibration, probability, split_gaps
 
 ENCODER_FOLDER = "encoder"
@@ -90,6 +90,7 @@ class TransformerPairModel:
     def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """P(same) for every pair of neighbours; see ``protocol.BoundaryModel``."""
         vectors = self.encoder.encode([text for document in documents for text in document])
+        vectors = unit_rows(vectors) * np.float32(self.encoder.size**0.5)  # as in training
         values = probability(self._head.logits(vectors[:-1], vectors[1:]), self._calibration)
         return split_gaps(values, [len(document) for document in documents])
 

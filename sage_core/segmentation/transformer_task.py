@@ -38,7 +38,10 @@ class TokenizedBatch:
 
 
 class TransformerPairNet(nn.Module):
-    """A sentence-transformers model, features (x1, x2, x1 - x2, x1 * x2) and an MLP."""
+    """A sentence-transformers model, features (x1, x2, x1 - x2, x1 * x2) and an MLP.
+
+    Vectors are scaled to entries of about 1: in unit vectors the products would be too small to learn from.
+    """
 
     def __init__(self, encoder: nn.Module, size: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -50,6 +53,7 @@ class TransformerPairNet(nn.Module):
     def forward(self, batch: TokenizedBatch) -> Tensor:
         """(p,) logits of P(same)."""
         vectors = self.encoder(dict(batch.tokens))["sentence_embedding"]
+        vectors = f.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5
         left, right = vectors[batch.left], vectors[batch.right]
         features = self.dropout(torch.cat([left, right, left - right, left * right], -1))
         scores: Tensor = self.output(self.dropout(f.relu(self.hidden(features))))[..., 0]
