@@ -31,7 +31,7 @@ from sage_core.selection import Scale, Selection, gradient_cut, select
 from sage_core.sentences import split_sentences
 from sage_core.spans import Span
 from sage_core.store import ChromaStore
-from sage_core.tokens import TokenCounter, get_counter
+from sage_core.tokens import CallableCounter, TokenCounter, get_counter
 from sage_core.usage import Price, TokenUsage, cost, cost_efficiency
 
 try:
@@ -44,6 +44,7 @@ __all__ = [
     "Answerer",
     "Boundary",
     "BoundaryModel",
+    "CallableCounter",
     "Candidate",
     "ChatModel",
     "ChromaStore",

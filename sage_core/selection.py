@@ -291,7 +291,7 @@ def check_bounds(min_k: int, max_k: int | None) -> None:
     if min_k < 1:
         raise InputError(f"min_k must be at least 1, not {min_k}")
     if max_k is not None and max_k < min_k:
-        raise InputError(f"max_k must be at least min_k ({min_k}), not {max_k}")
+        raise InputError(f"max_k must be at least min_k ({min_k}), not {max_k}: lower min_k too")
 
 
 def check_gradient(gradient: float) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from sage_core.lines import Block, blocks
 from sage_core.spans import Span, trim
 
-SentenceSplitter = Callable[[str], Iterable[tuple[int, int]]]
-"""Any callable from a text to ordered ``(start, end)`` pairs that together cover its non-white space."""
+SentenceSplitter = Callable[[str], Iterable[tuple[int, int]]] | Callable[[str], Iterable[str]]
+"""Any callable from a text to its sentences, in order, that loses nothing but white space: as
+``(start, end)`` pairs, or as the sentences themselves."""
 
 # Terminators that need white space after them, and those (CJK, Indic, Arabic, ...) that do not.
 _WEAK = ".!?…‥‼⁇⁈⁉՞؟"

@@ -41,13 +41,14 @@ def trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:
             yield inner
 
 
-def check_tiling(text: str, spans: Iterable[tuple[int, int]]) -> list[Span]:
+def check_tiling(text: str, spans: Iterable[tuple[int, int] | str]) -> list[Span]:
     """Validate spans that come from somebody else's code (a custom sentence splitter).
 
     Args:
         text: The source.
         spans: ``(start, end)`` pairs: ordered, not overlapping, together covering every character of
-            ``text`` that is not white space.
+            ``text`` that is not white space. Or the sentences themselves, as many splitters give them:
+            each is looked for after the one before.
 
     Returns:
         The same pairs as trimmed, non-empty ``Span`` objects.
@@ -57,7 +58,7 @@ def check_tiling(text: str, spans: Iterable[tuple[int, int]]) -> list[Span]:
     """
     result: list[Span] = []
     cursor = 0
-    for start, end in spans:
+    for start, end in _pairs(text, spans):
         if not 0 <= start <= end <= len(text):
             raise InputError(f"span ({start}, {end}) lies outside a text of {len(text)} characters")
         if start < cursor:
@@ -71,3 +72,26 @@ def check_tiling(text: str, spans: Iterable[tuple[int, int]]) -> list[Span]:
     if text[cursor:].strip():
         raise InputError(f"the text after character {cursor} is in no span")
     return result
+
+
+def _pairs(text: str, spans: Iterable[tuple[int, int] | str]) -> Iterator[tuple[int, int]]:
+    """Pairs as they are, sentences where they stand in the text."""
+    cursor = 0
+    for item in spans:
+        if isinstance(item, str):
+            sentence = item.strip()
+            start = text.find(sentence, cursor)
+            if start < 0:
+                raise InputError(
+                    f"a sentence splitter must not change the text, but it gave {sentence[:60]!r}"
+                )
+            cursor = start + len(sentence)
+            yield start, cursor
+            continue
+        try:
+            start, end = item
+        except (TypeError, ValueError):
+            raise InputError(
+                f"a sentence splitter gives (start, end) pairs or the sentences themselves, not {item!r}"
+            ) from None
+        yield start, end

@@ -22,6 +22,7 @@ from sage_core.errors import InputError
 from sage_core.segmentation.encoder import tokenize
 from sage_core.segmentation.surface import SURFACE_SIZE
 from sage_core.sentences import SentenceSplitter, split_sentences
+from sage_core.spans import check_tiling
 
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _FENCED = re.compile(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -210,7 +211,7 @@ def _document(record: dict[str, Any], sentences: SentenceSplitter) -> Document:
     paragraphs = []
     for paragraph in (p for section in sections for p in section.get("paragraphs", [])):
         if isinstance(paragraph, str):
-            found = tuple(paragraph[start:end] for start, end in sentences(paragraph))
+            found = tuple(span.of(paragraph) for span in check_tiling(paragraph, sentences(paragraph)))
         else:
             found = tuple(map(str, paragraph))
         if found:

@@ -63,12 +63,14 @@ class Segmenter:
             first use.
         coarse_tokens: Size of the coarse windows of ``strategy="threshold"`` (the paper's l).
         threshold: Keep two sentences together where P(same) is at least this (the paper's ss).
-        max_tokens: Hard limit of a chunk, at most ``coarse_tokens``. Default 100, or ``coarse_tokens`` if
-            less. With ``"optimal"`` most chunks have about half of it; for longer ones raise ``min_tokens``.
+        max_tokens: Hard limit of a chunk. Default 100, or ``coarse_tokens`` if less; with ``"threshold"`` at
+            most ``coarse_tokens``. With ``"optimal"`` most chunks have about half of it; for longer ones
+            raise ``min_tokens``.
         min_tokens: Chunks below this are avoided, not forbidden. Default 20, or ``max_tokens`` if less.
         strategy: ``"threshold"`` or ``"optimal"``.
         counter: A token counter or its name (``sage_core.tokens.get_counter``).
-        sentences: From a text to its sentence candidates.
+        sentences: From a text to its sentence candidates: ``(start, end)`` pairs, or the sentences
+            themselves; see `sage_core.sentences.SentenceSplitter`.
         layout: How much the layout counts.
 
     Raises:
@@ -95,10 +97,15 @@ class Segmenter:
         if min_tokens is None:
             min_tokens = min(DEFAULT_MIN_TOKENS, max_tokens)
         _check_int("min_tokens", min_tokens, 0)
-        if not min_tokens <= max_tokens <= coarse_tokens:
+        if min_tokens > max_tokens:
             raise InputError(
-                "min_tokens <= max_tokens <= coarse_tokens must hold, not "
-                f"{min_tokens} <= {max_tokens} <= {coarse_tokens}"
+                f"min_tokens must be at most max_tokens ({max_tokens}), not {min_tokens}: "
+                "lower min_tokens or raise max_tokens"
+            )
+        if max_tokens > coarse_tokens and strategy == "threshold":
+            raise InputError(
+                f"max_tokens must be at most coarse_tokens ({coarse_tokens}), not {max_tokens}: raise "
+                "coarse_tokens, the window that strategy='threshold' cuts"
             )
         if isinstance(threshold, bool) or not isinstance(threshold, float | int) or not 0 <= threshold <= 1:
             raise InputError(f"threshold is a probability between 0 and 1, not {threshold!r}")

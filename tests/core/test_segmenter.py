@@ -198,7 +198,7 @@ def test_any_sentence_splitter_will_do() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": 1.5}, "max_tokens"),
         ({"max_tokens": True}, "max_tokens"),
-        ({"max_tokens": 500}, "coarse_tokens"),
+        ({"max_tokens": 500, "strategy": "threshold"}, "coarse_tokens"),
         ({"min_tokens": -1}, "min_tokens"),
         ({"min_tokens": 80, "max_tokens": 50}, "min_tokens"),
         ({"coarse_tokens": 0}, "coarse_tokens"),
@@ -225,3 +225,23 @@ def test_texts_are_strings() -> None:
         Segmenter(HashModel()).segment(b"One. Two.")
     with pytest.raises(InputError, match="log-odds"):
         Layout(blank_line=float("nan"))
+
+
+def test_a_splitter_may_give_the_sentences_themselves() -> None:
+    text = "One here.  Two there.\n\nOne here. Three."
+    pieces = ["One here.  ", "Two there.\n\n", "One here. ", "Three."]
+    spans = [(0, 9), (11, 21), (23, 32), (33, 39)]
+    by_text = Segmenter(HashModel(), sentences=lambda _: pieces)
+    by_span = Segmenter(HashModel(), sentences=lambda _: spans)
+    assert by_text.boundaries(text) == by_span.boundaries(text)
+    assert by_text.segment(text) == by_span.segment(text)
+
+
+@pytest.mark.parametrize(("given", "message"), [(["One here", "gone"], "must not change"), ([3], "pairs")])
+def test_a_splitter_that_gives_something_else_is_told(given: list[object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Segmenter(HashModel(), sentences=lambda _: given).segment("One here. Two there.")
+
+
+def test_long_chunks_need_no_other_setting() -> None:
+    assert Segmenter(HashModel(), max_tokens=512).max_tokens == 512
