@@ -223,9 +223,9 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=None, help="only so many training documents")
     parser.add_argument("--pairs", type=int, default=200_000, help="training pairs of the static encoder")
     parser.add_argument(
-        "--frozen-pairs", type=int, default=6000, help="training pairs of the frozen all-MiniLM"
+        "--frozen-pairs", type=int, default=12_000, help="training pairs of the frozen all-MiniLM"
     )
-    parser.add_argument("--frozen-test", type=int, default=2000, help="test pairs of both all-MiniLM rows")
+    parser.add_argument("--frozen-test", type=int, default=4000, help="test pairs of both all-MiniLM rows")
     parser.add_argument(
         "--fine-tune", type=int, default=0, help="training pairs of the fine-tuned all-MiniLM"
     )
