@@ -16,6 +16,7 @@ EXAMPLES = """
 Examples:
   sage-rag train corpus/ --output my-model
   sage-rag train corpus/ --kind pair --loss mse --output paper-model
+  sage-rag train corpus/ --start default --epochs 2 --output my-model     # fine-tune the bundled model
   sage-rag segment notes.txt --segmenter my-model
 """
 
@@ -30,13 +31,36 @@ def train(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.", metavar="DIR")],
     kind: Annotated[
-        str, typer.Option(help="pair (the paper's model) or context.", metavar="NAME")
+        str,
+        typer.Option(
+            help="context, pair (the paper's model), or transformer (the same with any sentence-transformers "
+            "model, named by --start).",
+            metavar="NAME",
+        ),
     ] = "context",
     loss: Annotated[str, typer.Option(help="bce or mse (the paper's).", metavar="NAME")] = "bce",
-    epochs: Annotated[float, typer.Option(help="Most passes over the data.")] = 4.0,
+    epochs: Annotated[float, typer.Option(help="Most passes over the data.")] = 6.0,
+    patience: Annotated[
+        int, typer.Option(help="Evaluations without a gain before training stops.", metavar="N")
+    ] = 3,
+    held_out: Annotated[
+        float, typer.Option(help="Share of documents held out, to stop in time and to calibrate.")
+    ] = 0.04,
+    negatives: Annotated[
+        tuple[float, float, float],
+        typer.Option(
+            help="Mix of the pair models' negatives: sentences of other documents, of the same document, and "
+            "neighbours across a paragraph break.",
+            metavar="OTHER SAME NEIGHBOURS",
+        ),
+    ] = (0.0, 0.0, 1.0),
     batch_size: Annotated[int, typer.Option(help="Pairs, or sentences, a step.", metavar="N")] = 2048,
     start: Annotated[
-        str, typer.Option(help="Where the token table starts; see the docs of TrainOptions.", metavar="NAME")
+        str,
+        typer.Option(
+            help="pretrained, random, or a model of the same kind to fine-tune: default, or a folder.",
+            metavar="NAME",
+        ),
     ] = "pretrained",
     seed: Annotated[int, typer.Option(help="Of every random choice.")] = 0,
     device: Annotated[
@@ -52,6 +76,7 @@ def train(
     documents; give it to --segmenter, or to Segmenter(model=...).
     """
     from sage_core.rendering.progress import train_bar
+    from sage_core.segmentation.mining import NegativeMix
     from sage_core.segmentation.training import TrainOptions
     from sage_core.segmentation.training import train as fit
 
@@ -59,6 +84,9 @@ def train(
         kind=kind,
         loss=loss,
         epochs=epochs,
+        patience=patience,
+        held_out=held_out,
+        negatives=NegativeMix(*negatives),
         batch_size=batch_size,
         start=start,
         seed=seed,
