@@ -29,7 +29,6 @@ from sage_core.usage import TokenUsage
 from sage_langchain._messages import text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import ranking_source
 from sage_langchain.compressor import SCORE_KEY
-from sage_langchain.critic import Critic
 
 if TYPE_CHECKING:
     from sage_langchain.chain import SageChain
@@ -52,7 +51,7 @@ class Session:
         self.inputs = inputs
         self.config = config
         self.counter = get_counter(chain.counter)
-        self.critic = Critic(chain.critic or chain.llm, chain.critic_method, self.counter)
+        self.critic = chain.judge()
         self.documents: list[Document] = []
         self.texts: list[str] = []
         self.loop = FeedbackLoop(())

@@ -17,13 +17,16 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
+from sage_core.tokens import get_counter
 from sage_langchain._query import query_of
 from sage_langchain._ranking_source import as_sage_retriever
 from sage_langchain._session import Session
-from sage_langchain.critic import CriticMethod
+from sage_langchain.critic import Critic, CriticMethod
 
 # Of a parametrised template pydantic would make a class of its own, of which nothing is an instance.
 Prompt = Annotated[BasePromptTemplate[Any], SkipValidation]
+
+_OUTPUT_KEYS = ("context", "answer", "sage")
 
 
 class SageChainInput(BaseModel):
@@ -99,6 +102,8 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     @model_validator(mode="after")
     def _check(self) -> Self:
         self.feedback_config(FeedbackConfig())
+        if self.critic_method == "structured":
+            self.judge().check()
         for template in (self.prompt, self.document_prompt):
             if template is not None and not isinstance(template, BasePromptTemplate):
                 raise InputError(f"a prompt is a LangChain prompt template, not {type(template).__name__}")
@@ -119,6 +124,10 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
             max_tokens=self.max_tokens,
             no_answer=self.no_answer,
         )
+
+    def judge(self) -> Critic:
+        """What grades the answers."""
+        return Critic(self.critic or self.llm, self.critic_method, get_counter(self.counter))
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -196,7 +205,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
         self, chunks: Iterator[Any], run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> Iterator[dict[str, Any]]:
         for inputs in chunks:
-            yield AddableDict(inputs)
+            yield _first_chunk(inputs)
             session = Session(self, inputs, config)
             session.retrieve()
             if not session.live:
@@ -210,7 +219,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
         self, chunks: AsyncIterator[Any], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AsyncIterator[dict[str, Any]]:
         async for inputs in chunks:
-            yield AddableDict(inputs)
+            yield _first_chunk(inputs)
             session = Session(self, inputs, config)
             await session.aretrieve()
             if not session.live:
@@ -239,3 +248,8 @@ def _inputs(given: Any) -> dict[str, Any]:
     """The chain's input as a mapping that has the question under ``input``."""
     question = query_of(given)
     return {**given, "input": question} if isinstance(given, Mapping) else {"input": question}
+
+
+def _first_chunk(inputs: Mapping[str, Any]) -> AddableDict:
+    """The input as it is streamed: without what this stream is going to add up under the same keys."""
+    return AddableDict({key: value for key, value in inputs.items() if key not in _OUTPUT_KEYS})

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.configurable import DynamicRunnable
 
+from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.feedback.critic import VERDICT_SCHEMA
 from sage_core.feedback.parsing import parse_verdict
@@ -44,10 +47,11 @@ class Critic:
         Raises:
             Exception: What the model raised, where no other way was left.
         """
-        structured, before = self._structured(), NO_USAGE
+        before = NO_USAGE
+        structured, prepared = self._structured(config)
         if structured is not None:
             try:
-                return self._read(structured.invoke(messages, config), messages)
+                return self._read(structured.invoke(messages, prepared), messages)
             except Exception as error:
                 self._give_up_on_structure(error)
                 before = _LOST
@@ -58,32 +62,54 @@ class Critic:
         self, messages: Sequence[BaseMessage], config: RunnableConfig
     ) -> tuple[Verdict, TokenUsage]:
         """`judge`, awaited."""
-        structured, before = self._structured(), NO_USAGE
+        before = NO_USAGE
+        structured, prepared = self._structured(config)
         if structured is not None:
             try:
-                return self._read(await structured.ainvoke(messages, config), messages)
+                return self._read(await structured.ainvoke(messages, prepared), messages)
             except Exception as error:
                 self._give_up_on_structure(error)
                 before = _LOST
         verdict, usage = self._read(await self.llm.ainvoke(messages, config), messages)
         return verdict, before + usage
 
-    def _structured(self) -> Runnable[Any, Any] | None:
-        """The model made to reply in the verdict's schema; None for plain text.
+    def check(self) -> None:
+        """See that the model has structured output, as far as that can be known before a call.
+
+        Raises:
+            InputError: If it has not.
+        """
+        if isinstance(self.llm, DynamicRunnable):
+            return
+        try:
+            self._structured({})
+        except Exception as error:  # whatever a model's own set-up raises means the same here
+            raise InputError(
+                f"critic_method='structured' needs a model with structured output, and "
+                f"{type(self.llm).__name__} cannot set it up ({type(error).__name__}: {error}): "
+                "use critic_method='auto' or another critic"
+            ) from error
+
+    def _structured(self, config: RunnableConfig) -> tuple[Runnable[Any, Any] | None, RunnableConfig]:
+        """The model made to reply in the verdict's schema, and its config; no model for plain text.
 
         ``include_raw`` is the only way to see what the call took, and what was said where it was no verdict.
         """
         if self.method == "prompt":
-            return None
+            return None, config
         try:
-            made: Runnable[Any, Any] = self.llm.with_structured_output(  # type: ignore[attr-defined]  # may lack it
-                dict(VERDICT_SCHEMA), include_raw=True
-            )
+            llm, config = _configured(self.llm, config)
+            made: Runnable[Any, Any] = llm.with_structured_output(dict(VERDICT_SCHEMA), include_raw=True)
         except (AttributeError, NotImplementedError):
             if self.method == "structured":
                 raise
-            return None
-        return made
+            return None, config
+        except Exception as error:
+            # Models and wrappers refuse a schema with errors of every kind (a NameError under with_fallbacks,
+            # a TypeError for include_raw). None of them says that the plain call would fail.
+            self._give_up_on_structure(error)
+            return None, config
+        return made, config
 
     def _give_up_on_structure(self, error: Exception) -> None:
         """Let plain text be tried, unless the user ruled that out."""
@@ -102,6 +128,19 @@ class Critic:
                 break
             verdict = found if found.raw else verdict
         return verdict, usage_of(output["raw"], messages, self.counter)
+
+
+def _configured(llm: Runnable[Any, Any], config: RunnableConfig) -> tuple[Any, RunnableConfig]:
+    """The model that a call with this config reaches, where configuration decides which that is.
+
+    Attributes of a configurable model are those of its default, so its structured output would be too.
+    """
+    if isinstance(llm, DynamicRunnable):
+        return _configured(*llm.prepare(config))
+    if isinstance(llm, RunnableBinding):
+        inner, merged = _configured(llm.bound, merge_configs(llm.config, config))
+        return (llm, config) if inner is llm.bound else (inner, merged)
+    return llm, config
 
 
 def _replies(output: Mapping[str, Any]) -> Iterator[object]:
