@@ -194,9 +194,10 @@ def _number(value: object, key: str) -> float | None:
     if value is None:
         return None
     try:
-        return float(value)  # type: ignore[arg-type]  # whatever is no number is the error below
+        number = float(value)  # type: ignore[arg-type]  # whatever is no number is the error below
     except (TypeError, ValueError):
         raise InputError(f"metadata[{key!r}] is {value!r}, not a number") from None
+    return None if math.isnan(number) else number
 
 
 def _scored(documents: Sequence[Document], scores: Sequence[float | None]) -> list[Document]:

@@ -200,3 +200,17 @@ async def test_events_of_a_chain_inside_a_chain():
         if e["event"] == "on_chain_stream" and "sage:final" in e["tags"]
     ]
     assert final == ["draft two"]
+
+
+async def test_an_output_fed_back_can_be_streamed_and_added_up():
+    c = create_sage_chain(
+        ScriptedChat(replies=["one", graded(9), "two", graded(9), "three", graded(9)]), retriever()
+    )
+    before = c.invoke({"input": "bees?", "chat_history": []})
+    chunks = list(c.stream({**before, "input": "more?"}))
+    assert set(chunks[0]) == {"input", "chat_history"}
+    whole = sum(chunks[1:], chunks[0])
+    assert whole["answer"] == "two" and len(whole["context"]) == 3
+    chunks = [chunk async for chunk in c.astream({**before, "input": "more?"})]
+    assert set(chunks[0]) == {"input", "chat_history"}
+    assert sum(chunks[1:], chunks[0])["answer"] == "three"

@@ -260,3 +260,9 @@ def test_default_reranker_works_offline():
     out = SageCompressor(min_k=1).compress_documents(docs, "Where does Ibarra keep bees?")
     assert "roof" in out[0].page_content
     assert all(0 <= d.metadata["relevance_score"] <= 1 for d in out)
+
+
+def test_nan_under_a_score_key_is_no_score():
+    docs = [Document(page_content=str(i), metadata={"s": s}) for i, s in enumerate([math.nan, 0.9, 0.8])]
+    out = SageCompressor(score_key="s", min_k=1).rank(docs, "question")
+    assert [d.metadata["relevance_score"] for d in out] == [0.9, 0.8, None]
