@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.prompts import format_document
-from langchain_core.runnables import RunnableConfig, RunnableGenerator, patch_config
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableGenerator, patch_config
 from langchain_core.runnables.config import merge_configs
 
 from sage_core.answering import answer_messages
@@ -27,8 +27,7 @@ from sage_core.selection import Selection
 from sage_core.tokens import get_counter
 from sage_core.usage import TokenUsage
 from sage_langchain._messages import text_of, to_langchain, usage_of
-from sage_langchain._ranking_source import ranking_source
-from sage_langchain.compressor import SCORE_KEY
+from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 
 if TYPE_CHECKING:
     from sage_langchain.chain import SageChain
@@ -63,19 +62,24 @@ class Session:
     def retrieve(self) -> None:
         """Fetch and rank the candidates."""
         config = patch_config(self.config, run_name="retrieve_documents")
-        self._begin(self.chain.retriever.invoke(self.inputs["input"], config, select=False))
+        self._begin(self._retriever().invoke(self.inputs, config, select=False))
 
     async def aretrieve(self) -> None:
         """`retrieve`, awaited."""
         config = patch_config(self.config, run_name="retrieve_documents")
-        self._begin(await self.chain.retriever.ainvoke(self.inputs["input"], config, select=False))
+        self._begin(await self._retriever().ainvoke(self.inputs, config, select=False))
+
+    def _retriever(self) -> Runnable[Any, list[Document]]:
+        """The chain's retriever, known to be of use with this config before it is called."""
+        check_retriever(self.chain.retriever, self.config)
+        return self.chain.retriever
 
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.chain.retriever, self.config, len(documents))
         template = self.chain.document_prompt
         self.documents = documents
         self.texts = [d.page_content if template is None else format_document(d, template) for d in documents]
-        scores = [d.metadata[SCORE_KEY] for d in documents]
+        scores = scores_of(documents)
         sizes = self.counter.count_many(self.texts)
         config = self.chain.feedback_config(source.selection)
         self.loop = FeedbackLoop(scores, source.scale, config, sizes=sizes)

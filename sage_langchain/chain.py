@@ -19,7 +19,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
 from sage_core.tokens import get_counter
 from sage_langchain._query import query_of
-from sage_langchain._ranking_source import as_sage_retriever
+from sage_langchain._ranking_source import as_sage_retriever, check_when_built
 from sage_langchain._session import Session
 from sage_langchain.critic import Critic, CriticMethod
 
@@ -60,7 +60,8 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     Attributes:
         llm: Writes the answers.
         retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
-            retriever is put into one.
+            retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
+            history can be its ``base_retriever``.
         critic: Grades the answers; None takes ``llm``.
         critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
         prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
@@ -102,6 +103,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     @model_validator(mode="after")
     def _check(self) -> Self:
         self.feedback_config(FeedbackConfig())
+        check_when_built(self.retriever)
         if self.critic_method == "structured":
             self.judge().check()
         for template in (self.prompt, self.document_prompt):

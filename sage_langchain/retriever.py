@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
 from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config, patch_config
-from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
@@ -18,6 +17,7 @@ from pydantic import ConfigDict, Field, field_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
+from sage_langchain._inner import as_runnable, checked, inner_input
 from sage_langchain._query import query_of
 from sage_langchain.compressor import SageCompressor
 from sage_langchain.scored_search import ScoredVectorStoreRetriever
@@ -31,7 +31,10 @@ class SageRetriever(BaseRetriever):
     ``input``, ``query`` or ``question``.
 
     Attributes:
-        base_retriever: Any retriever or Runnable from a question to documents; a plain function will do.
+        base_retriever: Any retriever or Runnable that gives documents; a plain function of the question will
+            do. As in LangChain's `create_retrieval_chain`, a Runnable that is no retriever (such as
+            `create_history_aware_retriever` makes) is given the whole mapping where there is one, the others
+            the question. Documents are always ranked for the question.
         base_compressor: What reranks and selects; any LangChain compressor will do.
         k: Return exactly so many documents (or all there are) instead of selecting. A call can say so too:
             ``retriever.invoke(question, k=3)``.
@@ -41,7 +44,10 @@ class SageRetriever(BaseRetriever):
 
     base_retriever: RetrieverLike = Field(repr=False)
     base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)
-    k: int | None = Field(default=None, ge=1)
+    k: int | None = Field(default=None, ge=1, strict=True)
+
+    # Read by a retriever around this one.
+    takes_whole_input: ClassVar[bool] = True
 
     @classmethod
     def from_vectorstore(
@@ -61,7 +67,17 @@ class SageRetriever(BaseRetriever):
             search_kwargs: Passed to every search (such as ``filter``).
             similarity: From the store's raw score to a similarity; None takes the store's own.
             **kwargs: Passed to the class, such as ``base_compressor`` or ``k``.
+
+        Raises:
+            InputError: For a setting of the compressor's (``min_k``), which goes into ``base_compressor``.
         """
+        misplaced = sorted(kwargs.keys() & (SageCompressor.model_fields.keys() - cls.model_fields.keys()))
+        if misplaced:
+            name = misplaced[0]
+            raise InputError(
+                f"{name} belongs to the compressor: from_vectorstore(store, "
+                f"base_compressor=SageCompressor({name}={kwargs[name]!r}))"
+            )
         search = ScoredVectorStoreRetriever(
             vectorstore=vectorstore, k=candidates, search_kwargs=search_kwargs or {}, similarity=similarity
         )
@@ -72,7 +88,7 @@ class SageRetriever(BaseRetriever):
     def _coerce(cls, value: Any) -> Any:
         if isinstance(value, VectorStore):
             raise InputError("for a vector store use SageRetriever.from_vectorstore(store)")
-        return coerce_to_runnable(value) if callable(value) else value
+        return as_runnable(value)
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -94,6 +110,7 @@ class SageRetriever(BaseRetriever):
                 inner retriever.
         """
         query, call = query_of(input), super().invoke
+        kwargs = _with_whole(kwargs, input)
         with set_config_context(_for_children(config)) as context:
             return context.run(lambda: call(query, config, **kwargs))
 
@@ -104,7 +121,7 @@ class SageRetriever(BaseRetriever):
         **kwargs: Any,
     ) -> list[Document]:
         """`invoke`, awaited all the way down."""
-        query = query_of(input)
+        query, kwargs = query_of(input), _with_whole(kwargs, input)
         with set_config_context(_for_children(config)) as context:
             # A task made inside the context runs in a copy of it, on Python 3.10 too.
             task = context.run(asyncio.create_task, super().ainvoke(query, config, **kwargs))
@@ -117,14 +134,17 @@ class SageRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,
         k: int | None = None,
         select: bool = True,
+        whole_input: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> list[Document]:
         config = patch_config(ensure_config(), callbacks=run_manager.get_child())
         exact = self._exact(k)
-        documents = self.base_retriever.invoke(query, config, **self._inner_kwargs(exact, kwargs))
+        given = inner_input(self.base_retriever, query, whole_input, config)
+        found = self.base_retriever.invoke(given, config, **self._inner_kwargs(exact, kwargs))
+        documents = checked(found, self.base_retriever)
         for step in self._steps(query, exact, select) if documents else ():
             documents = step.invoke(documents, config)
-        return list(documents)
+        return documents
 
     async def _aget_relevant_documents(
         self,
@@ -133,18 +153,21 @@ class SageRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         k: int | None = None,
         select: bool = True,
+        whole_input: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> list[Document]:
         config = patch_config(ensure_config(), callbacks=run_manager.get_child())
         exact = self._exact(k)
-        documents = await self.base_retriever.ainvoke(query, config, **self._inner_kwargs(exact, kwargs))
+        given = inner_input(self.base_retriever, query, whole_input, config)
+        found = await self.base_retriever.ainvoke(given, config, **self._inner_kwargs(exact, kwargs))
+        documents = checked(found, self.base_retriever)
         for step in self._steps(query, exact, select) if documents else ():
             documents = await step.ainvoke(documents, config)
-        return list(documents)
+        return documents
 
     def _exact(self, k: int | None) -> int | None:
-        if k is not None and k < 1:
-            raise InputError(f"k must be at least 1, not {k}")
+        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+            raise InputError(f"k must be a whole number of at least 1, not {k!r}")
         return self.k if k is None else k
 
     def _inner_kwargs(self, exact: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -197,6 +220,10 @@ def _foreign(
         return list(await compressor.acompress_documents(documents, query, config.get("callbacks")))[:exact]
 
     return RunnableLambda(run, arun, name=type(compressor).__name__)
+
+
+def _with_whole(kwargs: dict[str, Any], given: object) -> dict[str, Any]:
+    return {**kwargs, "whole_input": given} if isinstance(given, Mapping) else kwargs
 
 
 def _for_children(config: RunnableConfig | None) -> RunnableConfig:

@@ -305,8 +305,8 @@ def test_somebody_else_s_compressor_must_rank_first():
             ]
 
     foreign = SageRetriever(base_retriever=lambda _: DOCUMENTS, base_compressor=Foreign())
-    with pytest.raises(InputError, match=r"Foreign.*score_key"):
-        chain("a", retriever=foreign).invoke("bees?")
+    with pytest.raises(ValidationError, match=r"Foreign.*score_key"):
+        chain("a", retriever=foreign)
     selector = SageCompressor(score_key="relevance_score", min_k=2, rule="gradient")
     both = SageRetriever(base_retriever=foreign, base_compressor=selector)
     out = chain("a", graded(9), retriever=both).invoke("bees?")

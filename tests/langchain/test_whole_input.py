@@ -1,0 +1,169 @@
+"""What reaches the inner retriever: the whole input of a chain, or the question alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from pydantic import ValidationError
+
+from sage_core.errors import InputError
+from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
+from tests.langchain.test_chain import DOCUMENTS, SCORES, retriever
+from tests.langchain.toys import ListReranker, ScriptedChat, WordReranker, graded
+
+HISTORY = {"input": "and at night?", "chat_history": [HumanMessage("What do bees do?")]}
+
+
+class Recording(BaseRetriever):
+    """A retriever that keeps what it was asked."""
+
+    seen: Any  # pydantic would copy a list
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        self.seen.append(query)
+        return DOCUMENTS
+
+
+def sage(inner: Any) -> SageRetriever:
+    return SageRetriever(base_retriever=inner, base_compressor=SageCompressor(reranker=WordReranker()))
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_history_aware_retrieval(is_async):
+    chains = pytest.importorskip("langchain_classic.chains")
+    seen: list[Any] = []
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("chat_history"), ("human", "{input}")])
+    rewriter = FakeListChatModel(responses=["What do bees do at night?"])
+    aware = chains.create_history_aware_retriever(rewriter, Recording(seen=seen), prompt)
+    chain = create_sage_chain(ScriptedChat(replies=["they sleep", graded(9)]), sage(aware))
+    out = await chain.ainvoke(HISTORY) if is_async else chain.invoke(HISTORY)
+    assert out["answer"] == "they sleep" and out["input"] == "and at night?"
+    assert seen == ["What do bees do at night?"]
+
+
+def wrapped_retrievers(seen: list[Any]) -> list[Any]:
+    inner = Recording(seen=seen)
+
+    def function(question: str) -> list[Document]:
+        return inner.invoke(question)
+
+    return [
+        inner,
+        inner.with_config(tags=["a"]),
+        inner.with_retry(),
+        inner.with_fallbacks([inner]),
+        inner.configurable_alternatives(ConfigurableField(id="r"), default_key="a"),
+        function,
+        sage(inner),
+        sage(function),
+    ]
+
+
+@pytest.mark.parametrize("which", range(8))
+async def test_retrievers_and_plain_functions_are_given_the_question(which):
+    seen: list[Any] = []
+    over = sage(wrapped_retrievers(seen)[which])
+    over.invoke(HISTORY)
+    await over.ainvoke(HISTORY)
+    assert seen == ["and at night?"] * 2
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda r: r,
+        lambda r: r.with_config(tags=["a"]),
+        lambda r: r.with_retry(),
+        lambda r: r.with_fallbacks([r]),
+        sage,
+        lambda r: sage(r).with_retry(),
+    ],
+)
+async def test_other_runnables_are_given_the_whole_mapping(wrap):
+    seen: list[Any] = []
+
+    def find(given: Any) -> list[Document]:
+        seen.append(given)
+        return DOCUMENTS
+
+    over = sage(wrap(RunnableLambda(find)))
+    over.invoke(HISTORY)
+    await over.ainvoke(HISTORY, k=2)
+    over.invoke("and at night?")
+    assert seen == [HISTORY, HISTORY, "and at night?"]
+
+
+@pytest.mark.parametrize(("gives", "named"), [(None, "NoneType"), (["text"], "str in it")])
+def test_a_function_that_gives_no_documents_is_named(gives, named):
+    def search(question: str) -> Any:
+        return gives
+
+    with pytest.raises(InputError, match=f"base_retriever search returned .*{named}"):
+        sage(search).invoke("bees")
+
+
+# What the chain can and cannot use
+
+
+def test_a_fallback_without_scores_is_an_error_when_the_chain_is_built():
+    llm = ScriptedChat(replies=["a", graded(9)])
+    for wrap in (lambda r: r, lambda r: r.with_config(tags=["a"])):
+        with pytest.raises(ValidationError, match=r"falls back to Recording.*SageRetriever"):
+            create_sage_chain(llm, wrap(retriever().with_fallbacks([Recording(seen=[])])))
+    configured = retriever().with_fallbacks([Recording(seen=[])])
+    either = retriever().configurable_alternatives(ConfigurableField(id="r"), default_key="a", b=configured)
+    chain = create_sage_chain(llm, either)
+    with pytest.raises(InputError, match="falls back to Recording"):
+        chain.invoke("bees?", {"configurable": {"r": "b"}})
+
+
+def test_a_plain_retriever_with_fallbacks_is_put_into_a_sage_retriever():
+    inner = Recording(seen=[]).with_fallbacks([Recording(seen=[])])
+    chain = create_sage_chain(ScriptedChat(replies=["a", graded(9)]), inner)
+    assert isinstance(chain.retriever, SageRetriever)
+
+
+def test_a_compressor_that_drops_scores_is_replaced_by_its_model():
+    class BaseCrossEncoder:
+        def score(self, text_pairs: Any) -> list[float]:
+            return SCORES[: len(text_pairs)]
+
+    class Reranker(BaseDocumentCompressor):
+        model: Any = None
+
+        def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+            return documents
+
+    dropping = SageRetriever(
+        base_retriever=Recording(seen=[]), base_compressor=Reranker(model=BaseCrossEncoder())
+    )
+    with pytest.raises(ValidationError, match=r"SageCompressor\(reranker=BaseCrossEncoder\(...\), scale="):
+        create_sage_chain(ScriptedChat(replies=[]), dropping)
+
+
+def test_settings_of_the_compressor_are_sent_where_they_belong():
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    from tests.langchain.toys import WordEmbeddings
+
+    store = InMemoryVectorStore(WordEmbeddings())
+    with pytest.raises(InputError, match=r"base_compressor=SageCompressor\(min_k=2\)"):
+        SageRetriever.from_vectorstore(store, min_k=2)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, "2", True])
+def test_k_is_a_whole_number(k):
+    with pytest.raises(ValidationError, match="k"):
+        SageRetriever(base_retriever=Recording(seen=[]), k=k)
+    over = SageRetriever(
+        base_retriever=Recording(seen=[]), base_compressor=SageCompressor(reranker=ListReranker(SCORES))
+    )
+    with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+        over.invoke("bees", k=k)
