@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
@@ -63,11 +63,14 @@ class SageCompressor(BaseDocumentCompressor):
     max_k: int | None = None
     rule: Any = Field(default="auto", repr=False)
 
+    # Kept, because it warns once.
+    _wrapped: LangChainCrossEncoder | None = PrivateAttr(default=None)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_bounds(self.min_k, self.max_k)
-        if self.top_n is not None:
-            check_bounds(self.top_n, None)
+        if self.top_n is not None and self.top_n < 1:
+            raise InputError(f"top_n must be at least 1, not {self.top_n}")
         resolve_rule(self.rule, "probability", self.gradient)
         if self.score_key is not None and self.reranker is not None:
             raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
@@ -83,7 +86,10 @@ class SageCompressor(BaseDocumentCompressor):
                     "a LangChain cross-encoder does not say what its scores are: pass scale='logit' for raw "
                     "model outputs, or scale='probability' for scores between 0 and 1"
                 )
-            return LangChainCrossEncoder(given, self.scale)
+            wrapped = self._wrapped
+            if wrapped is None or wrapped.model is not given or wrapped.scale != self.scale:
+                wrapped = self._wrapped = LangChainCrossEncoder(given, self.scale)
+            return wrapped
         if self.scale is not None and self.score_key is None:
             raise InputError(
                 "scale goes with score_key or a LangChain cross-encoder; this reranker has its own"

@@ -57,6 +57,8 @@ class SageRetriever(BaseRetriever):
         candidates: int = 30,
         search_kwargs: dict[str, Any] | None = None,
         similarity: Callable[[float], float] | None = None,
+        score_key: str = "score",
+        distance_key: str = "distance",
         **kwargs: Any,
     ) -> Self:
         """A retriever over a vector store that keeps the store's scores (`ScoredVectorStoreRetriever`).
@@ -66,6 +68,8 @@ class SageRetriever(BaseRetriever):
             candidates: Number of documents to fetch before reranking (paper: N).
             search_kwargs: Passed to every search (such as ``filter``).
             similarity: From the store's raw score to a similarity; None takes the store's own.
+            score_key: Metadata key for the store's similarity.
+            distance_key: Metadata key for its raw distance, where it reports one.
             **kwargs: Passed to the class, such as ``base_compressor`` or ``k``.
 
         Raises:
@@ -79,7 +83,12 @@ class SageRetriever(BaseRetriever):
                 f"base_compressor=SageCompressor({name}={kwargs[name]!r}))"
             )
         search = ScoredVectorStoreRetriever(
-            vectorstore=vectorstore, k=candidates, search_kwargs=search_kwargs or {}, similarity=similarity
+            vectorstore=vectorstore,
+            k=candidates,
+            search_kwargs=search_kwargs or {},
+            similarity=similarity,
+            score_key=score_key,
+            distance_key=distance_key,
         )
         return cls(base_retriever=search, **kwargs)
 

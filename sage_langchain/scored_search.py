@@ -27,7 +27,8 @@ class ScoredVectorStoreRetriever(BaseRetriever):
 
     ``metadata["score"]`` of each result is a similarity: higher is better in every store. Where the store
     reports distances (Chroma does), they are converted by the store's own relevance function and kept raw in
-    ``metadata["distance"]``.
+    ``metadata["distance"]``. Results are copies: an entry of your own under one of these keys is replaced in
+    them (with a warning), unless you choose other keys.
 
     Attributes:
         vectorstore: The store.
@@ -35,6 +36,8 @@ class ScoredVectorStoreRetriever(BaseRetriever):
         search_kwargs: Passed to every search (such as ``filter``).
         similarity: From the store's raw score to a similarity; None takes the store's own relevance function,
             and raw scores where it has none.
+        score_key: Metadata key of the similarity.
+        distance_key: Metadata key of the raw distance, where there is one.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -43,7 +46,10 @@ class ScoredVectorStoreRetriever(BaseRetriever):
     k: int = Field(default=30, ge=1)
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     similarity: Callable[[float], float] | None = Field(default=None, repr=False)
+    score_key: str = "score"
+    distance_key: str = "distance"
 
+    _named: set[str] = PrivateAttr(default_factory=set)
     _warned: bool = PrivateAttr(default=False)
 
     def _get_relevant_documents(
@@ -75,9 +81,11 @@ class ScoredVectorStoreRetriever(BaseRetriever):
         documents = []
         for i, (document, _) in enumerate(found):
             metadata = copy.deepcopy(document.metadata)
-            metadata["score"] = values[i]
+            found_out = {self.score_key: values[i]}
             if distances:
-                metadata["distance"] = raw[i]
+                found_out[self.distance_key] = raw[i]
+            self._name_replaced(found_out.keys() & metadata.keys())
+            metadata.update(found_out)
             documents.append(document.model_copy(update={"metadata": metadata}))
         return documents
 
@@ -97,7 +105,19 @@ class ScoredVectorStoreRetriever(BaseRetriever):
             # Its ranking is what it was asked for.
             self._warn_once()
             return ([-score for score in raw], True) if _rising(raw) else (raw, False)
-        return values, float(convert(0.0)) > float(convert(1.0))
+        # Probed inside: LangChain's function for inner products gives 0 at both ends.
+        return values, float(convert(0.25)) > float(convert(0.75))
+
+    def _name_replaced(self, keys: set[str]) -> None:
+        """Warn once of each key under which the documents have something already."""
+        for key in sorted(keys - self._named):
+            self._named.add(key)
+            setting = "score_key" if key == self.score_key else "distance_key"
+            logger.warning(
+                "documents have metadata[%r] already; it is replaced in the results. Pass %s= to keep both",
+                key,
+                setting,
+            )
 
     def _warn_once(self) -> None:
         if not self._warned:

@@ -146,3 +146,31 @@ def test_the_whole_way_from_text_to_chunks_in_chroma():
     assert "presses" in found[0].page_content
     for d in found:
         assert TEXT[d.metadata["start_index"] : d.metadata["end_index"]] == d.page_content
+
+
+@pytest.mark.parametrize("make", [memory, lambda: chroma("cosine")])
+def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silence(make, caplog):
+    store = make()
+    store.add_documents(
+        [Document(page_content="bees on the roof", metadata={"score": "A+", "distance": "near"})]
+    )
+    first = ScoredVectorStoreRetriever(vectorstore=store, k=9)
+    for _ in range(2):
+        assert all(type(d.metadata["score"]) is float for d in first.invoke("bees on the roof"))
+    assert caplog.text.count("Pass score_key= to keep both") == 1
+    caplog.clear()
+    kept = SageRetriever.from_vectorstore(
+        store,
+        score_key="similarity",
+        distance_key="far",
+        base_compressor=SageCompressor(score_key="similarity", scale="cosine", select=False),
+    ).invoke("bees on the roof")
+    own = next(d for d in kept if "score" in d.metadata)
+    assert (own.metadata["score"], own.metadata["distance"]) == ("A+", "near")
+    assert own.metadata["similarity"] == own.metadata["relevance_score"] == pytest.approx(1.0, abs=1e-5)
+    assert not caplog.text
+
+
+def test_distances_of_inner_products_are_kept_as_such():
+    for d in ScoredVectorStoreRetriever(vectorstore=chroma("ip"), k=5).invoke("bees near the bridge"):
+        assert d.metadata["score"] == pytest.approx(1 - d.metadata["distance"], abs=1e-5)
