@@ -127,6 +127,49 @@ def padded(text: str, spans: Sequence[Span], length: Callable[[str], int], limit
     return result
 
 
+# What the splitter calls a segmenter's settings.
+_OWN_NAMES = {
+    "max_tokens": "chunk_size",
+    "min_tokens": "min_chunk_size",
+    "coarse_tokens": "coarse_size",
+    "counter": "length_function",
+}
+
+
+def own_names(settings: Mapping[str, Any]) -> list[str]:
+    """The settings as the user of a splitter names them."""
+    return [_OWN_NAMES.get(name, name) for name in settings]
+
+
+def check_sizes(settings: Mapping[str, Any]) -> None:
+    """See that the sizes given are whole numbers and fit each other, in the user's own names.
+
+    Args:
+        settings: Arguments for a `Segmenter`, as far as they were given.
+
+    Raises:
+        InputError: If not.
+    """
+    for name, least in (("max_tokens", 1), ("min_tokens", 0), ("coarse_tokens", 1)):
+        value = settings.get(name, least)
+        if hasattr(value, "embed_documents"):
+            raise InputError("SageTextSplitter takes no embeddings: leave them out, SageTextSplitter()")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"{_OWN_NAMES[name]} is a whole number of at least {least}, not {value!r}")
+    filled = segmenter_settings(settings)
+    size, coarse = filled["max_tokens"], filled["coarse_tokens"]
+    if filled["min_tokens"] > size:
+        raise InputError(
+            f"min_chunk_size must be at most chunk_size ({size}), not {filled['min_tokens']}: lower "
+            "min_chunk_size or raise chunk_size"
+        )
+    if size > coarse and filled.get("strategy", "threshold") == "threshold":
+        raise InputError(
+            f"chunk_size must be at most coarse_size ({coarse}), not {size}: raise coarse_size, the window "
+            "that strategy='threshold' cuts, or leave it out"
+        )
+
+
 def segmenter_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments for a `Segmenter`, with the limits that were not given made to fit those that were.
 
@@ -136,6 +179,8 @@ def segmenter_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(settings)
     unit = CHARACTERS_PER_TOKEN if isinstance(result.get("counter"), CharCounter) else 1
     size = result.get("max_tokens", DEFAULT_MAX_TOKENS * unit)
+    if "max_tokens" not in result and result.get("strategy", "threshold") == "threshold":
+        size = min(size, result.get("coarse_tokens", size))
     share = max(size * DEFAULT_MIN_TOKENS // DEFAULT_MAX_TOKENS, 1)
     result.setdefault("max_tokens", size)
     result.setdefault("min_tokens", min(DEFAULT_MIN_TOKENS * unit, share))

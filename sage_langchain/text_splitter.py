@@ -14,7 +14,15 @@ from langchain_text_splitters import TextSplitter
 from sage_core.errors import InputError
 from sage_core.spans import Span
 from sage_core.tokens import CallableCounter, TokenCounter, get_counter
-from sage_langchain._lengths import TiktokenLength, TokenizerLength, length_name, padded, segmenter_settings
+from sage_langchain._lengths import (
+    TiktokenLength,
+    TokenizerLength,
+    check_sizes,
+    length_name,
+    own_names,
+    padded,
+    segmenter_settings,
+)
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
@@ -90,11 +98,9 @@ class SageTextSplitter(TextSplitter):
         }
         settings = {name: value for name, value in chosen.items() if value is not None}
         if segmenter is not None and settings:
-            raise InputError(
-                f"a ready segmenter decides everything: give it alone, without {', '.join(settings)}"
-            )
-        if chunk_size is not None and chunk_size < 1:
-            raise InputError(f"chunk_size must be > 0, got {chunk_size}")
+            others = ", ".join(own_names(settings))
+            raise InputError(f"a ready segmenter decides everything: give it alone, without {others}")
+        check_sizes(settings)
         self._segmenter = segmenter or Segmenter(**segmenter_settings(settings))
         super().__init__(
             chunk_size=self._segmenter.max_tokens,

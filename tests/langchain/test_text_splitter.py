@@ -21,7 +21,7 @@ import sage_core
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
 from sage_langchain import SageTextSplitter
-from tests.langchain.toys import TEXT, HashModel
+from tests.langchain.toys import TEXT, HashModel, WordEmbeddings
 
 VOCABULARY = Path(sage_core.__file__).parent / "segmentation" / "weights" / "tokenizer.json"
 
@@ -149,8 +149,23 @@ def test_bad_arguments_are_named():
     for size in (0, -1):
         with pytest.raises(ValueError, match="chunk_size"):
             splitter(chunk_size=size)
-    with pytest.raises(InputError, match="give it alone, without max_tokens"):
+    with pytest.raises(InputError, match="give it alone, without chunk_size, length_function"):
         SageTextSplitter(chunk_size=10, segmenter=Segmenter(HashModel()))
+
+
+def test_sizes_that_are_none_or_do_not_fit_are_named_as_the_user_named_them():
+    with pytest.raises(InputError, match="takes no embeddings: leave them out"):
+        SageTextSplitter(WordEmbeddings())
+    for size in ("100", 10.5, True):
+        with pytest.raises(InputError, match="chunk_size is a whole number of at least 1"):
+            SageTextSplitter(chunk_size=size)
+    with pytest.raises(InputError, match="min_chunk_size is a whole number of at least 0"):
+        SageTextSplitter(min_chunk_size=-1)
+    with pytest.raises(InputError, match=r"min_chunk_size must be at most chunk_size \(100\), not 200"):
+        SageTextSplitter(chunk_size=100, min_chunk_size=200)
+    with pytest.raises(InputError, match=r"chunk_size must be at most coarse_size \(50\), not 100"):
+        SageTextSplitter(chunk_size=100, coarse_size=50)
+    assert SageTextSplitter(coarse_size=50).segmenter.max_tokens == 50
 
 
 def test_sizes_alone_and_units():
