@@ -9,9 +9,11 @@ from typing import Annotated, Any
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.prompts import BasePromptTemplate
-from langchain_core.retrievers import RetrieverLike
+from langchain_core.retrievers import BaseRetriever, RetrieverLike
 from langchain_core.runnables import AddableDict, Runnable, RunnableConfig, RunnableSerializable
+from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
+from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
 from typing_extensions import Self
 
@@ -58,7 +60,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     are never more than ``max_rounds`` rounds.
 
     Attributes:
-        llm: Writes the answers.
+        llm: Writes the answers. A function from the prompt's messages to the answer will do.
         retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
             retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
             history can be its ``base_retriever``.
@@ -73,8 +75,8 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
         policy: ``"adaptive"`` or ``"paper"``; see `FeedbackConfig`.
         max_calls: Most LLM calls; 1 answers without a grade.
         max_tokens: Most tokens over all calls.
-        no_answer: Answers that mean "not in this context" and ask for more of it without a grade; with a
-            prompt of your own, the sentence that it agrees on.
+        no_answer: An answer, or several, that mean "not in this context" and ask for more of it without a
+            grade; with a prompt of your own, the sentence that it agrees on.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 
@@ -94,6 +96,17 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     max_tokens: int | None = None
     no_answer: tuple[str, ...] = FeedbackConfig().no_answer
     counter: str = "bert"
+
+    @field_validator("llm", "critic", mode="before")
+    @classmethod
+    def _coerce(cls, value: Any) -> Any:
+        _check_model(value)
+        return coerce_to_runnable(value) if callable(value) and not isinstance(value, Runnable) else value
+
+    @field_validator("no_answer", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -242,7 +255,11 @@ def create_sage_chain(
         retriever: Any retriever, or a vector store.
         prompt: With ``{context}`` and ``{input}``; None takes the library's.
         **settings: The fields of `SageChain`.
+
+    Raises:
+        InputError: If the two are swapped.
     """
+    _check_model(llm)
     return SageChain(llm=llm, retriever=retriever, prompt=prompt, **settings)
 
 
@@ -250,6 +267,14 @@ def _inputs(given: Any) -> dict[str, Any]:
     """The chain's input as a mapping that has the question under ``input``."""
     question = query_of(given)
     return {**given, "input": question} if isinstance(given, Mapping) else {"input": question}
+
+
+def _check_model(value: Any) -> None:
+    if isinstance(value, BaseRetriever | VectorStore):
+        raise InputError(
+            f"the model is a {type(value).__name__}: create_sage_chain takes the model first, then the "
+            "retriever, create_sage_chain(llm, retriever)"
+        )
 
 
 def _first_chunk(inputs: Mapping[str, Any]) -> AddableDict:

@@ -167,3 +167,21 @@ def test_k_is_a_whole_number(k):
     )
     with pytest.raises(InputError, match="k must be a whole number of at least 1"):
         over.invoke("bees", k=k)
+
+
+def test_swapped_arguments_are_named():
+    with pytest.raises(InputError, match=r"create_sage_chain\(llm, retriever\)"):
+        create_sage_chain(retriever(), ScriptedChat(replies=[]))  # type: ignore[arg-type]
+
+
+def test_plain_functions_are_models_and_one_string_is_a_no_answer():
+    def answer(messages: Any) -> str:
+        return "function says so"
+
+    def grade(messages: Any) -> str:
+        return graded(9)
+
+    chain = create_sage_chain(answer, retriever(), critic=grade, no_answer="NOT FOUND")  # type: ignore[arg-type]
+    out = chain.invoke("bees?")
+    assert (out["answer"], out["sage"]["score"]) == ("function says so", 9)
+    assert chain.no_answer == ("NOT FOUND",)
