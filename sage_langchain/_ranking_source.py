@@ -94,7 +94,7 @@ def scores_of(documents: Sequence[Document]) -> list[float | None]:
     if any(SCORE_KEY not in document.metadata for document in documents):
         raise InputError(
             f"the chain's retriever gave documents without metadata[{SCORE_KEY!r}]: every retriever that it "
-            "may fall back to must be a SageRetriever too"
+            "may fall back to must be a SageRetriever with a SageCompressor"
         )
     return [document.metadata[SCORE_KEY] for document in documents]
 
@@ -142,8 +142,10 @@ def _check_fallbacks(value: RunnableWithFallbacks[Any, Any], config: RunnableCon
     if _unwrap(value.runnable, config)[0] is None:
         return
     for fallback in value.fallbacks:
-        if _unwrap(fallback, config)[0] is None:
+        found = _unwrap(fallback, config)[0]
+        if found is None:
             raise InputError(
                 f"the retriever falls back to {type(fallback).__name__}, which is no SageRetriever and gives "
                 "no scores: put it into one, .with_fallbacks([SageRetriever(base_retriever=...)])"
             )
+        _usable(found)

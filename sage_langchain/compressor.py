@@ -180,7 +180,8 @@ class SageCompressor(BaseDocumentCompressor):
                     f"document {i} of {len(documents)} has no metadata[{key!r}] to select on. Rerank in the "
                     "same step, SageCompressor(reranker=...), or before it with a compressor that keeps its "
                     "scores, such as SageCompressor(reranker=..., select=False); LangChain's "
-                    "CrossEncoderReranker drops them"
+                    "CrossEncoderReranker drops them: give its model to this compressor, "
+                    "SageCompressor(reranker=<that model>, scale='logit'), or 'probability'"
                 )
             scores.append(_number(document.metadata[key], key))
         if self.scale is None and any(s is not None and not 0 <= s <= 1 for s in scores):

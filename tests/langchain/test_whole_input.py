@@ -124,6 +124,26 @@ def test_a_fallback_without_scores_is_an_error_when_the_chain_is_built():
         chain.invoke("bees?", {"configurable": {"r": "b"}})
 
 
+def test_a_fallback_with_somebody_else_s_compressor_is_an_error_too():
+    class Foreign(BaseDocumentCompressor):
+        def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+            return documents
+
+    other = SageRetriever(base_retriever=Recording(seen=[]), base_compressor=Foreign())
+    with pytest.raises(ValidationError, match="scale of the scores of Foreign"):
+        create_sage_chain(ScriptedChat(replies=[]), retriever().with_fallbacks([other]))
+
+
+def test_a_retriever_that_writes_no_scores_is_named():
+    class Bare(SageRetriever):
+        def _get_relevant_documents(self, query: str, **kwargs: Any) -> list[Document]:
+            return DOCUMENTS
+
+    chain = create_sage_chain(ScriptedChat(replies=[]), Bare(base_retriever=Recording(seen=[])))
+    with pytest.raises(InputError, match=r"without metadata\['relevance_score'\]"):
+        chain.invoke("bees?")
+
+
 def test_a_plain_retriever_with_fallbacks_is_put_into_a_sage_retriever():
     inner = Recording(seen=[]).with_fallbacks([Recording(seen=[])])
     chain = create_sage_chain(ScriptedChat(replies=["a", graded(9)]), inner)
