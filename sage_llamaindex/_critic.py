@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from llama_index.core.llms.structured_llm import StructuredLLM
 from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptDictType, PromptMixin, PromptMixinType
 
-from sage_core.errors import InputError, LLMError
+from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.feedback.critic import critic_fields
 from sage_core.feedback.parsing import parse_verdict
@@ -161,10 +162,16 @@ class EvaluatorCritic(Critic):
         if isinstance(llm, LLM) and (force or not llm.callback_manager.handlers):
             llm.callback_manager = callback_manager
 
-    def _verdict(self, found: EvaluationResult) -> Verdict:
-        label, raw = type(self._evaluator).__name__, found.feedback or ""
+    def _verdict(self, found: EvaluationResult | None) -> Verdict:
+        label = type(self._evaluator).__name__
+        if found is None:
+            return Verdict(None, parsed=False, reason="the evaluator returned None", source=label)
+        raw, reason = found.feedback or "", ""
         if found.invalid_result or (found.score is None and found.passing is None):
             reason = found.invalid_reason or "the evaluator gave neither a score nor a decision"
+        elif found.score is not None and not math.isfinite(found.score):
+            reason = f"the evaluator's score is {found.score}"
+        if reason:
             return Verdict(None, parsed=False, raw=raw, reason=reason, source=label)
         if found.score is None:
             grade = 10.0 if found.passing else 1.0
@@ -227,20 +234,6 @@ def make_critic(critic: Any, llm: LLM, template: BasePromptTemplate | None, acce
     if isinstance(critic, CoreJudge):
         return CoreCritic(critic)
     raise InputError(f"critic is an LLM, an evaluator or a judge of sage_core, not {type(critic).__name__}")
-
-
-def as_llm_error(error: Exception) -> LLMError | None:
-    """An LLM service's failure as the core's error; None where the error is ours or the user's to see.
-
-    Client libraries have exceptions of their own, with no base in common. A built-in exception is not taken
-    for one, but for the operating system's; nor is a ValueError, by which token budgets stop a run.
-    """
-    if isinstance(error, LLMError):
-        return error
-    ours = (ValueError, TypeError, LookupError, AttributeError, AssertionError, ImportError)
-    if isinstance(error, OSError) or (type(error).__module__ != "builtins" and not isinstance(error, ours)):
-        return LLMError(f"{type(error).__name__}: {error}", retryable=True)
-    return None
 
 
 def _outside_loop(call: Callable[[], EvaluationResult]) -> EvaluationResult:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,8 @@ from sage_core.feedback import (
 )
 from sage_core.selection import Selection
 from sage_core.usage import TokenUsage
-from sage_llamaindex._critic import Case, Critic, Graded, as_llm_error
+from sage_llamaindex._critic import Case, Critic, Graded
+from sage_llamaindex._failures import failed_grade, service_errors
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response
 from sage_llamaindex._usage import metered
 from sage_llamaindex.events import SageFeedbackEvent
@@ -138,14 +138,14 @@ class Question:
         return nodes
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
-        with metered() as meter, _service_errors(bool(self._attempts)):
+        with metered() as meter, service_errors(bool(self._attempts)):
             nodes = self._finished(self._parts.sage.pick(self._ranking, selection))
             text, response = drained(self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes))
         self._attempts.append(_Attempt(nodes, text, response))
         return text, meter.usage
 
     async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
-        with metered() as meter, _service_errors(bool(self._attempts)):
+        with metered() as meter, service_errors(bool(self._attempts)):
             nodes = await self._afinished(self._parts.sage.pick(self._ranking, selection))
             response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
             text, response = await adrained(response)
@@ -157,13 +157,21 @@ class Question:
         return None if self._attempts[-1].nodes else Verdict(1, 1, source="no context was left")
 
     def _judge(self, selection: Selection, answer: str) -> Graded:
-        with metered() as meter, _service_errors(True):
-            verdict, usage = self._parts.critic.judge(self._case(answer))
+        case = self._case(answer)
+        with metered() as meter:
+            try:
+                verdict, usage = self._parts.critic.judge(case)
+            except Exception as error:  # the answer is not lost, whatever breaks the grade
+                verdict, usage = failed_grade(error), None
         return verdict, usage or meter.usage or self._parts.critic.unseen
 
     async def _ajudge(self, selection: Selection, answer: str) -> Graded:
-        with metered() as meter, _service_errors(True):
-            verdict, usage = await self._parts.critic.ajudge(self._case(answer))
+        case = self._case(answer)
+        with metered() as meter:
+            try:
+                verdict, usage = await self._parts.critic.ajudge(case)
+            except Exception as error:  # the answer is not lost, whatever breaks the grade
+                verdict, usage = failed_grade(error), None
         return verdict, usage or meter.usage or self._parts.critic.unseen
 
     def _case(self, answer: str) -> Case:
@@ -230,19 +238,3 @@ def summary(result: FeedbackResult) -> dict[str, Any]:
         "llm_calls": result.usage.calls,
         "tokens": result.usage.total,
     }
-
-
-@contextmanager
-def _service_errors(answered: bool) -> Iterator[None]:
-    """Let the core see failures of an LLM service, which it can live with once there is an answer.
-
-    Args:
-        answered: Whether there is one. Without one the error is left as it is, for the caller.
-    """
-    try:
-        yield
-    except Exception as error:
-        known = as_llm_error(error) if answered else None
-        if known is None or known is error:
-            raise
-        raise known from error
