@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -161,6 +162,10 @@ class EvaluatorCritic(Critic):
         llm = getattr(self._evaluator, "_llm", None)
         if isinstance(llm, LLM) and (force or not llm.callback_manager.handlers):
             llm.callback_manager = callback_manager
+
+    def __copy__(self) -> EvaluatorCritic:
+        """With an evaluator of its own, so that prompts can be updated apart."""
+        return EvaluatorCritic(copy.copy(self._evaluator), self._accept)
 
     def _verdict(self, found: EvaluationResult | None) -> Verdict:
         label = type(self._evaluator).__name__

@@ -61,10 +61,10 @@ class EngineOptions:
 OPTIONS = frozenset(field.name for field in fields(EngineOptions))
 
 
-def refuse_unknown(given: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+def refuse_unknown(given: Mapping[str, Any], known: frozenset[str], where: str, advice: str = "") -> None:
     """Raise TypeError, as Python does, for a keyword argument that is not known."""
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{hint}")
+            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{hint}{advice}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,6 +35,9 @@ from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
 dispatcher = get_dispatcher(__name__)
 
 DEFAULT_CANDIDATES = 30
+
+_PARTS = frozenset({"node_postprocessors", "callback_manager"})
+_SYNTHESIS = frozenset(inspect.signature(get_response_synthesizer).parameters)
 
 
 def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
@@ -152,21 +156,15 @@ class SageQueryEngine(RetrieverQueryEngine):
         Raises:
             TypeError: For an argument that is neither.
         """
-        accepted = frozenset(inspect.signature(get_response_synthesizer).parameters)
-        refuse_unknown(kwargs, accepted | OPTIONS, "SageQueryEngine.from_args")
+        refuse_unknown(kwargs, _SYNTHESIS | OPTIONS, "SageQueryEngine.from_args")
         options = {name: value for name, value in kwargs.items() if name in OPTIONS}
         rest = {name: value for name, value in kwargs.items() if name not in OPTIONS}
         if response_synthesizer is None:
             response_synthesizer = get_response_synthesizer(llm=llm or Settings.llm, **rest)
         elif rest:
             raise TypeError(f"a response_synthesizer has its settings already: leave {', '.join(rest)} out")
-        return cls(
-            retriever,
-            response_synthesizer,
-            node_postprocessors,
-            callback_manager or Settings.callback_manager,
-            **options,
-        )
+        made = cls(retriever, response_synthesizer, node_postprocessors, callback_manager, **options)
+        return made if callback_manager is not None else made._observed_by(Settings.callback_manager)
 
     @classmethod
     def from_index(
@@ -186,7 +184,13 @@ class SageQueryEngine(RetrieverQueryEngine):
             llm: As for ``as_query_engine``.
             retriever_args: Further arguments of ``index.as_retriever``, such as ``{"filters": ...}``.
             kwargs: As for `from_args`.
+
+        Raises:
+            TypeError: For an unknown argument.
         """
+        known = OPTIONS | _PARTS | _SYNTHESIS | {"response_synthesizer"}
+        hint = "; retriever arguments go into retriever_args={...}"
+        refuse_unknown(kwargs, known, "SageQueryEngine.from_index", hint)
         retriever = index.as_retriever(similarity_top_k=similarity_top_k, **(retriever_args or {}))
         chosen = resolve_llm(llm, callback_manager=index._callback_manager) if llm else Settings.llm
         return cls.from_args(retriever, llm=chosen, **kwargs)
@@ -196,37 +200,45 @@ class SageQueryEngine(RetrieverQueryEngine):
         """The parts of an existing engine, with selection and feedback around them.
 
         Args:
-            engine: A `RetrieverQueryEngine`, such as ``index.as_query_engine(...)`` gives. It stays as it is.
-            options: Our options; see the class.
+            engine: A `RetrieverQueryEngine`, such as ``index.as_query_engine(...)`` gives. It stays as it is:
+                prompts of the new engine can be updated alone. Retriever and postprocessors are shared.
+            options: Our options (see the class), ``node_postprocessors`` and ``callback_manager``, instead of
+                the engine's.
 
         Raises:
             InputError: For another kind of engine.
+            TypeError: For an unknown option.
         """
         if not isinstance(engine, RetrieverQueryEngine):
             raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
+        refuse_unknown(options, OPTIONS | _PARTS, "SageQueryEngine.from_query_engine")
         inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
-        return cls(
-            engine._retriever,
-            engine._response_synthesizer,
-            list(engine._node_postprocessors),
-            engine.callback_manager,
-            **{**inherited, **options},
-        )
+        given = {"node_postprocessors": list(engine._node_postprocessors), **inherited, **options}
+        made = cls(engine._retriever, copy.copy(engine._response_synthesizer), **given)
+        return made if given.get("callback_manager") else made._observed_by(engine.callback_manager)
+
+    def _observed_by(self, manager: CallbackManager) -> Self:
+        """Use a callback manager that the user did not give: a critic that has handlers keeps them."""
+        self.callback_manager = manager
+        for postprocessor in self._node_postprocessors:
+            postprocessor.callback_manager = manager
+        self._critic.share(manager, force=False)
+        return self
 
     def with_retriever(self, retriever: BaseRetriever) -> Self:
-        """The same engine with another retriever."""
-        return type(self)(
+        """The same engine with another retriever; its prompts can be updated alone."""
+        made = type(self)(
             retriever,
-            self._response_synthesizer,
+            copy.copy(self._response_synthesizer),
             list(self._node_postprocessors),
-            self.callback_manager,
             **self._inherited(),
         )
+        return made._observed_by(self.callback_manager)
 
     def _inherited(self) -> dict[str, Any]:
-        """The options, with the critic as it is now: its prompt may have been updated."""
+        """The options, with a copy of the critic as it is now: its prompt may have been updated."""
         options = {name: getattr(self._options, name) for name in OPTIONS}
-        return {**options, "critic": self._critic, "critic_template": None}
+        return {**options, "critic": copy.copy(self._critic), "critic_template": None}
 
     def _get_prompt_modules(self) -> PromptMixinType:
         """The synthesizer's prompts and, with feedback, the critic's: one level, so all can be updated."""

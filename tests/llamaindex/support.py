@@ -86,9 +86,14 @@ class ScriptedLLM(MockLLM):
 
     @classmethod
     def of(
-        cls, answers: list[Any] | None = None, grades: list[Any] | None = None, *, chats: bool = False
+        cls,
+        answers: list[Any] | None = None,
+        grades: list[Any] | None = None,
+        *,
+        chats: bool = False,
+        **settings: Any,
     ) -> ScriptedLLM:
-        llm = cls()
+        llm = cls(**settings)
         llm._chats = chats
         llm._answers = list(answers or ["an answer"])
         llm._grades = list(grades or [grade(10)])

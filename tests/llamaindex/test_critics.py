@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from llama_index.core import Settings
+from llama_index.core import Settings, SummaryIndex
+from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.evaluation import (
     AnswerRelevancyEvaluator,
     BaseEvaluator,
@@ -18,6 +19,9 @@ from llama_index.core.evaluation import (
 )
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.prompts.mixin import PromptDictType, PromptMixin, PromptMixinType
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import TextNode
+from llama_index.core.utils import get_tokenizer
 
 from sage_core.feedback import Verdict
 from sage_core.usage import NO_USAGE, TokenUsage
@@ -220,3 +224,37 @@ class TestOthers:
         assert trace is not None
         assert trace.usage_by_role["judge"] == TokenUsage(100, 7, 1)
         assert trace.usage_by_role["generate"].estimated
+
+
+class TestHandlers:
+    """Callback handlers of the user's own critic."""
+
+    @staticmethod
+    def made(way: str, critic: Any, **options: Any) -> SageQueryEngine:
+        stock = RetrieverQueryEngine.from_args(FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of())
+        if way == "from_args":
+            return SageQueryEngine.from_args(
+                FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of(), critic=critic, **options
+            )
+        if way == "from_index":
+            index = SummaryIndex([TextNode(text="text")])
+            return SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), critic=critic, **options)
+        found = SageQueryEngine.from_query_engine(stock, critic=critic, **options)
+        return found if way == "from_query_engine" else found.with_retriever(FixedRetriever(0.9))
+
+    @pytest.mark.parametrize("way", ["from_args", "from_index", "from_query_engine", "with_retriever"])
+    @pytest.mark.parametrize("evaluator", [False, True])
+    def test_they_stay_unless_a_manager_is_given(self, way: str, evaluator: bool) -> None:
+        own, everyones = (TokenCountingHandler(tokenizer=get_tokenizer()) for _ in range(2))
+        Settings.callback_manager = CallbackManager([everyones])
+        llm = ScriptedLLM.of(["Fine.\n[RESULT] 2"], callback_manager=CallbackManager([own]))
+        critic = AnswerRelevancyEvaluator(llm=llm) if evaluator else llm
+        self.made(way, critic).query("q")
+        assert len(own.llm_token_counts) == 1
+
+    @pytest.mark.parametrize("way", ["from_args", "from_index", "from_query_engine"])
+    def test_a_manager_that_is_given_replaces_them(self, way: str) -> None:
+        own, given = (TokenCountingHandler(tokenizer=get_tokenizer()) for _ in range(2))
+        critic = ScriptedLLM.of(callback_manager=CallbackManager([own]))
+        self.made(way, critic, callback_manager=CallbackManager([given])).query("q")
+        assert (len(own.llm_token_counts), len(given.llm_token_counts)) == (0, 1)

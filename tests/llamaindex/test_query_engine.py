@@ -17,6 +17,7 @@ from llama_index.core.callbacks import (
     LlamaDebugHandler,
     TokenCountingHandler,
 )
+from llama_index.core.evaluation import CorrectnessEvaluator
 from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
@@ -145,6 +146,36 @@ class TestMaking:
         assert len(old._node_postprocessors) == 1
         with pytest.raises(ValueError, match="takes a RetrieverQueryEngine"):
             SageQueryEngine.from_query_engine(object())  # type: ignore[arg-type]
+
+    def test_from_query_engine_lets_parts_be_replaced(self) -> None:
+        old = RetrieverQueryEngine.from_args(FixedRetriever(*LADDER), llm=ScriptedLLM.of())
+        sage = SageNodePostprocessor(min_k=1, max_k=1)
+        found = SageQueryEngine.from_query_engine(old, node_postprocessors=[sage])
+        assert found._node_postprocessors == [sage]
+        assert len(found.query("q").source_nodes) == 1
+        with pytest.raises(TypeError, match="'max_round'; did you mean 'max_rounds'"):
+            SageQueryEngine.from_query_engine(old, max_round=1)
+
+    def test_from_index_tells_where_retriever_arguments_go(self) -> None:
+        index = SummaryIndex([n.node for n in scored(None)])
+        with pytest.raises(TypeError, match=r"'filters'.*retriever_args=\{\.\.\.\}"):
+            SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), filters=None)
+
+    def test_prompts_of_a_derived_engine_are_its_own(self) -> None:
+        stock = RetrieverQueryEngine.from_args(FixedRetriever(*LADDER), llm=ScriptedLLM.of())
+        ours = engine(ScriptedLLM.of())
+        evaluated = engine(ScriptedLLM.of(), critic=CorrectnessEvaluator(llm=ScriptedLLM.of()))
+        template = PromptTemplate("mine {question}{context}{answer}{query_str}{context_str}")
+        for old, made in (
+            (stock, SageQueryEngine.from_query_engine(stock)),
+            (ours, SageQueryEngine.from_query_engine(ours)),
+            (ours, ours.with_retriever(FixedRetriever(0.5))),
+            (evaluated, evaluated.with_retriever(FixedRetriever(0.5))),
+        ):
+            before = {name: prompt.get_template() for name, prompt in old.get_prompts().items()}
+            made.update_prompts(dict.fromkeys(made.get_prompts(), template))
+            assert {name: prompt.get_template() for name, prompt in old.get_prompts().items()} == before
+            assert {p.get_template() for p in made.get_prompts().values()} == {template.get_template()}
 
     def test_with_retriever_keeps_class_options_and_prompts(self) -> None:
         critic = ScriptedLLM.of(grades=[grade(3), grade(9)])
