@@ -25,11 +25,11 @@ from sage_core.feedback import (
     run_loop,
 )
 from sage_core.selection import Selection
-from sage_core.usage import TokenUsage
+from sage_core.usage import NO_USAGE, TokenUsage
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._failures import failed_grade, service_errors
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response
-from sage_llamaindex._usage import metered
+from sage_llamaindex._usage import Meter, ameasured, measured, metered
 from sage_llamaindex.events import SageFeedbackEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
 
@@ -92,12 +92,18 @@ class Question:
     def once(self) -> RESPONSE_TYPE:
         """Answer from the rule's selection, without a grade."""
         nodes = self._finished(self._parts.sage.cut(self._ranking))
-        return self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
+        response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
+        if isinstance(response, StreamingResponse):
+            response.response_gen = TokenReplay(response.response_gen)
+        return response
 
     async def aonce(self) -> RESPONSE_TYPE:
         """`once` as a coroutine."""
         nodes = await self._afinished(self._parts.sage.cut(self._ranking))
-        return await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
+        response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
+        if isinstance(response, AsyncStreamingResponse):
+            response.response_gen = AsyncTokenReplay(response.response_gen)
+        return response
 
     def answer(self, config: FeedbackConfig) -> RESPONSE_TYPE:
         """Answer, grade, and try other selections; the response with the best grade."""
@@ -142,7 +148,7 @@ class Question:
             nodes = self._finished(self._parts.sage.pick(self._ranking, selection))
             text, response = drained(self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes))
         self._attempts.append(_Attempt(nodes, text, response))
-        return text, meter.usage
+        return text, _spent(meter, nodes)
 
     async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
         with metered() as meter, service_errors(bool(self._attempts)):
@@ -150,7 +156,7 @@ class Question:
             response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
             text, response = await adrained(response)
         self._attempts.append(_Attempt(nodes, text, response))
-        return text, meter.usage
+        return text, _spent(meter, nodes)
 
     def _check(self, selection: Selection, answer: str) -> Verdict | None:
         """Where later postprocessors left no node there is nothing to ask an LLM about."""
@@ -182,35 +188,37 @@ class Question:
     # Graded after streaming
 
     def _stream(self, loop: FeedbackLoop) -> RESPONSE_TYPE:
-        nodes = self._finished(self._parts.sage.cut(self._ranking))
-        response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
+        with metered() as meter:
+            nodes = self._finished(self._parts.sage.cut(self._ranking))
+            response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
 
         def ended(text: str) -> None:
             self._attempts.append(_Attempt(nodes, text, response))
-            result = run_loop(loop, lambda _: (text, None), self._judge, check=self._check)
+            result = run_loop(loop, lambda _: (text, _spent(meter, nodes)), self._judge, check=self._check)
             self._noted(response, result)
 
         if isinstance(response, StreamingResponse):
-            response.response_gen = TokenReplay(response.response_gen, ended)
+            response.response_gen = TokenReplay(measured(response.response_gen, meter), ended)
         else:
             ended(drained(response)[0])
         return response
 
     async def _astream(self, loop: FeedbackLoop) -> RESPONSE_TYPE:
-        nodes = await self._afinished(self._parts.sage.cut(self._ranking))
-        response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
+        with metered() as meter:
+            nodes = await self._afinished(self._parts.sage.cut(self._ranking))
+            response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
 
         async def ended(text: str) -> None:
             self._attempts.append(_Attempt(nodes, text, response))
 
             async def known(_: Selection) -> tuple[str, TokenUsage | None]:
-                return text, None
+                return text, _spent(meter, nodes)
 
             result = await arun_loop(loop, known, self._ajudge, check=self._check)
             self._noted(response, result)
 
         if isinstance(response, AsyncStreamingResponse):
-            response.response_gen = AsyncTokenReplay(response.response_gen, ended)
+            response.response_gen = AsyncTokenReplay(ameasured(response.response_gen, meter), ended)
         else:
             await ended(drained(response)[0])
         return response
@@ -225,6 +233,11 @@ class Question:
         if self._parts.trace_key is not None:
             response.metadata = {**(response.metadata or {}), self._parts.trace_key: summary(result)}
         return response
+
+
+def _spent(meter: Meter, nodes: Sequence[NodeWithScore]) -> TokenUsage | None:
+    """What an answer took; None for unknown. From no nodes it is made without an LLM."""
+    return meter.usage or (None if nodes else NO_USAGE)
 
 
 def summary(result: FeedbackResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ the process adds it to the meter of that context, if there is one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -35,6 +35,18 @@ class Meter:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._total = NO_USAGE
+        self._open = 0  # calls begun and not ended, such as a stream that is still to be read
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Measure what happens inside too; calls that began in an earlier stretch may end here."""
+        tokens = _meter.set(self), _depth.set(self._open)
+        try:
+            yield
+        finally:
+            self._open = _depth.get()
+            _meter.reset(tokens[0])
+            _depth.reset(tokens[1])
 
     @property
     def usage(self) -> TokenUsage | None:
@@ -89,12 +101,30 @@ def metered() -> Iterator[Meter]:
     """Measure the LLM calls made inside, in this thread or task and those started from it."""
     _listen()
     meter = Meter()
-    tokens = _meter.set(meter), _depth.set(0)
-    try:
+    with meter.active():
         yield meter
-    finally:
-        _meter.reset(tokens[0])
-        _depth.reset(tokens[1])
+
+
+def measured(source: Iterator[str], meter: Meter) -> Iterator[str]:
+    """The same stream, measured while it is read and not while its reader does something else."""
+    while True:
+        with meter.active():
+            try:
+                token = next(source)
+            except StopIteration:
+                return
+        yield token
+
+
+async def ameasured(source: AsyncIterator[str], meter: Meter) -> AsyncIterator[str]:
+    """`measured` for async streams."""
+    while True:
+        with meter.active():
+            try:
+                token = await anext(source)
+            except StopAsyncIteration:
+                return
+        yield token
 
 
 def _usage(prompt: str, response: ChatResponse | CompletionResponse | None) -> TokenUsage:

@@ -428,6 +428,15 @@ class TestPostprocessors:
         assert str(response) == "from three"
         assert len(llm.asked("critic")) == 1
 
+    @pytest.mark.parametrize("feedback", ["before_stream", "after_stream"])
+    async def test_where_nothing_is_ever_left_no_call_is_counted(self, feedback: str) -> None:
+        llm = ScriptedLLM.of()
+        after = SimilarityPostprocessor(similarity_cutoff=0.99)
+        found = engine(llm, node_postprocessors=[SageNodePostprocessor(min_k=2), after], feedback=feedback)
+        for response in await both(found):
+            assert response.metadata["sage"]["llm_calls"] == 0
+        assert llm.asked("answer") == []
+
 
 class TestPrompts:
     def test_every_key_round_trips(self) -> None:

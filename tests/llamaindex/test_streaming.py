@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from llama_index.core import Settings
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
+from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
+from llama_index.core.utils import get_tokenizer
 
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
@@ -108,6 +111,42 @@ class TestJudgedAfter:
             assert response.metadata is not None
             assert (response.metadata["sage"]["score"], response.metadata["sage"]["rounds"]) == (2, 1)
 
+    @pytest.mark.parametrize("streaming", [False, True])
+    @pytest.mark.parametrize("chats", [False, True])
+    async def test_the_tokens_of_the_answer_are_counted(self, streaming: bool, chats: bool) -> None:
+        counter = TokenCountingHandler(tokenizer=get_tokenizer())
+        Settings.callback_manager = CallbackManager([counter])
+        llm = ScriptedLLM.of(["some spoken words"], chats=chats, callback_manager=Settings.callback_manager)
+        found = engine(llm, feedback="after_stream", streaming=streaming)
+        for response in (found.query("q"), await found.aquery("q")):
+            if isinstance(response, AsyncStreamingResponse):
+                assert [token async for token in response.response_gen]
+            assert str(response) == "some spoken words"
+            result = feedback_of(response)
+            assert result is not None
+            for role in ("generate", "judge"):
+                assert result.usage_by_role[role].calls == 1
+                assert result.usage_by_role[role].prompt > 20
+            assert result.usage_by_role["generate"].completion == 3
+            # The handler counts it twice where one method of the fake LLM calls another.
+            calls = {(c.prompt, c.completion): c.total_token_count for c in counter.llm_token_counts}
+            if not chats:
+                assert abs(result.usage.total - sum(calls.values())) <= 8
+
+    async def test_what_the_reader_asks_meanwhile_is_not_counted(self) -> None:
+        found = engine(ScriptedLLM.of(["spoken"]), feedback="after_stream")
+        other = ScriptedLLM.of(["else"])
+        response = found.query("q")
+        assert isinstance(response, StreamingResponse)
+        for _ in response.response_gen:
+            other.complete("anything")
+        again = await found.aquery("q")
+        assert isinstance(again, AsyncStreamingResponse)
+        async for _ in again.response_gen:
+            await other.acomplete("anything")
+        for each in (response, again):
+            assert feedback_of(each).usage.calls == 2  # type: ignore[union-attr]
+
     async def test_a_failing_critic_does_not_break_the_stream(self) -> None:
         llm = ScriptedLLM.of(["spoken"], [ConnectionError("gone")])
         found = engine(llm, feedback="after_stream")
@@ -135,10 +174,12 @@ class TestOff:
         found = engine(llm, feedback="off")
         response = found.query("q")
         assert isinstance(response, StreamingResponse)
-        assert "".join(response.response_gen) == "spoken"
         other = await found.aquery("q")
         assert isinstance(other, AsyncStreamingResponse)
-        assert "".join([t async for t in other.response_gen]) == "spoken"
+        for _ in range(2):  # and can be read again
+            assert "".join(response.response_gen) == "spoken"
+            assert "".join([t async for t in other.response_gen]) == "spoken"
+        assert str(response) == "spoken"
         assert llm.asked("critic") == []
 
 
