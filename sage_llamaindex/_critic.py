@@ -102,11 +102,14 @@ class LLMCritic(Critic):
     Args:
         llm: Any LlamaIndex LLM. Of a structured LLM, the plain one inside.
         template: A prompt with the fields ``question``, ``context`` and ``answer``.
+
+    Raises:
+        InputError: For a template without one of them, here and in ``update_prompts``.
     """
 
     def __init__(self, llm: LLM, template: BasePromptTemplate | None = None) -> None:
         self._llm = llm.llm if isinstance(llm, StructuredLLM) else llm
-        self._template = template or critic_template()
+        self._template = critic_template() if template is None else _checked(template)
 
     def judge(self, case: Case) -> Graded:
         """See `Critic.judge`."""
@@ -125,7 +128,8 @@ class LLMCritic(Critic):
         return {"critic_template": self._template}
 
     def _update_prompts(self, prompts_dict: PromptDictType) -> None:
-        self._template = prompts_dict.get("critic_template", self._template)
+        if "critic_template" in prompts_dict:
+            self._template = _checked(prompts_dict["critic_template"])
 
 
 class EvaluatorCritic(Critic):
@@ -227,8 +231,6 @@ def make_critic(critic: Any, llm: LLM, template: BasePromptTemplate | None, acce
         InputError: For anything else, or a template that would not be used.
     """
     if critic is None or isinstance(critic, LLM):
-        if template is not None and not {"question", "context", "answer"} <= set(template.template_vars):
-            raise InputError("critic_template needs the fields {question}, {context} and {answer}")
         return LLMCritic(critic or llm, template)
     if template is not None:
         raise InputError("critic_template is for an LLM as critic; update an evaluator's own prompts instead")
@@ -239,6 +241,12 @@ def make_critic(critic: Any, llm: LLM, template: BasePromptTemplate | None, acce
     if isinstance(critic, CoreJudge):
         return CoreCritic(critic)
     raise InputError(f"critic is an LLM, an evaluator or a judge of sage_core, not {type(critic).__name__}")
+
+
+def _checked(template: BasePromptTemplate) -> BasePromptTemplate:
+    if not {"question", "context", "answer"} <= set(template.template_vars):
+        raise InputError("critic_template needs the fields {question}, {context} and {answer}")
+    return template
 
 
 def _outside_loop(call: Callable[[], EvaluationResult]) -> EvaluationResult:

@@ -465,6 +465,13 @@ class TestPrompts:
         assert llm.asked("critic")[0].endswith("END")
         assert llm.asked("answer")[0].startswith("QA Why?")
 
+    def test_a_critic_prompt_without_its_fields_is_refused(self) -> None:
+        found = engine(ScriptedLLM.of())
+        before = found.get_prompts()["critic:critic_template"]
+        with pytest.raises(ValueError, match="needs the fields"):
+            found.update_prompts({"critic:critic_template": PromptTemplate("hello {foo}")})
+        assert found.get_prompts()["critic:critic_template"] is before
+
     async def test_the_cores_answer_prompt_keeps_material_apart(self) -> None:
         llm = ScriptedLLM.of()
         found = engine(llm, text_qa_template=answer_template())
