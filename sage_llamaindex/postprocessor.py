@@ -102,6 +102,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     _scorer: Reranker | None = PrivateAttr(default=None)
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
     _warned: bool = PrivateAttr(default=False)
+    _told_few: bool = PrivateAttr(default=False)
 
     _advice: ClassVar[Mapping[str, str]] = {
         "top_n": "the number of nodes follows from the scores; bound it by min_k and max_k",
@@ -174,6 +175,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         Raises:
             InputError: Where there is a reranker and no query.
         """
+        self._tell_if_few(nodes)
         if self._scorer is None:
             return self._given(nodes)
         query = _query_of(query_bundle)
@@ -183,6 +185,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """`rank` without blocking the event loop."""
+        self._tell_if_few(nodes)
         if self._scorer is None:
             return self._given(nodes)
         scores = await ascore(self._scorer, _query_of(query_bundle), _texts(nodes))
@@ -252,6 +255,17 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 dispatcher.event(ReRankEndEvent(nodes=list(kept)))
 
             yield ended
+
+    def _tell_if_few(self, nodes: Sequence[NodeWithScore]) -> None:
+        """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
+        if 0 < len(nodes) <= self.min_k and not self._told_few:
+            self._told_few = True
+            logger.warning(
+                "%d candidates and min_k=%d: all are kept, there is nothing to select from; raise the "
+                "retriever's similarity_top_k (some 30 is usual), or lower min_k",
+                len(nodes),
+                self.min_k,
+            )
 
     def _given(self, nodes: Sequence[NodeWithScore]) -> Ranking:
         copies = tuple(NodeWithScore(node=n.node, score=plain_score(n.score)) for n in nodes)

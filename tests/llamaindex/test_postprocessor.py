@@ -116,6 +116,19 @@ def test_a_constant_added_to_logits_changes_nothing(scores: list[float], shift: 
         assert kept[: len(again)] == again[: len(kept)]
 
 
+async def test_too_few_candidates_to_select_from_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    sage = SageNodePostprocessor(min_k=3)
+    sage.postprocess_nodes(scored(0.9, 0.8, 0.7, 0.6))
+    sage.postprocess_nodes([])
+    assert not caplog.records
+    for _ in range(2):
+        assert len(sage.postprocess_nodes(scored(0.9, 0.8, 0.7))) == 3
+        assert len(await sage.apostprocess_nodes(scored(0.9, 0.2))) == 2
+    assert caplog.text.count("raise the retriever's similarity_top_k") == 1
+    await SageNodePostprocessor(min_k=3).apostprocess_nodes(scored(0.9, 0.8, 0.7))
+    assert caplog.text.count("raise the retriever's similarity_top_k") == 2
+
+
 def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptureFixture) -> None:
     sage = SageNodePostprocessor(min_k=1)
     nodes = scored(*[None] * 9)
