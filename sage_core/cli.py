@@ -107,7 +107,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _usage_error(error)
     if result == EXIT_INTERRUPTED:  # what newer releases of typer make of Ctrl-C
-        _complain("interrupted; whatever was finished is kept, and the same command does the rest")
+        _complain(
+            "interrupted; an ingest keeps what it has finished, and goes on when run again"
+        )
     return result if isinstance(result, int) else 0
 
 

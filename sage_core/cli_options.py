@@ -41,13 +41,13 @@ MaxTokensOption = Annotated[
 ]
 MinTokensOption = Annotated[
     int | None,
-    typer.Option(help="Chunks below this are avoided (default: 30).", metavar="N", show_default=False),
+    typer.Option(help="Chunks below this are avoided (default: 20).", metavar="N", show_default=False),
 ]
 StrategyOption = Annotated[
     str, typer.Option(help="How to cut: optimal (length-aware) or threshold (the paper's).", metavar="NAME")
 ]
 ThresholdOption = Annotated[
-    float, typer.Option(help="For --strategy threshold: keep together where P(same) is at least this.")
+    float, typer.Option(help="Keep sentences together where P(same) is at least this.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead.")]
 ModelOption = Annotated[

@@ -84,8 +84,18 @@ def source_of(path: str | os.PathLike[str]) -> str:
 
 
 def find_files(folder: Path) -> Iterator[Path]:
-    """Files below ``folder`` with a suffix in `KINDS`, sorted; hidden files and folders are left out."""
-    for here, folders, files in os.walk(folder):
+    """Files below ``folder`` with a suffix in `KINDS`, sorted; hidden files and folders are left out.
+
+    Raises:
+        InputError: For a folder that cannot be listed. Passing over it would look as if its files were gone.
+    """
+
+    def unreadable(error: OSError) -> None:
+        raise InputError(
+            f"{error.filename} cannot be read: {error.strerror}. Make it readable, or name other folders"
+        ) from error
+
+    for here, folders, files in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(here, name)

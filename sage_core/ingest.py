@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 PROBE = "The ferry leaves at seven in the morning and returns before dark."
 
 # Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
-_BATCH_CHARACTERS = 200_000
+_BATCH_CHARACTERS = 50_000
 
 
 class DocumentSegmenter(Protocol):

@@ -23,7 +23,7 @@ from sage_core.results import Answer, Candidate, Retrieval
 from sage_core.segmentation import Segmenter
 from sage_core.selection import Selection, rank_order, select
 from sage_core.store import ChromaStore
-from sage_core.tokens import TokenCounter, get_counter
+from sage_core.tokens import TokenCounter, get_counter, without_lone_surrogates
 from sage_core.usage import TokenUsage
 
 
@@ -272,7 +272,7 @@ class Sage:
 def _checked_question(question: str) -> str:
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is blank")
-    return question.strip()
+    return without_lone_surrogates(question.strip())
 
 
 def _known(score: float) -> float | None:

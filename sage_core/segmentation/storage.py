@@ -43,6 +43,8 @@ def save_folder(
     save_file(stored, folder / MODEL_FILE)
     text = json.dumps({"format": FORMAT, **config}, indent=2, sort_keys=True, ensure_ascii=False)
     (folder / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+    # safetensors makes its file readable by the owner alone.
+    (folder / MODEL_FILE).chmod((folder / CONFIG_FILE).stat().st_mode)
 
 
 def load_folder(folder: Path) -> tuple[dict[str, Any], Tensors, str]:

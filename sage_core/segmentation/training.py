@@ -181,11 +181,15 @@ def train(
         from sage_core.segmentation.fitting import build_task, fit
     except ImportError as error:
         raise MissingExtraError("training", "models") from error
+    folder = Path(output).expanduser()
+    try:  # before the long wait, not after it
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"no model can be written to {folder}: {error.strerror}") from error
     task = build_task(training, held, options)
     steps = fit(task, options, rng, progress)
     figures, calibrated = judge(task)
     config = {**task.config(), "calibration": calibrated, "threshold": figures["threshold"]}
-    folder = Path(output).expanduser()
     save_folder(folder, config, task.tensors(), tables=ENCODER_TABLES)
     task.write(folder)
     report = TrainReport(folder, figures, time.perf_counter() - began, steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,20 @@ def test_a_link_is_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert source_of(tmp_path / "link" / "a.txt") == source_of(path)
     assert len(expand([tmp_path / "real", tmp_path / "link"])) == 1
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "locked" / "a.txt").write_text("A page.")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:  # permissions do not stop root, under which tests may run
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InputError, match="locked cannot be read: Permission denied"):
+        list(find_files(tmp_path))
