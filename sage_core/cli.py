@@ -107,9 +107,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _usage_error(error)
     if result == EXIT_INTERRUPTED:  # what newer releases of typer make of Ctrl-C
-        _complain(
-            "interrupted; an ingest keeps what it has finished, and goes on when run again"
-        )
+        _complain("interrupted; an ingest keeps what it has finished, and goes on when run again")
     return result if isinstance(result, int) else 0
 
 
