@@ -319,7 +319,14 @@ def test_ctrl_c_leaves_a_store_that_the_next_run_finishes(tmp_path: Path) -> Non
         (docs / f"{i:02}.txt").write_text(f"Document {i}.\n\n{text}", encoding="utf-8")
     store = tmp_path / "store"
     command = [sys.executable, "-m", "sage_core.cli", "ingest", str(docs), "--store", str(store)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Whoever runs the tests in the background may have switched Ctrl-C off for all that it starts.
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     while not store.exists() and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
