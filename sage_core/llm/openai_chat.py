@@ -221,7 +221,10 @@ class OpenAIChat:
         return self._base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
 
     def _key(self) -> str | None:
-        return self._api_key or os.environ.get("OPENAI_API_KEY") or None
+        key = (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
+        if not (key.isascii() and key.isprintable()):
+            raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")
+        return key or None
 
     def _settings(self) -> dict[str, Any]:
         """Arguments both clients take. Retries are ours, so that streams have the same."""

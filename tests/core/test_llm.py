@@ -378,3 +378,11 @@ def test_settings_out_of_range(wrong: dict[str, float]) -> None:
         OpenAIChat("m", **wrong)
     with pytest.raises(InputError):
         OpenAIChat("")
+
+
+def test_a_key_loses_its_newline_and_one_that_is_no_key_is_told() -> None:
+    with LLMServer(["yes"]) as server:
+        OpenAIChat("m", base_url=server.base_url, api_key="sk-test\n").complete([Message("user", "?")])
+        assert server.requests[0].headers["authorization"] == "Bearer sk-test"
+        with pytest.raises(InputError, match="OPENAI_API_KEY"):
+            OpenAIChat("m", base_url=server.base_url, api_key="sk-ключ").complete([Message("user", "?")])
