@@ -1,0 +1,1 @@
+"""Data sets, metrics, methods and experiments: the papers' tables, remade by anyone."""
