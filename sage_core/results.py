@@ -9,6 +9,7 @@ from sage_core.chunks import Chunk
 from sage_core.feedback import FeedbackResult
 from sage_core.pricing import CostReport, cost_report
 from sage_core.selection import Scale, Selection
+from sage_core.shown import Shown
 from sage_core.usage import Price
 
 
@@ -35,7 +36,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class Retrieval(Shown):
     """What was found for a question.
 
     Attributes:
@@ -104,7 +105,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Shown):
     """An answer and how it came about.
 
     Attributes:

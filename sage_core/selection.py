@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from sage_core.errors import InputError
+from sage_core.shown import Shown
 
 Scale = Literal["probability", "logit", "cosine", "unbounded"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -47,7 +48,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Shown):
     """Which candidates were kept.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.selection import Rule, RuleName, Selection, check_bounds, check_gradient
+from sage_core.shown import Shown
 from sage_core.usage import NO_USAGE, TokenUsage, total_usage
 
 Policy = Literal["adaptive", "paper"]
@@ -192,7 +193,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackResult:
+class FeedbackResult(Shown):
     """The best answer and how it came about.
 
     Attributes:

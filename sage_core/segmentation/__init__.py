@@ -1,7 +1,9 @@
 """Segmentation: texts into short chunks that are complete in meaning."""
 
+from sage_core.segmentation.boundary import Boundary
 from sage_core.segmentation.layout import Layout
 from sage_core.segmentation.protocol import BoundaryModel
-from sage_core.segmentation.segmenter import Boundary, Segmenter
+from sage_core.segmentation.segmenter import Segmenter
+from sage_core.segmentation.view import SegmentationView
 
-__all__ = ["Boundary", "BoundaryModel", "Layout", "Segmenter"]
+__all__ = ["Boundary", "BoundaryModel", "Layout", "SegmentationView", "Segmenter"]

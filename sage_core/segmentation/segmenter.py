@@ -9,16 +9,18 @@ import threading
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import InputError
 from sage_core.segmentation.assemble import Limits, chunks
+from sage_core.segmentation.boundary import Boundary
 from sage_core.segmentation.layout import Layout
 from sage_core.segmentation.pieces import CHARS_PER_TOKEN, weigh
 from sage_core.segmentation.protocol import BoundaryModel, CountingModel
+from sage_core.segmentation.view import SegmentationView
 from sage_core.sentences import SentenceSplitter, split_sentences
 from sage_core.spans import Span, check_tiling
 from sage_core.tokens import TokenCounter, get_counter, without_lone_surrogates
@@ -30,18 +32,6 @@ DEFAULT_MIN_TOKENS = 20
 
 _ALGORITHM = 2  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
-
-
-class Boundary(NamedTuple):
-    """A place where the segmenter may cut.
-
-    Attributes:
-        position: Index of the first character of the later sentence.
-        probability: P(same): how likely the sentences before and after belong together.
-    """
-
-    position: int
-    probability: float
 
 
 class Segmenter:
@@ -224,6 +214,18 @@ class Segmenter:
         _, spans = self._sentences(text)
         found = self._judge([[text[a:b] for a, b in spans]])[0][0]
         return [Boundary(b.start, p) for b, p in zip(spans[1:], found.tolist(), strict=True)]
+
+    def explain(self, text: str) -> SegmentationView:
+        """The chunks of one text with every judged boundary, to look at: coloured in a notebook or terminal.
+
+        Raises:
+            InputError: As `segment`.
+            ModelError: As `segment`.
+        """
+        spans = self.segment(text)
+        settings: dict[str, object] = {**asdict(self._limits), "counter": self.counter.name}
+        tokens = self.counter.count_many([span.of(text) for span in spans])
+        return SegmentationView(text, spans, tokens, self.boundaries(text), settings)
 
     def _pool(self, texts: list[str]) -> list[list[Span]]:
         """Segment texts together."""

@@ -1,0 +1,117 @@
+"""What the pictures of a ranking share: one row for each candidate, best first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from sage_core.rendering.terminal import one_line
+from sage_core.results import Retrieval
+from sage_core.selection import Scale, rank_order, to_ratio_scale
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A candidate as it is shown.
+
+    Attributes:
+        index: Its position in the list that selections refer to.
+        rank: From 1, best first.
+        score: As the scorer gave it; None where it gave none.
+        share: The score on the ratio scale, the best as 1.
+        text: Its text, as it is in the document: to be made safe by whoever shows it.
+        place: Name of its document and where in it; may be empty.
+        source: The document in full, such as its path; may be empty.
+        tokens: Length; None where not known.
+        similarity: Cosine in the store; None where not known.
+    """
+
+    index: int
+    rank: int
+    score: float | None
+    share: float
+    text: str = ""
+    place: str = ""
+    source: str = ""
+    tokens: int | None = None
+    similarity: float | None = None
+
+
+def usable(score: float | None) -> float | None:
+    """The score, or None where it is no evidence at all (NaN, -inf)."""
+    return None if score is None or math.isnan(score) or score == -math.inf else float(score)
+
+
+def shares(scores: Sequence[float | None], scale: Scale) -> list[float]:
+    """Scores on the ratio scale, the best as 1; 0 where there is no score."""
+    known = [usable(s) for s in scores]
+    ratio = to_ratio_scale([s for s in known if s is not None], scale)
+    best = max(ratio, default=0.0) or 1.0
+    values = iter(ratio)
+    if math.isinf(best):
+        return [0.0 if s is None else float(math.isinf(next(values))) for s in known]
+    return [0.0 if s is None else next(values) / best for s in known]
+
+
+def score_text(score: float | None) -> str:
+    """A score for people: three decimals, or three digits where those say nothing."""
+    if score is None or math.isnan(score):
+        return "none"
+    if math.isinf(score):
+        return "∞" if score > 0 else "-∞"
+    if score == 0 or 0.001 <= abs(score) < 10_000:
+        return f"{score:.3f}"
+    return f"{score:.2e}"
+
+
+def retrieval_rows(retrieval: Retrieval) -> list[Row]:
+    """The candidates of a retrieval, which are in order already."""
+    scores = [c.score for c in retrieval.candidates]
+    return [
+        Row(
+            index=i,
+            rank=i + 1,
+            score=candidate.score,
+            share=share,
+            text=candidate.chunk.text,
+            place=place_of(candidate.chunk.source, candidate.chunk.start, candidate.chunk.page),
+            source=candidate.chunk.source,
+            tokens=candidate.tokens,
+            similarity=candidate.similarity,
+        )
+        for i, (candidate, share) in enumerate(
+            zip(retrieval.candidates, shares(scores, retrieval.scale), strict=True)
+        )
+    ]
+
+
+def plain_rows(
+    scores: Sequence[float | None],
+    scale: Scale,
+    texts: Sequence[str] | None = None,
+    sources: Sequence[str] | None = None,
+    tokens: Sequence[int] | None = None,
+) -> list[Row]:
+    """Rows for scores in any order, with whatever else is known of the candidates."""
+    share = shares(scores, scale)
+    return [
+        Row(
+            index=i,
+            rank=rank,
+            score=scores[i],
+            share=share[i],
+            text=texts[i] if texts is not None else "",
+            place=one_line(PurePath(sources[i]).name or sources[i]) if sources is not None else "",
+            source=sources[i] if sources is not None else "",
+            tokens=tokens[i] if tokens is not None else None,
+        )
+        for rank, i in enumerate(rank_order(scores), start=1)
+    ]
+
+
+def place_of(source: str, start: int, page: int | None) -> str:
+    """The document's name, and the page or offset, on one safe line."""
+    where = f"p. {page}" if page else str(start)
+    return f"{one_line(PurePath(source).name)}:{where}"

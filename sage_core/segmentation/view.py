@@ -1,0 +1,56 @@
+"""A text as it was segmented, for people to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sage_core.shown import Shown
+from sage_core.segmentation.boundary import Boundary
+from sage_core.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentationView(Shown):
+    """A text, its chunks, and the places where it might have been cut.
+
+    Made by `sage_core.Segmenter.explain`. A notebook shows it in colours; ``rich.print`` does in a terminal.
+
+    Attributes:
+        text: The text.
+        spans: Its chunks.
+        tokens: Length of each.
+        boundaries: Every place the model judged.
+        settings: How it was segmented, by name, for people: limits, strategy, counter.
+    """
+
+    text: str
+    spans: Sequence[Span]
+    tokens: Sequence[int]
+    boundaries: Sequence[Boundary]
+    settings: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> list[str]:
+        """The chunks' texts."""
+        return [span.of(self.text) for span in self.spans]
+
+    @property
+    def threshold(self) -> float | None:
+        """P(same) from which the segmenter keeps two sentences together; None where not known."""
+        value = self.settings.get("threshold")
+        return float(value) if isinstance(value, int | float) else None
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form; ``cut`` tells where a boundary of the model became one between chunks."""
+        starts = {span.start for span in self.spans}
+        return {
+            "chunks": [
+                {"start": s.start, "end": s.end, "tokens": n, "text": s.of(self.text)}
+                for s, n in zip(self.spans, self.tokens, strict=True)
+            ],
+            "boundaries": [
+                {"position": b.position, "probability": round(b.probability, 4), "cut": b.position in starts}
+                for b in self.boundaries
+            ],
+        }
