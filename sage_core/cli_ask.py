@@ -48,7 +48,10 @@ def ask(
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,
     candidates: Annotated[int, typer.Option(help="Chunks fetched before reranking.", metavar="N")] = 30,
-    min_k: Annotated[int, typer.Option(help="Fewest chunks to send.", metavar="N")] = 7,
+    min_k: Annotated[
+        int | None,
+        typer.Option(help="Fewest chunks to send.", metavar="N", show_default="7, or --max-k if less"),
+    ] = None,
     max_k: Annotated[
         int | None, typer.Option(help="Most chunks to send.", metavar="N", show_default="no limit")
     ] = None,

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sage_core.answering import Answerer, ExtractiveAnswerer
+from sage_core.checks import whole_number
 from sage_core.chunks import Found
 from sage_core.embedding import Embedder, SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, StoreError
@@ -37,7 +38,7 @@ class SageConfig:
         feedback: Settings of the selection and the feedback loop.
 
     Raises:
-        InputError: Where a number is below 1.
+        InputError: Where a number is no whole number, or below 1.
     """
 
     candidates: int = 30
@@ -45,8 +46,10 @@ class SageConfig:
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
 
     def __post_init__(self) -> None:
-        if self.candidates < 1 or self.top_k < 1:
-            raise InputError("candidates and top_k must be at least 1")
+        whole_number("candidates", self.candidates, 1)
+        whole_number("top_k", self.top_k, 1)
+        if not isinstance(self.feedback, FeedbackConfig):
+            raise InputError(f"feedback is a FeedbackConfig, not {self.feedback!r}")
 
 
 class Sage:

@@ -1,8 +1,4 @@
-"""How many of the ranked chunks to keep: the gradient cut (paper, Algorithm 2) behind one `select`.
-
-Scores carry their scale, because a rule on ratios means something only where 0 is "no evidence" and a
-quotient is a quotient. `to_ratio_scale` is the documented map of each scale to such numbers.
-"""
+"""How many of the ranked chunks to keep: the gradient cut (paper, Algorithm 2) behind one `select`."""
 
 from __future__ import annotations
 
@@ -11,19 +7,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
+from sage_core.checks import optional_whole_number, real_number, whole_number
 from sage_core.errors import InputError
+from sage_core.scores import SCALES, Scale, check_scale, rank_order, to_ratio_scale, usable_scores
 from sage_core.shown import Shown
 
-Scale = Literal["probability", "logit", "cosine", "unbounded"]
-SCALES: tuple[Scale, ...] = get_args(Scale)
+__all__ = [
+    "DEFAULT_MIN_K",
+    "PAPER_GRADIENT",
+    "SCALES",
+    "Gradient",
+    "RankedScores",
+    "Rule",
+    "RuleName",
+    "Scale",
+    "Selection",
+    "check_bounds",
+    "check_gradient",
+    "gradient_cut",
+    "least_kept",
+    "rank_order",
+    "resolve_rule",
+    "select",
+    "to_ratio_scale",
+]
 
 RuleName = Literal["auto", "gradient"]
 
 PAPER_GRADIENT = 0.3
 """The paper's g."""
 
-# Cosines of one candidate list that differ by less than this are one score with rounding noise.
-FLAT_SPREAD = 1e-6
+DEFAULT_MIN_K = 7
+"""Least number to keep by rules that look for a cliff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +55,11 @@ class RankedScores:
 
 
 class Rule(Protocol):
-    """Decides how many of the best scores to keep. A pure function of the scores."""
+    """Decides how many of the best scores to keep. A pure function of the scores.
+
+    A rule that names the number itself may also have ``default_min_k = 1``: what ``min_k`` is where nobody
+    gave one. Without it that is `DEFAULT_MIN_K`.
+    """
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """How many to keep (the caller bounds it by ``min_k`` and ``max_k``), and why, for people."""
@@ -77,65 +96,10 @@ class Selection(Shown):
         }
 
 
-def _usable(score: float | None) -> float | None:
-    """The score as a Python float; None for None, NaN and -inf, which are no evidence at all."""
-    if score is None:
-        return None
-    value = float(score)
-    return None if math.isnan(value) or value == -math.inf else value
-
-
-def rank_order(scores: Sequence[float | None]) -> list[int]:
-    """Positions of ``scores`` from best to worst: stable on ties, None, NaN and -inf last."""
-    keys = [_usable(s) for s in scores]
-    return sorted(
-        range(len(keys)), key=lambda i: -math.inf if (key := keys[i]) is None else key, reverse=True
-    )
-
-
-def to_ratio_scale(scores: Sequence[float], scale: Scale) -> list[float]:
-    """Map scores to numbers >= 0 whose quotients mean something.
-
-    - ``probability``: itself, clipped to 0..1.
-    - ``logit``: odds relative to the best, ``exp(s - max)``. Adding a constant to every logit changes
-      nothing, and a ratio of g is a drop of ``-ln(g)`` logits. A sigmoid would flatten the top instead.
-    - ``cosine``: min-max within the list, because the cosines of one embedding model crowd a narrow band
-      (neighbours differ by 3%) and a raw ratio never falls. A spread under `FLAT_SPREAD` gives all 1.
-    - ``unbounded`` (BM25, the paper's own reranker): itself; at or below 0 there is no evidence.
-
-    Args:
-        scores: Any order; finite or +inf.
-        scale: What the numbers are.
-
-    Returns:
-        As many numbers, in the same order.
-
-    Raises:
-        InputError: For an unknown scale.
-    """
-    if scale not in SCALES:
-        raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
-    if not scores:
-        return []
-    high, low = max(scores), min(scores)
-    if scale == "probability":
-        return [min(max(s, 0.0), 1.0) for s in scores]
-    if scale == "unbounded":
-        return [max(s, 0.0) for s in scores]
-    if scale == "logit":
-        return [1.0 if s == high else math.exp(s - high) for s in scores]
-    spread = high - low
-    if spread < FLAT_SPREAD:
-        return [1.0] * len(scores)
-    if math.isinf(spread):
-        return [1.0 if s == high else 0.0 for s in scores]
-    return [(s - low) / spread for s in scores]
-
-
 def gradient_cut(
     scores: Sequence[float | None],
     *,
-    min_k: int = 7,
+    min_k: int | None = None,
     gradient: float = PAPER_GRADIENT,
     max_k: int | None = None,
 ) -> int:
@@ -148,7 +112,7 @@ def gradient_cut(
     Args:
         scores: On a positive ratio scale (see `to_ratio_scale`), in any order. A score at or below 0, None
             or NaN is no evidence: it fills up to ``min_k`` but never extends the cut.
-        min_k: Least number to keep, at least 1.
+        min_k: Least number to keep, at least 1; None for 7, or ``max_k`` where that is less.
         gradient: Share of its predecessor that a score must exceed, 0..1. 0 keeps every positive score.
         max_k: Most to keep; None for no limit.
 
@@ -158,11 +122,11 @@ def gradient_cut(
     Raises:
         InputError: For arguments out of range.
     """
-    check_bounds(min_k, max_k)
+    least = least_kept(min_k, max_k)
     check_gradient(gradient)
-    usable = sorted((v for s in scores if (v := _usable(s)) is not None), reverse=True)
-    keep, _ = _gradient_stop(usable, min_k, gradient)
-    return bounded(keep, len(scores), min_k, max_k)
+    known = usable_scores(scores)
+    keep, _ = _gradient_stop(sorted((s for s in known if s is not None), reverse=True), least, gradient)
+    return _bounded(keep, len(known), least, max_k)
 
 
 def _gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[int, str]:
@@ -203,7 +167,13 @@ def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = N
     Raises:
         InputError: For an unknown name, or a gradient out of range.
     """
+    if gradient is not None:
+        check_gradient(gradient)
     if not isinstance(rule, str):
+        if isinstance(rule, type) or not callable(getattr(rule, "cut", None)):
+            raise InputError(
+                f"rule is 'auto', 'gradient' or a rule object of sage_core.selection_rules, not {rule!r}"
+            )
         return rule
     if rule not in get_args(RuleName):
         raise InputError(
@@ -222,7 +192,7 @@ def select(
     *,
     scale: Scale = "probability",
     rule: Rule | RuleName = "auto",
-    min_k: int = 7,
+    min_k: int | None = None,
     gradient: float | None = None,
     max_k: int | None = None,
 ) -> Selection:
@@ -233,11 +203,12 @@ def select(
     increasing affine map, on ``unbounded`` not under multiplication by a positive constant.
 
     Args:
-        scores: One per candidate, in any order. None, NaN and -inf rank last and never extend the cut.
+        scores: One per candidate, in any order: numbers and None, or a NumPy array. None, NaN and -inf rank
+            last and never extend the cut.
         scale: What the numbers are; see `to_ratio_scale`.
         rule: ``"auto"``, ``"gradient"`` (the paper's), or any `Rule`, such as those of
             `sage_core.selection_rules`; see `resolve_rule`.
-        min_k: Least number to keep, whatever the rule says.
+        min_k: Least number to keep, whatever the rule says; None for the rule's own, see `least_kept`.
         gradient: See `gradient_cut`. Giving it asks for the gradient rule, where None means 0.3.
         max_k: Most to keep, whatever the rule says; None for no limit.
 
@@ -245,26 +216,26 @@ def select(
         The selection; empty for no candidates.
 
     Raises:
-        InputError: For arguments out of range.
+        InputError: For scores that are no numbers, and arguments out of range.
     """
-    check_bounds(min_k, max_k)
-    if scale not in SCALES:
-        raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
+    check_scale(scale)
     rule = resolve_rule(rule, scale, gradient)
-    total = len(scores)
+    least = least_kept(min_k, max_k, rule)
+    known = usable_scores(scores)
+    total = len(known)
     if not total:
         return Selection((), (), 0, 0, "no candidates")
-    order = rank_order(scores)
-    raw = tuple(value for i in order if (value := _usable(scores[i])) is not None)
-    wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale))), min_k)
-    cut = bounded(wanted, total, min_k, max_k)
+    order = rank_order(known)
+    raw = tuple(value for i in order if (value := known[i]) is not None)
+    wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale))), least)
+    cut = _bounded(wanted, total, least, max_k)
     kept = tuple(order[:cut])
     return Selection(
         kept,
-        tuple(_usable(scores[i]) for i in kept),
+        tuple(known[i] for i in kept),
         cut,
         total,
-        _explain(reason, wanted, cut, total, min_k, max_k),
+        _explain(reason, wanted, cut, total, least, max_k),
     )
 
 
@@ -279,7 +250,7 @@ def _explain(reason: str, wanted: int, cut: int, total: int, min_k: int, max_k: 
     return reason
 
 
-def bounded(keep: int, total: int, min_k: int, max_k: int | None) -> int:
+def _bounded(keep: int, total: int, min_k: int, max_k: int | None) -> int:
     """``keep`` forced into ``min_k..max_k`` and ``0..total``."""
     keep = max(keep, min_k)
     if max_k is not None:
@@ -287,15 +258,32 @@ def bounded(keep: int, total: int, min_k: int, max_k: int | None) -> int:
     return min(keep, total)
 
 
-def check_bounds(min_k: int, max_k: int | None) -> None:
-    """Raise InputError unless 1 <= min_k <= max_k."""
-    if min_k < 1:
-        raise InputError(f"min_k must be at least 1, not {min_k}")
-    if max_k is not None and max_k < min_k:
-        raise InputError(f"max_k must be at least min_k ({min_k}), not {max_k}: lower min_k too")
+def least_kept(min_k: int | None, max_k: int | None = None, rule: Rule | RuleName = "auto") -> int:
+    """The least number to keep: ``min_k`` where it is given, else the rule's own, lowered to ``max_k``.
+
+    A rule's own is 7 for those that look for a cliff (``"auto"``, ``"gradient"``) and for custom ones, and 1
+    for those that name the number themselves, such as `sage_core.selection_rules.FixedK`.
+
+    Raises:
+        InputError: Unless 1 <= min_k <= max_k.
+    """
+    check_bounds(min_k, max_k)
+    if min_k is not None:
+        return min_k
+    least = DEFAULT_MIN_K if isinstance(rule, str) else int(getattr(rule, "default_min_k", DEFAULT_MIN_K))
+    return least if max_k is None else min(least, max_k)
+
+
+def check_bounds(min_k: int | None, max_k: int | None) -> None:
+    """Raise InputError unless 1 <= min_k <= max_k; None of either is fine."""
+    most = optional_whole_number("max_k", max_k, 1)
+    if min_k is None:
+        return
+    least = whole_number("min_k", min_k, 1)
+    if most is not None and most < least:
+        raise InputError(f"max_k must be at least min_k ({least}), not {most}: lower min_k too")
 
 
 def check_gradient(gradient: float) -> None:
     """Raise InputError unless 0 <= gradient <= 1."""
-    if not 0.0 <= gradient <= 1.0:
-        raise InputError(f"gradient must be between 0 and 1, not {gradient}")
+    real_number("gradient", gradient, 0, 1)

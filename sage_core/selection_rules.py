@@ -2,6 +2,9 @@
 
 Each is a pure function of the scores, best first. Those that look at differences (gap, autocut, knee) or
 at shares (relative, top-p) read the ratio scale; `Threshold` reads raw scores, in the scorer's own unit.
+
+All of them name the number themselves, so that ``min_k`` is 1 unless it is given; `Earliest` takes over what
+its rules have.
 """
 
 from __future__ import annotations
@@ -9,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import ClassVar
 
+from sage_core.checks import real_number, whole_number
 from sage_core.errors import InputError
-from sage_core.selection import Gradient, RankedScores, Rule, Scale
-
-
-def _check(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise InputError(f"{name} must be between {low:g} and {high:g}, not {value}")
+from sage_core.selection import DEFAULT_MIN_K, Gradient, RankedScores, Rule, Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,10 @@ class FixedK:
     """Keep the best ``k``, whatever their scores: plain top-k."""
 
     k: int
+    default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check("k", self.k, 1, 1_000_000)
+        whole_number("k", self.k, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
@@ -38,6 +39,10 @@ class Threshold:
     """Keep scores of at least ``value``, in the scorer's own unit."""
 
     value: float
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        real_number("value", self.value)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
@@ -50,9 +55,10 @@ class RelativeToTop:
     """Keep scores of at least ``share`` times the best (on the ratio scale)."""
 
     share: float = 0.8
+    default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check("share", self.share, 0, 1)
+        real_number("share", self.share, 0, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
@@ -72,10 +78,11 @@ class LargestGap:
 
     buffer: int = 0
     tail: float = 0.1
+    default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check("buffer", self.buffer, 0, 1_000_000)
-        _check("tail", self.tail, 0, 0.9)
+        whole_number("buffer", self.buffer, 0)
+        real_number("tail", self.tail, 0, 0.9)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
@@ -101,9 +108,10 @@ class Autocut:
     """Cut before the ``jumps``-th local maximum of the distance from a straight fall (after Weaviate)."""
 
     jumps: int = 1
+    default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check("jumps", self.jumps, 1, 1_000_000)
+        whole_number("jumps", self.jumps, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
@@ -126,6 +134,8 @@ class Autocut:
 class Knee:
     """Cut at the point of the normalised curve that lies farthest below its chord (after Kneedle)."""
 
+    default_min_k: ClassVar[int] = 1
+
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
         curve = _normalised(scores.ratio)
@@ -144,9 +154,10 @@ class TopP:
     """Keep the fewest scores that together hold share ``p`` of the sum (on the ratio scale)."""
 
     p: float = 0.9
+    default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check("p", self.p, 0, 1)
+        real_number("p", self.p, 0, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
@@ -172,9 +183,10 @@ class ExpectedF:
     """
 
     beta: float = 2.0
+    default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check("beta", self.beta, 0.01, 100)
+        real_number("beta", self.beta, 0.01, 100)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""
@@ -199,6 +211,11 @@ class Earliest:
     def __post_init__(self) -> None:
         if not self.rules:
             raise InputError("Earliest needs at least one rule")
+
+    @property
+    def default_min_k(self) -> int:
+        """The largest of its rules' own."""
+        return max(int(getattr(rule, "default_min_k", DEFAULT_MIN_K)) for rule in self.rules)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `sage_core.selection.Rule.cut`."""

@@ -43,7 +43,8 @@ class SageCompressor(BaseDocumentCompressor):
             default is ``"probability"``. Other rerankers know their own.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
-        min_k: Least number to keep.
+        min_k: Least number to keep; None for the rule's own (7, or 1 for rules such as ``FixedK`` that name
+            the number themselves), lowered to ``max_k``.
         gradient: Share of its predecessor that a score must exceed (paper: g). Giving it asks for the
             paper's rule.
         max_k: Most to keep.
@@ -58,7 +59,7 @@ class SageCompressor(BaseDocumentCompressor):
     scale: Scale | None = None
     select: bool = True
     top_n: int | None = None
-    min_k: int = 7
+    min_k: int | None = None
     gradient: float | None = None
     max_k: int | None = None
     rule: Any = Field(default="auto", repr=False)

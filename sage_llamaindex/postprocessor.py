@@ -19,7 +19,7 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker, ascore
 from sage_core.ranking.protocol import checked_scores
-from sage_core.selection import Rule, Scale, Selection, check_bounds, select
+from sage_core.selection import Rule, Scale, Selection, check_bounds, least_kept, resolve_rule, select
 from sage_llamaindex._component import SageComponent
 from sage_llamaindex._scores import ScaleName, guess_scale, plain_score, rule_from_data, rule_to_data
 
@@ -75,7 +75,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         description="What scores are that no reranker of ours gave: 'probability', 'logit', 'cosine', "
         "'unbounded', or 'auto' to tell by their range.",
     )
-    min_k: int = Field(default=7, description="Least number of nodes to keep (paper: min_k).")
+    min_k: int | None = Field(
+        default=None,
+        description="Least number of nodes to keep (paper: min_k). None: 7, or 1 for a rule such as FixedK.",
+    )
     gradient: float | None = Field(
         default=None,
         description="Stop where a score is at most this share of the one before it (paper: 0.3). Giving it "
@@ -107,7 +110,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     _advice: ClassVar[Mapping[str, str]] = {
         "top_n": "the number of nodes follows from the scores; bound it by min_k and max_k",
         "model": "use `reranker`",
-        "similarity_cutoff": "use rule=Threshold(value) from sage_core.selection_rules, and min_k=1",
+        "similarity_cutoff": "use rule=Threshold(value) from sage_core.selection_rules",
         "trust_remote_code": "code from a model repository is never run",
         "cross_encoder_kwargs": "pass a CrossEncoderReranker object from sage_core.ranking",
     }
@@ -142,9 +145,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @classmethod
     def _read_rule(cls, value: Any) -> Any:
         rule = rule_from_data(value)
-        if not isinstance(rule, str) and not callable(getattr(rule, "cut", None)):
-            raise InputError("rule is 'auto', 'gradient' or a rule object of sage_core.selection_rules")
-        return rule
+        return rule if isinstance(rule, str) else resolve_rule(rule, "probability")
 
     @field_serializer("rule")
     def _write_rule(self, value: Rule | str) -> Any:
@@ -258,13 +259,14 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _tell_if_few(self, nodes: Sequence[NodeWithScore]) -> None:
         """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
-        if 0 < len(nodes) <= self.min_k and not self._told_few:
+        least = least_kept(self.min_k, self.max_k, self.rule)
+        if 0 < len(nodes) <= least and not self._told_few:
             self._told_few = True
             logger.warning(
                 "%d candidates and min_k=%d: all are kept, there is nothing to select from; raise the "
                 "retriever's similarity_top_k (some 30 is usual), or lower min_k",
                 len(nodes),
-                self.min_k,
+                least,
             )
 
     def _given(self, nodes: Sequence[NodeWithScore]) -> Ranking:

@@ -32,7 +32,8 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
-from sage_core.selection import Scale, Selection
+from sage_core.scores import Scale, usable_scores
+from sage_core.selection import Selection
 from sage_core.usage import NO_USAGE, TokenUsage, total_usage
 
 # What a step is booked as when the caller cannot say what it took: one call, tokens unknown.
@@ -52,7 +53,8 @@ class FeedbackLoop:
             ``max_tokens`` foresees how much a wider context will take.
 
     Raises:
-        InputError: Where ``sizes`` has another length than ``scores`` or holds a negative number.
+        InputError: For scores that are no numbers, and where ``sizes`` has another length than ``scores`` or
+            holds a negative number.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class FeedbackLoop:
         sizes: Sequence[int] | None = None,
     ) -> None:
         self.config = config if config is not None else FeedbackConfig()
+        scores = usable_scores(scores)
         if sizes is not None and len(sizes) != len(scores):
             raise InputError(f"{len(sizes)} sizes for {len(scores)} scores: one size per candidate")
         if sizes is not None and any(size < 0 for size in sizes):

@@ -32,7 +32,7 @@ class PaperMoves:
     min_k: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.min_k = self.config.min_k
+        self.min_k = self.config.least
 
     def first(self) -> Move:
         """The first selection."""
@@ -71,7 +71,7 @@ class AdaptiveMoves:
 
     def first(self) -> Move:
         """The first selection."""
-        return _ruled(self.scores, self.scale, self.config, self.config.min_k)
+        return _ruled(self.scores, self.scale, self.config, self.config.least)
 
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict, or None where no untried one lies that way."""

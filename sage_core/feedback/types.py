@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from sage_core.abstention import NO_ANSWER
+from sage_core.checks import optional_whole_number, real_number, whole_number
 from sage_core.errors import InputError
-from sage_core.selection import Rule, RuleName, Selection, check_bounds, check_gradient
+from sage_core.selection import Rule, RuleName, Selection, check_bounds, least_kept, resolve_rule
 from sage_core.shown import Shown
 from sage_core.usage import NO_USAGE, TokenUsage, total_usage
 
@@ -84,7 +85,7 @@ class FeedbackConfig:
         max_calls: Most LLM calls; None for no limit. 1 answers without a grade.
         max_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
             asked for; after it nothing is begun that is expected to go over.
-        min_k: Least number of chunks in the first selection.
+        min_k: Least number of chunks in the first selection; None for the rule's own, see `least`.
         gradient: See `sage_core.selection.select`: giving it asks for the paper's gradient rule.
         max_k: Most chunks ever shown, in any round; None for no limit.
         rule: See `sage_core.selection.select`.
@@ -100,7 +101,7 @@ class FeedbackConfig:
     policy: Policy = "adaptive"
     max_calls: int | None = None
     max_tokens: int | None = None
-    min_k: int = 7
+    min_k: int | None = None
     gradient: float | None = None
     max_k: int | None = None
     rule: Rule | RuleName = "auto"
@@ -108,18 +109,23 @@ class FeedbackConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)
-        if self.gradient is not None:
-            check_gradient(self.gradient)
-        if not 1 <= self.accept_score <= 10:
-            raise InputError(f"accept_score must be between 1 and 10, not {self.accept_score!r}")
-        if self.max_rounds < 1:
-            raise InputError(f"max_rounds must be at least 1, not {self.max_rounds!r}")
+        resolve_rule(self.rule, "probability", self.gradient)
+        real_number("accept_score", self.accept_score, 1, 10)
+        whole_number("max_rounds", self.max_rounds, 1)
         if self.policy not in get_args(Policy):
             raise InputError(f"unknown policy {self.policy!r}: one of {', '.join(get_args(Policy))}")
-        for name in ("max_calls", "max_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, or None for no limit, not {value!r}")
+        optional_whole_number("max_calls", self.max_calls, 1)
+        optional_whole_number("max_tokens", self.max_tokens, 1)
+        if isinstance(self.no_answer, str) or not all(isinstance(text, str) for text in self.no_answer):
+            raise InputError(f"no_answer is a tuple of texts, not {self.no_answer!r}")
+
+    @property
+    def least(self) -> int:
+        """The least number of chunks in the first selection: ``min_k``, or what stands for None.
+
+        That is 7, or 1 for rules that name the number themselves, and never more than ``max_k``.
+        """
+        return least_kept(self.min_k, self.max_k, self.rule)
 
 
 @dataclass(frozen=True, slots=True)

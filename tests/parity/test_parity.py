@@ -17,6 +17,7 @@ from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
 from sage_core import FeedbackConfig, FeedbackLoop, LLMAnswerer, OpenAIChat, Segmenter, run_loop, select
+from sage_core.selection_rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.llamaindex.support import ScriptedLLM
@@ -53,20 +54,25 @@ scores = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=20
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(scores, st.integers(1, 5), st.sampled_from([None, 0.1, 0.3, 0.9]))
-def test_the_same_selection(values, min_k, gradient):
-    expected = select(values, scale="probability", min_k=min_k, gradient=gradient)
+@given(
+    scores,
+    st.sampled_from([None, 1, 2, 5]),
+    st.sampled_from([None, 0.1, 0.3, 0.9]),
+    st.sampled_from([None, 5, 6]),
+    st.sampled_from(["auto", "gradient", FixedK(3), Threshold(0.5)]),
+)
+def test_the_same_selection(values, min_k, gradient, max_k, rule):
+    bounds = {"min_k": min_k, "max_k": max_k, "gradient": gradient, "rule": rule}
+    expected = select(values, scale="probability", **bounds)
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=str(i)), score=v) for i, v in enumerate(values)]
-    post = SageNodePostprocessor(scale="probability", min_k=min_k, gradient=gradient)
+    post = SageNodePostprocessor(scale="probability", **bounds)
     kept = [int(n.node_id) for n in post.postprocess_nodes(nodes, query_str="q")]
     if any(v is not None for v in values):  # without any score the postprocessor passes everything on
         assert kept == list(expected.indices)
     documents = [
         LCDocument(page_content=str(i), metadata={"relevance_score": v}) for i, v in enumerate(values)
     ]
-    compressor = SageCompressor(
-        score_key="relevance_score", scale="probability", min_k=min_k, gradient=gradient
-    )
+    compressor = SageCompressor(score_key="relevance_score", scale="probability", **bounds)
     assert [int(d.page_content) for d in compressor.compress_documents(documents, "q")] == list(
         expected.indices
     )
