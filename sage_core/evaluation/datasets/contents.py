@@ -1,0 +1,107 @@
+"""What a reader of a format is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sage_core.evaluation.records import EvalDocument, EvalQuestion, Evidence
+from sage_core.spans import Span
+
+_SPLITS = {
+    "train": "train",
+    "dev": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "validation": "validation",
+    "test": "test",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of a reader.
+
+    Attributes:
+        split: ``"train"``, ``"validation"`` or ``"test"``, or another name as given.
+        pooled: Whether documents are to be searched together.
+        skip_missing: Whether documents whose text is not there are left out, with their questions.
+    """
+
+    split: str
+    pooled: bool = False
+    skip_missing: bool = False
+
+
+@dataclass(slots=True)
+class Contents:
+    """Documents and questions as they are read.
+
+    Attributes:
+        source: The file they came from.
+        documents: By id, in order.
+        questions: In order.
+    """
+
+    source: str
+    documents: dict[str, EvalDocument] = field(default_factory=dict)
+    questions: list[EvalQuestion] = field(default_factory=list)
+
+    def add(self, document: EvalDocument, questions: Iterable[EvalQuestion] = ()) -> None:
+        """Add a document and questions about it."""
+        self.documents[document.id] = document
+        self.questions.extend(questions)
+
+    def free_id(self, wanted: str) -> str:
+        """``wanted``, with a number behind it where a document already has that id."""
+        found, number = wanted, 1
+        while found in self.documents:
+            number += 1
+            found = f"{wanted} ({number})"
+        return found
+
+
+def split_name(split: str) -> str:
+    """The one name of a split that goes by several (``dev``, ``valid``, ``validation``)."""
+    return _SPLITS.get(split.lower(), split)
+
+
+def unique(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each text once, in order."""
+    return tuple(dict.fromkeys(texts))
+
+
+def evidence_of(document: str, spans: Iterable[Span]) -> tuple[Evidence, ...]:
+    """Spans of one document as evidence, each once, in their order in the document."""
+    return tuple(Evidence(document, span) for span in sorted(set(spans)))
+
+
+@dataclass(slots=True)
+class TextBuilder:
+    """Puts a document together from parts, and knows where each part came to stand."""
+
+    separator: str = "\n\n"
+    _parts: list[str] = field(default_factory=list)
+    _length: int = 0
+
+    def add(self, part: str) -> Span:
+        """Add a part behind the others; where it stands (empty for an empty part)."""
+        if not part:
+            return Span(self._length, self._length)
+        start = self._length + (len(self.separator) if self._parts else 0)
+        self._parts.append(part)
+        self._length = start + len(part)
+        return Span(start, self._length)
+
+    @property
+    def text(self) -> str:
+        """The document so far."""
+        return self.separator.join(self._parts)
+
+
+def occurrences(text: str, part: str) -> Iterator[int]:
+    """Where ``part`` starts in ``text``, again and again."""
+    position = text.find(part) if part else -1
+    while position >= 0:
+        yield position
+        position = text.find(part, position + 1)
