@@ -1,8 +1,19 @@
 """Rerankers: what scores candidates against a question."""
 
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
+from sage_core.ranking.features import TextVectors
 from sage_core.ranking.hybrid import Calibration, HybridReranker
-from sage_core.ranking.protocol import BatchReranker, Ranked, Request, Reranker, arank, ascore, rank
+from sage_core.ranking.protocol import (
+    BatchReranker,
+    Ranked,
+    Request,
+    Reranker,
+    VectorRequest,
+    VectorReranker,
+    arank,
+    ascore,
+    rank,
+)
 from sage_core.ranking.remote import RemoteReranker
 
 __all__ = [
@@ -14,6 +25,9 @@ __all__ = [
     "RemoteReranker",
     "Request",
     "Reranker",
+    "TextVectors",
+    "VectorRequest",
+    "VectorReranker",
     "arank",
     "ascore",
     "rank",

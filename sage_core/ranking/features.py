@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,17 @@ class TextVectors:
         sentences: Of its sentences, shape ``(n, d)``, rows of length 1, n at least 1.
     """
 
-    chunk: NDArray[np.float32]
-    sentences: NDArray[np.float32]
+    # float32, or float16 as a store keeps them.
+    chunk: NDArray[Any]
+    sentences: NDArray[Any]
 
 
 def feature_matrix(
-    query: str, query_vector: NDArray[np.float32], texts: Sequence[str], vectors: Sequence[TextVectors]
+    query: str,
+    query_vector: NDArray[np.float32],
+    texts: Sequence[str],
+    vectors: Sequence[TextVectors],
+    text_words: Sequence[Sequence[str]] | None = None,
 ) -> NDArray[np.float64]:
     """The numbers the logistic model joins, shape ``(len(texts), len(FEATURES))``.
 
@@ -40,11 +46,12 @@ def feature_matrix(
         query_vector: Its embedding, shape ``(d,)``, length 1.
         texts: Candidates that are not blank, at least one.
         vectors: Embeddings of each.
+        text_words: `words` of each, where known.
     """
-    chunk = np.stack([v.chunk for v in vectors]) @ query_vector
-    similarity = np.concatenate([v.sentences for v in vectors]) @ query_vector
+    chunk = np.stack([v.chunk for v in vectors]).astype(np.float32, copy=False) @ query_vector
+    similarity = np.concatenate([v.sentences for v in vectors]).astype(np.float32, copy=False) @ query_vector
     starts = np.cumsum([0, *(len(v.sentences) for v in vectors[:-1])])
     sentence = np.maximum.reduceat(similarity, starts)
-    asked, found = words(query), [words(t) for t in texts]
+    asked, found = words(query), text_words if text_words is not None else [words(t) for t in texts]
     columns = (chunk, sentence, bm25_share(asked, found), gram_share(asked, found))
     return np.stack([np.asarray(c, dtype=np.float64) for c in columns], axis=1)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,11 +17,15 @@ from sage_core.embedding import Embedder, SentenceTransformerEmbedder, unit_rows
 from sage_core.errors import InputError, ModelError
 from sage_core.microbatch import MicroBatcher
 from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
-from sage_core.ranking.protocol import Request
+from sage_core.ranking.kept import KeptByText
+from sage_core.ranking.lexical import words
+from sage_core.ranking.protocol import Request, VectorRequest
 from sage_core.selection import Scale
 from sage_core.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
+
+_Requested = Request | VectorRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +77,14 @@ class HybridReranker:
     calibrated on development questions, so that a score is the probability that the chunk holds evidence.
     A blank text scores 0, and so does every text where the question is blank.
 
-    Embeddings of candidates are kept, so that a text met again costs nothing. Safe across threads;
-    pickles without the kept embeddings.
+    Embeddings of candidates are kept, so that a text met again costs nothing; those that come with the
+    request, as from a store, are used as they are. Safe across threads; pickles without what it kept.
 
     Args:
         embedder: Gives the embeddings; None for all-MiniLM-L6-v2. Probabilities are calibrated for that
             one; with another the order is sound, and a warning says that the calibration is not.
         calibration: A file made by ``benchmarks/calibrate_reranker.py``; None for the package's.
-        cache_size: Most texts whose embeddings are kept, about 10 KB each for a text of 100 tokens.
+        cache_size: Most texts whose embeddings and words are kept, about 10 KB each for a text of 100 tokens.
 
     Raises:
         InputError: For a negative cache size.
@@ -99,12 +100,10 @@ class HybridReranker:
         calibration: Path | str | None = None,
         cache_size: int = 4_096,
     ) -> None:
-        if cache_size < 0:
-            raise InputError(f"cache_size must be at least 0, not {cache_size}")
         self._embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
         self._calibration = Calibration.load(Path(calibration) if calibration is not None else None)
-        self._cache_size = cache_size
-        self._cache: OrderedDict[bytes, TextVectors] = OrderedDict()
+        self._vectors: KeptByText[TextVectors] = KeptByText(cache_size)
+        self._words: KeptByText[tuple[str, ...]] = KeptByText(cache_size)
         self._start()
         if self._embedder.name != self._calibration.embedder:
             logger.warning(
@@ -115,8 +114,7 @@ class HybridReranker:
 
     def _start(self) -> None:
         """What cannot be pickled."""
-        self._lock = threading.Lock()
-        self._together: MicroBatcher[Request, list[float]] = MicroBatcher(
+        self._together: MicroBatcher[_Requested, list[float]] = MicroBatcher(
             self.score_many, weight=lambda request: len(request.texts), limit=512, delay=0.002
         )
 
@@ -129,63 +127,74 @@ class HybridReranker:
         return f"{type(self).__name__}({self._embedder!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": OrderedDict(), "_lock": None, "_together": None}
+        return {**self.__dict__, "_together": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start()
 
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Probability that each text holds evidence; see `Reranker.score`. Simultaneous calls are batched."""
-        return self._together(Request(query, texts))
+    @property
+    def vectors_name(self) -> str:
+        """The embedding model; see `VectorReranker.vectors_name`."""
+        return self._embedder.name
 
-    def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
+    def score(
+        self, query: str, texts: Sequence[str], vectors: Sequence[TextVectors | None] | None = None
+    ) -> list[float]:
+        """Probability that each text holds evidence; see `Reranker.score`. Simultaneous calls are batched.
+
+        Args:
+            query: The question.
+            texts: The candidates.
+            vectors: What `text_vectors` gave for each, where known.
+        """
+        request = Request(query, texts) if vectors is None else VectorRequest(query, texts, vectors)
+        return self._together(request)
+
+    def score_many(self, requests: Sequence[_Requested]) -> list[list[float]]:
         """Score several questions, embedding all their new texts at once; see `BatchReranker.score_many`."""
         asked = [r for r in requests if r.query.strip()]
-        vectors = self._vectors(dict.fromkeys(t for r in asked for t in r.texts if t.strip()))
-        return [self._score(request, vectors) for request in requests]
+        texts = dict.fromkeys(t for r in asked for t in r.texts if t.strip())
+        vectors = {text: v for r in asked for text, v in _given(r) if v is not None}
+        vectors.update(self._vectors.of((t for t in texts if t not in vectors), self.text_vectors))
+        text_words = self._words.of(texts, lambda new: [tuple(words(t)) for t in new])
+        return [self._score(request, vectors, text_words) for request in requests]
 
-    def _score(self, request: Request, vectors: dict[str, TextVectors]) -> list[float]:
+    def text_vectors(self, texts: Sequence[str]) -> list[TextVectors]:
+        """Embed texts and their sentences, each different string once; see `VectorReranker.text_vectors`."""
+        sentences = {text: [s.of(text) for s in split_sentences(text)] or [text] for text in texts}
+        wanted = list(dict.fromkeys(piece for text in texts for piece in (text, *sentences[text])))
+        rows = unit_rows(self._embedder.embed_documents(wanted))
+        row_of = {piece: row for row, piece in enumerate(wanted)}
+        return [
+            TextVectors(rows[row_of[text]].copy(), rows[[row_of[s] for s in sentences[text]]])
+            for text in texts
+        ]
+
+    def _score(
+        self, request: _Requested, vectors: dict[str, TextVectors], text_words: dict[str, tuple[str, ...]]
+    ) -> list[float]:
         scores = [0.0] * len(request.texts)
-        filled = [i for i, text in enumerate(request.texts) if text in vectors]
+        filled = [i for i, text in enumerate(request.texts) if text in text_words]
         if not filled or not request.query.strip():
             return scores
         texts = [request.texts[i] for i in filled]
-        query_vector = unit_rows(self._embedder.embed_query(request.query))
-        features = feature_matrix(request.query, query_vector, texts, [vectors[t] for t in texts])
+        features = feature_matrix(
+            request.query,
+            unit_rows(self._embedder.embed_query(request.query)),
+            texts,
+            [vectors[t] for t in texts],
+            [text_words[t] for t in texts],
+        )
         for i, value in zip(filled, self._calibration.probability(features), strict=True):
             scores[i] = float(value)
         return scores
 
-    def _vectors(self, texts: dict[str, None]) -> dict[str, TextVectors]:
-        """Embeddings of each text: kept ones, and the rest in one call of the embedder."""
-        keys = {
-            text: hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            for text in texts
-        }
-        found: dict[str, TextVectors] = {}
-        with self._lock:
-            for text, key in keys.items():
-                if (kept := self._cache.get(key)) is not None:
-                    self._cache.move_to_end(key)
-                    found[text] = kept
-        missing = [text for text in texts if text not in found]
-        if missing:
-            found.update(self._embed(missing))
-            with self._lock:
-                for text in missing:
-                    self._cache[keys[text]] = found[text]
-                while len(self._cache) > self._cache_size:
-                    self._cache.popitem(last=False)
-        return found
 
-    def _embed(self, texts: Sequence[str]) -> dict[str, TextVectors]:
-        """Embed texts and their sentences, each different string once."""
-        sentences = {text: [s.of(text) for s in split_sentences(text)] for text in texts}
-        wanted = list(dict.fromkeys(piece for text in texts for piece in (text, *sentences[text])))
-        rows = unit_rows(self._embedder.embed_documents(wanted))
-        row_of = {piece: row for row, piece in enumerate(wanted)}
-        return {
-            text: TextVectors(rows[row_of[text]].copy(), rows[[row_of[s] for s in sentences[text] or [text]]])
-            for text in texts
-        }
+def _given(request: _Requested) -> Iterable[tuple[str, TextVectors | None]]:
+    """The texts that came with embeddings."""
+    if isinstance(request, Request):
+        return ()
+    if len(request.vectors) != len(request.texts):
+        raise InputError(f"{len(request.vectors)} vectors for {len(request.texts)} texts")
+    return zip(request.texts, request.vectors, strict=True)

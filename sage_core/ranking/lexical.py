@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.errors import MissingExtraError
+_K1, _B = 1.5, 0.75
 
 _WORD = re.compile(r"\w+")
 _STOP_WORDS = """
@@ -27,7 +26,8 @@ _STOPPED = frozenset(_STOP_WORDS.split())
 
 def words(text: str) -> list[str]:
     """Lower-cased words without English stop words and plural endings. Numbers are words."""
-    return [_singular(w) for w in _WORD.findall(text.lower()) if w not in _STOPPED]
+    # Interned: the words of many texts that are kept are then the same few strings.
+    return [sys.intern(_singular(w)) for w in _WORD.findall(text.lower()) if w not in _STOPPED]
 
 
 def _singular(word: str) -> str:
@@ -44,7 +44,8 @@ def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
 
     Word weights come from the given documents alone, so a score depends on its list, but not much on
     the length of the list: it is divided by the sum of the query's weights, in which a word that no document
-    has counts in full. 1 is every word of the query without end, 0 is no word.
+    has counts in full. 1 is every word of the query without end, 0 is no word. The formula is bm25s's, whose
+    index over thirty candidates would take longer to build than everything else here.
 
     Args:
         query: Words of the question, as `words` gives them.
@@ -52,33 +53,19 @@ def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
 
     Returns:
         As many numbers, 0 to 1; all 0 for a query without words.
-
-    Raises:
-        MissingExtraError: Where bm25s is not installed.
     """
     shares = np.zeros(len(documents))
     terms = list(dict.fromkeys(query))
     filled = [i for i, document in enumerate(documents) if document]
     if not terms or not filled:
         return shares
-    index = _bm25()
-    index.index([list(documents[i]) for i in filled], show_progress=False)
-    shares[filled] = index.get_scores(terms)
-    weights = idf(terms, [documents[i] for i in filled])
-    return np.clip(shares / sum(weights.values()), 0.0, 1.0)
-
-
-def _bm25() -> Any:
-    """A new index of bm25s."""
-    try:
-        import bm25s
-    except ImportError as error:
-        raise MissingExtraError("the offline reranker", "models,local") from error
-    library_logger = logging.getLogger("bm25s")
-    if library_logger.level == logging.DEBUG:
-        # Its import asks for debug output, which every root handler would show at every question.
-        library_logger.setLevel(logging.INFO)
-    return bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+    kept = [documents[i] for i in filled]
+    counts = np.array([[document.count(term) for term in terms] for document in kept], dtype=np.float64)
+    lengths = np.array([len(document) for document in kept], dtype=np.float64)
+    weights = _idf(np.count_nonzero(counts, axis=0), len(kept))
+    damping = _K1 * (1 - _B + _B * lengths / lengths.mean())
+    shares[filled] = (counts / (counts + damping[:, None])) @ weights / weights.sum()
+    return np.asarray(np.clip(shares, 0.0, 1.0))
 
 
 def gram_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDArray[np.float64]:
@@ -93,24 +80,38 @@ def gram_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
     Returns:
         As many numbers, 0 to 1; all 0 for a query without words.
     """
-    wanted = list(_grams(query))
-    if not wanted:
+    wanted = _grams(_spaced(query))
+    if not wanted or not documents:
         return np.zeros(len(documents))
-    grams = [_grams(document) for document in documents]
-    weights = idf(wanted, grams)
-    total = sum(weights.values())
-    return np.array([sum(weights[g] for g in wanted if g in found) / total for found in grams])
+    found = np.array([_has_grams(_spaced(document), wanted) for document in documents], dtype=np.float64)
+    weights = _idf(found.sum(axis=0), len(documents))
+    # Rounding must not lift a document that has all of them above 1.
+    return np.asarray(np.minimum(found @ weights / weights.sum(), 1.0))
 
 
-def _grams(listed: Sequence[str]) -> dict[str, None]:
-    """Runs of four characters, a space at either end of each word; ordered, so that sums are repeatable."""
-    text = f" {' '.join(listed)} " if listed else ""
-    return dict.fromkeys(text[i : i + 4] for i in range(max(len(text) - 3, min(len(text), 1))))
+def _spaced(listed: Sequence[str]) -> str:
+    """Words with a space at either end of each; empty for none."""
+    return f" {' '.join(listed)} " if listed else ""
+
+
+def _grams(text: str) -> list[str]:
+    """Runs of four characters, each once; a text that is shorter is its only one."""
+    return list(dict.fromkeys(text[i : i + 4] for i in range(max(len(text) - 3, min(len(text), 1)))))
+
+
+def _has_grams(text: str, wanted: Sequence[str]) -> list[bool]:
+    """Which of ``wanted`` are among the `_grams` of a text, without making those."""
+    return [gram in text if len(gram) == 4 else gram == text for gram in wanted]
 
 
 def idf(terms: Sequence[str], documents: Sequence[Collection[str]]) -> dict[str, float]:
     """Lucene's inverse document frequency of each term over ``documents``; always positive."""
     asked = set(terms)
     counts = Counter(word for document in documents for word in asked.intersection(document))
-    n = len(documents)
-    return {t: math.log(1 + (n - counts[t] + 0.5) / (counts[t] + 0.5)) for t in terms}
+    weights = _idf(np.array([counts[t] for t in terms], dtype=np.float64), len(documents))
+    return dict(zip(terms, weights.tolist(), strict=True))
+
+
+def _idf(counts: NDArray[Any], n: int) -> NDArray[np.float64]:
+    """Weights of terms that ``counts`` of ``n`` documents have."""
+    return np.asarray(np.log1p((n - counts + 0.5) / (counts + 0.5)), dtype=np.float64)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from sage_core.errors import InputError
+from sage_core.ranking.features import TextVectors
 from sage_core.selection import Scale, rank_order
 
 
@@ -41,12 +42,44 @@ class Request(NamedTuple):
     texts: Sequence[str]
 
 
+class VectorRequest(NamedTuple):
+    """A `Request` with embeddings of the candidates that were made beforehand, for a `VectorReranker`.
+
+    Attributes:
+        query: The question.
+        texts: The candidates.
+        vectors: What `VectorReranker.text_vectors` gave for each; None where that is not known.
+    """
+
+    query: str
+    texts: Sequence[str]
+    vectors: Sequence[TextVectors | None]
+
+
 @runtime_checkable
 class BatchReranker(Reranker, Protocol):
     """A reranker that puts the candidates of several questions into the same batches."""
 
     def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
         """For each request, what `Reranker.score` would give."""
+        ...
+
+
+@runtime_checkable
+class VectorReranker(BatchReranker, Protocol):
+    """A reranker that computes in this process on embeddings of the texts, which a store can keep for it."""
+
+    @property
+    def vectors_name(self) -> str:
+        """Identifies what makes the embeddings: those of another name are of no use."""
+        ...
+
+    def text_vectors(self, texts: Sequence[str]) -> list[TextVectors]:
+        """The embeddings of each text, none of them blank; for `VectorRequest.vectors`."""
+        ...
+
+    def score_many(self, requests: Sequence[Request | VectorRequest]) -> list[list[float]]:
+        """As `BatchReranker.score_many`; embeds those texts that come without their vectors."""
         ...
 
 

@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import Calibration, HybridReranker, Request, rank
+from sage_core.ranking import Calibration, HybridReranker, Request, VectorReranker, rank
 from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
 from sage_core.ranking.lexical import bm25_share, gram_share, idf, words
-
-pytest.importorskip("bm25s")
 
 WORDS = st.lists(st.sampled_from(["lamp", "keeper", "tower", "salt", "灯台"]), max_size=12)
 QUERY = "When was the lighthouse lit for the first time?"
@@ -70,7 +68,17 @@ def test_bm25_is_lucene_s_formula_over_its_upper_bound():
         )
         return total / sum(weights.values())
 
-    np.testing.assert_allclose(bm25_share(query, documents), [expected(d) for d in documents], rtol=1e-5)
+    np.testing.assert_allclose(bm25_share(query, documents), [expected(d) for d in documents], rtol=1e-9)
+
+
+@given(WORDS.filter(bool), st.lists(WORDS.filter(bool), min_size=1, max_size=6))
+def test_bm25_agrees_with_the_library(query, documents):
+    bm25s = pytest.importorskip("bm25s")
+    index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+    index.index(documents, show_progress=False)
+    terms = list(dict.fromkeys(query))
+    total = sum(idf(terms, documents).values())
+    np.testing.assert_allclose(bm25_share(query, documents), index.get_scores(terms) / total, atol=1e-6)
 
 
 @given(WORDS, st.lists(WORDS, max_size=6))
@@ -83,10 +91,19 @@ def test_shares_lie_between_0_and_1_whatever_the_words(query, documents):
         assert (share > 0) == bool(set(query) & set(document))
 
 
-def test_no_debugging_output_of_the_bm25_library(caplog):
-    with caplog.at_level("WARNING"):
-        bm25_share(["lamp"], [["lamp"]])
-    assert caplog.records == []
+@given(WORDS, st.lists(WORDS, max_size=6))
+def test_grams_are_found_as_if_they_were_listed(query, documents):
+    def grams(listed):
+        text = f" {' '.join(listed)} " if listed else ""
+        return {text[i : i + 4] for i in range(len(text)) if i + 4 <= len(text) or i == 0}
+
+    wanted = sorted(grams(query))
+    listed = [grams(d) for d in documents]
+    weights = idf(wanted, listed)
+    expected = [
+        sum(w for g, w in weights.items() if g in found) / sum(weights.values() or [1]) for found in listed
+    ]
+    np.testing.assert_allclose(gram_share(query, documents), expected, atol=1e-12)
 
 
 def test_grams_find_parts_of_words():
@@ -151,6 +168,28 @@ def test_texts_are_embedded_once_while_they_are_kept():
     reranker.score(QUERY, ["One.", "Two.", "Three."])
     assert reranker.score("Who kept bees?", TEXTS) == again
     assert embedder.calls == 3, "a bounded cache must have dropped the first texts"
+
+
+def test_vectors_made_beforehand_are_used_as_they_are():
+    maker, embedder = HashEmbedder(), HashEmbedder()
+    filled = [t for t in TEXTS if t.strip()]
+    kept = dict(zip(filled, HybridReranker(maker).text_vectors(filled), strict=True))
+    reranker = HybridReranker(embedder)
+    expected = HybridReranker(HashEmbedder()).score(QUERY, TEXTS)
+    assert reranker.score(QUERY, TEXTS, [kept.get(t) for t in TEXTS]) == expected
+    assert embedder.calls == 0
+    # Where some are missing, only those are embedded; half the precision is enough.
+    half = [kept[t] for t in filled]
+    half = [TextVectors(v.chunk.astype(np.float16), v.sentences.astype(np.float16)) for v in half]
+    mixed = reranker.score(QUERY, filled, [half[0], None, half[2]])
+    np.testing.assert_allclose(mixed, [e for e in expected if e], atol=2e-3)
+    assert embedder.calls == 1 and filled[1] in embedder.embedded and filled[0] not in embedder.embedded
+    assert isinstance(reranker, VectorReranker) and reranker.vectors_name == embedder.name
+
+
+def test_vectors_must_be_one_per_text():
+    with pytest.raises(InputError, match="1 vectors for 5 texts"):
+        HybridReranker(HashEmbedder()).score(QUERY, TEXTS, [None])
 
 
 def test_a_cache_of_none_changes_nothing():
