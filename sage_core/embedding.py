@@ -123,6 +123,8 @@ class SentenceTransformerEmbedder:
             not a folder is fetched by sentence-transformers from the Hugging Face hub.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
         batch_characters: Characters, padding included, in one forward pass.
+        normalise: Scale vectors to length 1, as an `Embedder` gives them. False keeps their length, for
+            models whose products of vectors mean something else than cosines.
 
     Raises:
         InputError: For an empty name or a batch size below 1.
@@ -136,6 +138,7 @@ class SentenceTransformerEmbedder:
         *,
         device: str | None = None,
         batch_characters: int | None = None,
+        normalise: bool = True,
     ) -> None:
         if not str(name_or_path).strip():
             raise InputError("an embedding model needs a name or a folder")
@@ -144,6 +147,7 @@ class SentenceTransformerEmbedder:
         self._source = str(name_or_path)
         self._device = device
         self._batch_characters = batch_characters
+        self._normalise = normalise
         self._model: Any = None
         self._start()
 
@@ -216,7 +220,7 @@ class SentenceTransformerEmbedder:
         vectors = np.empty((len(texts), parts[0][1].shape[1]), dtype=np.float32)
         for batch, rows in parts:
             vectors[batch] = rows
-        return unit_rows(vectors)
+        return unit_rows(vectors) if self._normalise else vectors
 
     def _loaded(self) -> Any:
         """The sentence-transformers model, loaded once."""

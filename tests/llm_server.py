@@ -6,6 +6,9 @@
 Replies are a list, used in order (the last one again and again), or a function of the `Request`. A reply is a
 text, a mapping (sent as JSON text) or a `Reply`, which can be late, wrong, half or missing. Every request is
 kept in `LLMServer.requests`.
+
+With ``embed``, a function from a text to its vector, the server also has embeddings: `/embeddings` requests take
+the replies of ``embed_first`` in order, if any, and then get vectors, in reverse order, as a server may send them.
 """
 
 from __future__ import annotations
@@ -32,11 +35,11 @@ class Request:
 
     @property
     def system(self) -> str:
-        return "\n".join(m["content"] for m in self.body["messages"] if m["role"] == "system")
+        return "\n".join(m["content"] for m in self.body.get("messages", ()) if m["role"] == "system")
 
     @property
     def user(self) -> str:
-        return "\n".join(m["content"] for m in self.body["messages"] if m["role"] == "user")
+        return "\n".join(m["content"] for m in self.body.get("messages", ()) if m["role"] == "user")
 
     @property
     def is_critic(self) -> bool:
@@ -68,6 +71,7 @@ class Reply:
 
 Scripted = str | Mapping[str, Any] | Reply
 Script = Sequence[Scripted] | Callable[[Request], Scripted]
+Embed = Callable[[str], Sequence[float]]
 
 
 class LLMServer:
@@ -77,10 +81,22 @@ class LLMServer:
         script: The replies; see the module.
         latency: Seconds every reply takes.
         slots: Requests worked on at the same time, as a real server has; None for no limit.
+        embed: From a text to its vector.
+        embed_first: Replies to the first requests for embeddings, in the place of vectors.
     """
 
-    def __init__(self, script: Script, *, latency: float = 0.0, slots: int | None = None) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        latency: float = 0.0,
+        slots: int | None = None,
+        embed: Embed | None = None,
+        embed_first: Sequence[Reply] = (),
+    ) -> None:
         self._script = script
+        self._embed = embed
+        self._embed_first = list(embed_first)
         self._latency = latency
         self._slots = asyncio.Semaphore(slots) if slots is not None else None
         self.slots = slots
@@ -175,6 +191,8 @@ class LLMServer:
         return scripted
 
     def _next(self, request: Request) -> Reply:
+        if self._embed is not None and request.path.endswith("/embeddings"):
+            return self._embed_first.pop(0) if self._embed_first else _vectors(request.body, self._embed)
         if callable(self._script):
             scripted = self._script(request)
         else:
@@ -200,6 +218,18 @@ class LLMServer:
             writer.write(b"data: " + event.encode() + b"\n\n")
             await writer.drain()
         return False
+
+
+def _vectors(body: dict[str, Any], embed: Embed) -> Reply:
+    """The vectors of a request for embeddings, and a token for every word."""
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    data = [
+        {"object": "embedding", "index": i, "embedding": [float(x) for x in embed(text)]}
+        for i, text in enumerate(texts)
+    ]
+    words = sum(len(text.split()) for text in texts)
+    usage = {"prompt_tokens": words, "total_tokens": words}
+    return Reply(raw=json.dumps({"object": "list", "data": data[::-1], "model": "scripted", "usage": usage}))
 
 
 def _body(reply: Reply) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sage_core.answering import Answerer
 from sage_core.embedding import Embedder
 from sage_core.evaluation.protocols import Method
-from sage_core.evaluation.retrievers.factory import Spec
+from sage_core.evaluation.specs import Spec
 from sage_core.llm import ChatModel
 from sage_core.ranking import Reranker
 from sage_core.tokens import TokenCounter

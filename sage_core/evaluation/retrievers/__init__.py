@@ -1,5 +1,40 @@
-"""Retrievers for evaluations: a piece index from a JSON-like configuration."""
+"""Retrievers for evaluations: indexes of pieces, the embedding models under them, and what makes both."""
 
+from sage_core.evaluation.retrievers.bm25 import BM25Index
+from sage_core.evaluation.retrievers.cached import CachedEmbedder
+from sage_core.evaluation.retrievers.dense import DenseIndex
+from sage_core.evaluation.retrievers.dpr import DualEncoder
 from sage_core.evaluation.retrievers.factory import index_names, make_embedder, make_index, make_reranker
+from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex, reciprocal_rank_fusion
+from sage_core.evaluation.retrievers.openai_embedder import OpenAIEmbedder
+from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
+from sage_core.evaluation.retrievers.projection_training import (
+    ProjectionOptions,
+    TrainedProjection,
+    train_projection,
+)
+from sage_core.evaluation.retrievers.vectors import ChromaVectors, FaissStore, NumpyStore, VectorStore
 
-__all__ = ["index_names", "make_embedder", "make_index", "make_reranker"]
+__all__ = [
+    "BM25Index",
+    "CachedEmbedder",
+    "ChromaVectors",
+    "DenseIndex",
+    "DualEncoder",
+    "FaissStore",
+    "HybridIndex",
+    "NumpyStore",
+    "OpenAIEmbedder",
+    "ProjectedEmbedder",
+    "Projection",
+    "ProjectionOptions",
+    "RerankedIndex",
+    "TrainedProjection",
+    "VectorStore",
+    "index_names",
+    "make_embedder",
+    "make_index",
+    "make_reranker",
+    "reciprocal_rank_fusion",
+    "train_projection",
+]
