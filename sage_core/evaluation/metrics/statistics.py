@@ -1,0 +1,199 @@
+"""Is the difference real? Bootstrap intervals, paired comparisons, McNemar's test, Wilson's interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.errors import InputError
+
+SAMPLES = 10_000
+# Draws held in memory at a time: 16 MB of positions.
+_BLOCK = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and its confidence interval.
+
+    Attributes:
+        value: The estimate.
+        low: Lower end.
+        high: Upper end.
+        n: Number of questions.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A paired difference of means, the first less the second.
+
+    Attributes:
+        value: The difference.
+        low: Lower end of its confidence interval.
+        high: Upper end.
+        p: Two-sided p-value: how often the resampled difference lies on the other side of 0, twice.
+        n: Number of pairs.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+
+def bootstrap_mean(
+    values: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    groups: Sequence[Hashable] | None = None,
+) -> Interval:
+    """Mean with a percentile bootstrap interval.
+
+    Args:
+        values: One figure a question.
+        confidence: Of the interval.
+        samples: Resamples.
+        seed: Of the resampling.
+        groups: What belongs together (the document of each question): whole groups are drawn, since questions
+            about one document are no independent draws. None draws single questions.
+
+    Raises:
+        InputError: Without values, for values that are no numbers, or settings out of range.
+    """
+    data = _checked(values, confidence, samples)
+    means = _resampled_means(data, samples, seed, groups)
+    low, high = np.quantile(means, _tails(confidence))
+    return Interval(float(data.mean()), float(low), float(high), len(data))
+
+
+def paired_bootstrap(
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    groups: Sequence[Hashable] | None = None,
+) -> Difference:
+    """Difference of the means of two methods on the same questions, in the same order.
+
+    Args:
+        first: One figure a question.
+        second: The other method's.
+        confidence: Of the interval.
+        samples: Resamples.
+        seed: Of the resampling.
+        groups: As for `bootstrap_mean`.
+
+    Raises:
+        InputError: Where the lengths differ, and as `bootstrap_mean`.
+    """
+    a, b = _checked(first, confidence, samples), _checked(second, confidence, samples)
+    if len(a) != len(b):
+        raise InputError(f"a paired comparison needs the same questions: there are {len(a)} and {len(b)}")
+    data = a - b
+    means = _resampled_means(data, samples, seed, groups)
+    low, high = np.quantile(means, _tails(confidence))
+    # One is added to either side, so that a finite sample never says "impossible".
+    side = min(int((means <= 0).sum()), int((means >= 0).sum()))
+    p = min(1.0, 2 * (side + 1) / (samples + 1))
+    return Difference(float(data.mean()), float(low), float(high), p, len(data))
+
+
+def mcnemar(first: Sequence[float], second: Sequence[float]) -> float:
+    """Two-sided p-value of McNemar's exact test for two methods that are right (1) or wrong (0).
+
+    Only the questions that one of them got right and the other wrong count; without any, p is 1.
+
+    Raises:
+        InputError: Where the lengths differ or a figure is neither 0 nor 1.
+    """
+    a, b = _checked(first), _checked(second)
+    if len(a) != len(b):
+        raise InputError(f"a paired comparison needs the same questions: there are {len(a)} and {len(b)}")
+    if not (np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
+        raise InputError("McNemar's test compares right (1) with wrong (0): other figures need a bootstrap")
+    only_a, only_b = int((a > b).sum()), int((b > a).sum())
+    n = only_a + only_b
+    ways = tail = 1
+    for i in range(min(only_a, only_b)):
+        ways = ways * (n - i) // (i + 1)
+        tail += ways
+    return min(1.0, float(2 * tail / (1 << n)))
+
+
+def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
+    """A share with Wilson's score interval, which holds for small ``n`` and near 0 and 1.
+
+    Raises:
+        InputError: Without trials, or with more successes than trials.
+    """
+    if not 0 <= successes <= n or n < 1:
+        raise InputError(f"{successes} successes in {n} trials make no share")
+    _check_confidence(confidence)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    share, z2 = successes / n, z * z
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == n else min(1.0, centre + half)
+    return Interval(share, low, high, n)
+
+
+def _resampled_means(
+    data: NDArray[np.float64], samples: int, seed: int, groups: Sequence[Hashable] | None
+) -> NDArray[np.float64]:
+    """Means of ``samples`` resamples of the data, or of its groups."""
+    sums: NDArray[np.float64] = data
+    sizes = np.ones(len(data))
+    if groups is not None:
+        if len(groups) != len(data):
+            raise InputError(f"there are {len(data)} figures, but {len(groups)} groups")
+        numbers: dict[Hashable, int] = {}
+        index = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
+        sums = np.bincount(index, weights=data)
+        sizes = np.bincount(index).astype(np.float64)
+    rng = np.random.default_rng(seed)
+    block = max(1, _BLOCK // len(sums))
+    means = np.empty(samples)
+    for start in range(0, samples, block):
+        drawn = rng.integers(len(sums), size=(min(block, samples - start), len(sums)))
+        means[start : start + len(drawn)] = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    return means
+
+
+def _checked(
+    values: Sequence[float], confidence: float = 0.95, samples: int = SAMPLES
+) -> NDArray[np.float64]:
+    data = np.asarray(values, dtype=np.float64)
+    if data.ndim != 1 or not len(data):
+        raise InputError("give a list of at least one figure")
+    if not np.isfinite(data).all():
+        raise InputError("a figure is no finite number: leave out the questions that could not be scored")
+    _check_confidence(confidence)
+    if samples < 1:
+        raise InputError(f"the bootstrap needs at least 1 sample, not {samples}")
+    return data
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is between 0 and 1, not {confidence!r}")
+
+
+def _tails(confidence: float) -> tuple[float, float]:
+    return (1 - confidence) / 2, (1 + confidence) / 2
