@@ -17,6 +17,7 @@ from sage_core.cli_options import (
     OfflineOption,
     console,
     make_answerer,
+    path_argument,
 )
 from sage_core.errors import InputError, LLMError
 
@@ -65,9 +66,10 @@ def documents_folder() -> Path:
 
 
 def demo(
-    store: Annotated[Path, typer.Option("--store", "-s", help="Folder of the store.", metavar="DIR")] = Path(
-        ".demo"
-    ),
+    store: Annotated[
+        Path,
+        typer.Option("--store", "-s", help="Folder of the store.", metavar="DIR", parser=path_argument),
+    ] = Path(".demo"),
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,

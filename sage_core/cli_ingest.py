@@ -20,6 +20,7 @@ from sage_core.cli_options import (
     ThresholdOption,
     console,
     make_segmenter,
+    path_argument,
     print_json,
 )
 
@@ -35,8 +36,14 @@ Examples:
 """
 
 
+EXIT_INCOMPLETE = 4
+
+
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders to read.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=path_argument),
+    ],
     store: StoreOption = Path(".sage"),
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Empty the store first, whatever it was made with.")
@@ -49,12 +56,15 @@ def ingest(
     strategy: StrategyOption = "optimal",
     threshold: ThresholdOption = 0.55,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Read documents, cut them into chunks, embed them and keep them in a store on disk.
 
     Folders are searched for txt, md, rst, html and pdf files; hidden ones are left out. Run it again
     whenever documents change: files with the same content are skipped, changed ones replaced, and those
     that are gone from PATH are removed. A run that is broken off loses nothing; the next one finishes it.
+
+    What cannot be read below a folder is named and skipped. Where it could not even be opened, the store
+    keeps what it has of it, and the exit code is 4. Links to folders are not followed, but named.
     """
     from sage_core.embedding import SentenceTransformerEmbedder
     from sage_core.rag import Sage
@@ -71,6 +81,7 @@ def ingest(
         print_json(report.to_dict())
     else:
         show_report(report, store)
+    return 0 if report.complete else EXIT_INCOMPLETE
 
 
 def show_report(report: IngestReport, store: Path) -> None:
@@ -85,6 +96,8 @@ def show_report(report: IngestReport, store: Path) -> None:
         )
         if group
     ]
+    from sage_core.rendering.terminal import one_line
+
     out = console()
     out.print(
         f"{', '.join(parts) or 'nothing to do'}; {report.chunks} chunks written in {report.seconds:.1f} s"
@@ -93,5 +106,7 @@ def show_report(report: IngestReport, store: Path) -> None:
         f"{store} holds {report.chunks_in_store:,} chunks of {report.documents_in_store:,} documents",
         markup=False,
     )
+    if not report.complete:
+        out.print("not complete: what could not be opened is as it was in the store")
     for skipped in report.skipped:
-        console(stderr=True).print(f"skipped: {skipped.reason}", markup=False, style="yellow")
+        console(stderr=True).print(f"skipped: {one_line(skipped.reason)}", markup=False, style="yellow")

@@ -23,7 +23,23 @@ DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 DEFAULT_MODEL = "gpt-4o-mini"
 
 StoreOption = Annotated[
-    Path, typer.Option("--store", "-s", envvar="SAGE_STORE", help="Folder of the store.", metavar="DIR")
+
+def path_argument(value: str | Path) -> Path:
+    """A path from the command line. An empty one, say of an unset variable, is not the current folder."""
+    if not str(value).strip():
+        raise typer.BadParameter("an empty path; name a file or a folder, . for the current one")
+    return Path(value)
+
+
+    Path,
+    typer.Option(
+        "--store",
+        "-s",
+        envvar="SAGE_STORE",
+        help="Folder of the store.",
+        metavar="DIR",
+        parser=path_argument,
+    ),
 ]
 EmbedderOption = Annotated[
     str, typer.Option(help="Embedding model: a sentence-transformers name or folder.", metavar="NAME")

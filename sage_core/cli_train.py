@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sage_core.cli_options import JsonOption, console, print_json
+from sage_core.cli_options import JsonOption, console, path_argument, print_json
 
 EXAMPLES = """
 \b
@@ -27,9 +27,13 @@ def train(
         typer.Argument(
             metavar="DATA...",
             help="Files or folders of JSON lines with paragraphs, or of plain text with blank lines.",
+            parser=path_argument,
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.", metavar="DIR")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for the model.", metavar="DIR", parser=path_argument),
+    ],
     kind: Annotated[
         str,
         typer.Option(

@@ -1,4 +1,4 @@
-"""Reading documents: which files of a folder count, what kind each is, and its text.
+"""Reading documents: what kind a file is, and its text. `sage_core.files` finds them.
 
 Text is handed on as it stands in the file: no newline is translated and nothing is stripped but a byte
 order mark, so that offsets of chunks are offsets into `Document.text`. HTML and PDF hold no plain text; for
@@ -11,29 +11,13 @@ import bisect
 import codecs
 import hashlib
 import logging
-import os
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from sage_core.errors import InputError
+from sage_core.files import KINDS, Kind, PathArgument, as_path, source_of
 
 logger = logging.getLogger(__name__)
-
-Kind = Literal["text", "markdown", "html", "pdf"]
-
-KINDS: dict[str, Kind] = {
-    ".txt": "text",
-    ".text": "text",
-    ".rst": "text",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".pdf": "pdf",
-}
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
 READER_VERSION = 1
@@ -77,52 +61,6 @@ class Document:
         return bisect.bisect_right(self.page_starts, offset) or None
 
 
-def source_of(path: str | os.PathLike[str]) -> str:
-    """The name under which a file is known: its absolute path, symbolic links resolved."""
-    resolved = str(Path(path).expanduser().resolve())
-    return resolved.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def find_files(folder: Path) -> Iterator[Path]:
-    """Files below ``folder`` with a suffix in `KINDS`, sorted; hidden files and folders are left out.
-
-    Raises:
-        InputError: For a folder that cannot be listed. Passing over it would look as if its files were gone.
-    """
-
-    def unreadable(error: OSError) -> None:
-        raise InputError(
-            f"{error.filename} cannot be read: {error.strerror}. Make it readable, or name other folders"
-        ) from error
-
-    for here, folders, files in os.walk(folder, onerror=unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            path = Path(here, name)
-            if not name.startswith(".") and path.suffix.lower() in KINDS and path.is_file():
-                yield path
-
-
-def expand(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The files that ``paths`` name, each once: files as given, folders by `find_files`.
-
-    Raises:
-        InputError: For a path that does not exist, or is neither a file nor a folder.
-    """
-    found: dict[str, Path] = {}
-    for given in paths:
-        path = Path(given).expanduser()
-        if path.is_dir():
-            found.update((source_of(file), file) for file in find_files(path))
-        elif path.is_file():
-            found.setdefault(source_of(path), path)
-        elif path.exists():
-            raise InputError(f"{path} is neither a file nor a folder")
-        else:
-            raise InputError(f"no such file or folder: {path}")
-    return list(found.values())
-
-
 def digest_of(data: bytes, encoding: str | None = None) -> str:
     """SHA-256 over the bytes of a file and over how they are read."""
     digest = hashlib.sha256(f"{READER_VERSION}:{encoding or ''}:".encode())
@@ -130,14 +68,14 @@ def digest_of(data: bytes, encoding: str | None = None) -> str:
     return digest.hexdigest()
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: PathArgument) -> bytes:
     """The bytes of a file.
 
     Raises:
         InputError: Where it cannot be read.
     """
     try:
-        return Path(path).expanduser().read_bytes()
+        return as_path(path).read_bytes()
     except FileNotFoundError:
         raise InputError(f"no such file: {path}") from None
     except IsADirectoryError:
@@ -146,7 +84,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def read_document(path: str | os.PathLike[str], *, encoding: str | None = None) -> Document:
+def read_document(path: PathArgument, *, encoding: str | None = None) -> Document:
     """Read one file by its suffix; a suffix not in `KINDS` is read as plain text.
 
     Args:
@@ -161,7 +99,7 @@ def read_document(path: str | os.PathLike[str], *, encoding: str | None = None) 
     return parse_document(path, read_bytes(path), encoding=encoding)
 
 
-def parse_document(path: str | os.PathLike[str], data: bytes, *, encoding: str | None = None) -> Document:
+def parse_document(path: PathArgument, data: bytes, *, encoding: str | None = None) -> Document:
     """`read_document` for bytes already read; ``path`` names them and its suffix tells their kind."""
     kind = KINDS.get(Path(path).suffix.lower(), "text")
     if data.startswith(b"%PDF-"):
@@ -209,12 +147,14 @@ def decode(
             encoding = _legacy_encoding(data, name)
     try:
         return data.decode(encoding)
-    except LookupError:
+    except LookupError:  # also what is no text encoding, such as base64
         raise InputError(f"unknown encoding {encoding!r} for {name}") from None
     except UnicodeDecodeError as error:
         raise InputError(
             f"{name} is not {encoding} text (byte {error.start}): name its encoding, for instance cp1252"
         ) from None
+    except (ValueError, TypeError) as error:  # "undefined" and its like
+        raise InputError(f"{encoding!r} is no encoding for {name} ({error}): try cp1252") from None
 
 
 def _marked_encoding(data: bytes) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from sage_core.chunks import Chunk, NewDocument, chunk_ids
-from sage_core.documents import KINDS, Document, digest_of, expand, parse_document, read_bytes, source_of
+from sage_core.documents import Document, digest_of, parse_document, read_bytes
 from sage_core.embedding import Embedder
-from sage_core.errors import InputError
+from sage_core.errors import InputError, StoreError
+from sage_core.files import KINDS, PassedOver, PathArgument, as_paths, expand, kind_of, source_of, within
 from sage_core.identity import StoreIdentity
 from sage_core.ingest_report import IngestProgress, IngestReport, ProgressFunction, Skipped
 from sage_core.spans import Span
@@ -74,26 +75,29 @@ class Ingest:
         self._named_documents: dict[str, Document] = {}
         self._bytes: dict[str, int] = {}
         self._done = 0
+        # Files whose content in the store is no longer theirs, and which cannot be read now.
+        self._lost: list[str] = []
 
-    def run(self, paths: Sequence[str | os.PathLike[str]], *, rebuild: bool) -> IngestReport:
+    def run(self, paths: Sequence[Path], *, rebuild: bool) -> IngestReport:
         """Do it; see `ingest`."""
         began = time.perf_counter()
         fresh = rebuild or not self.store.finished
         self._known = {} if fresh else {r.source: r.digest for r in self.store.documents()}
-        files, gone = self._survey(paths)
+        files, gone = self._survey(paths, rebuild=rebuild)
         if not fresh:
             self.store.check(self._identity(probe=False))
-        todo = self._changed(files)
-        with self.store.writing(self._identity(probe=fresh or bool(todo)), rebuild=rebuild):
-            for batch in self._batches(todo):
+        batches = self._batches(self._changed(files))
+        # The store is left alone, and no model loaded, until there is something to put in.
+        first = next(batches, None)
+        if fresh and first is None:
+            raise self._nothing_readable(rebuild=rebuild)
+        with self.store.writing(self._identity(probe=first is not None), rebuild=rebuild):
+            for batch in itertools.chain([first] if first else [], batches):
                 self._write(batch)
-            for source in gone:
+            for source in [*gone, *self._lost]:
                 self.store.remove(source)
                 self.removed.append(source)
         info = self.store.info()
-        if not info.documents and self.skipped:
-            first = self.skipped[0]
-            raise InputError(f"none of the {len(self.skipped)} files can be read; the first: {first.reason}")
         return IngestReport(
             tuple(self.added),
             tuple(self.changed),
@@ -114,22 +118,53 @@ class Ingest:
         self.store.require_packages()  # before the wait for the model
         return StoreIdentity(name, self.embedder.embed_query(PROBE), fingerprint)
 
-    def _survey(self, paths: Sequence[str | os.PathLike[str]]) -> tuple[list[_File], list[str]]:
+    def _nothing_readable(self, *, rebuild: bool) -> InputError:
+        first = next((skipped.reason for skipped in self.skipped), "it was gone when it was to be read")
+        kept = "; the store was left as it is" if rebuild and self.store.exists else ""
+        return InputError(f"none of the {len(self.skipped)} files can be read{kept}; the first: {first}")
+
+    def _survey(self, paths: Sequence[Path], *, rebuild: bool) -> tuple[list[_File], list[str]]:
         """The files to look at, and the sources in the store that were below ``paths`` and are gone."""
         scopes = [source_of(p) for p in paths]
         present = [p for p, scope in zip(paths, scopes, strict=True) if not self._deleted(p, scope)]
-        named = {source_of(p) for p in present if not Path(p).expanduser().is_dir()}
-        found = [_File(p, s, s in named) for p in expand(present) for s in [source_of(p)]]
+        named = {source_of(p) for p in present if kind_of(p) != "folder"}
+        passed_over: list[PassedOver] = []
+        found = [_File(p, s, s in named) for p in expand(present, passed_over) for s in [source_of(p)]]
         here = {file.source for file in found}
-        gone = [s for s in self._known if s not in here and any(_within(s, scope) for scope in scopes)]
+        closed = [source_of(item.path) for item in passed_over if item.unreadable]
+        gone = [
+            s
+            for s in self._known
+            if s not in here
+            and any(within(s, scope) for scope in scopes)
+            and not any(within(s, scope) for scope in closed)
+        ]
+        for item in passed_over:
+            self.skipped.append(Skipped(str(item.path), item.reason, item.unreadable))
+        if rebuild:
+            self._keep_what_cannot_be_read_again(closed)
         if not found and not gone:
             what = ", ".join(str(p) for p in paths) or "no path was given"
-            raise InputError(f"no documents found: {what} (looked for {', '.join(sorted(KINDS))})")
+            left = f"; {self.skipped[0].reason}" if self.skipped else ""
+            raise InputError(f"no documents found: {what} (looked for {', '.join(sorted(KINDS))}){left}")
         return found, gone
 
-    def _deleted(self, path: str | os.PathLike[str], scope: str) -> bool:
+    def _keep_what_cannot_be_read_again(self, closed: Sequence[str]) -> None:
+        """Refuse to empty a store that has documents of folders which cannot be opened now."""
+        try:
+            known = [r.source for r in self.store.documents()] if closed and self.store.exists else []
+        except StoreError:
+            return  # damaged: there is nothing to keep
+        for folder in closed:
+            if any(within(source, folder) for source in known):
+                raise InputError(
+                    f"{folder} cannot be read now, and the store has documents from it, which --rebuild "
+                    "would lose: make it readable"
+                )
+
+    def _deleted(self, path: Path, scope: str) -> bool:
         """Whether ``path`` is gone, but the store has documents from it."""
-        return not Path(path).expanduser().exists() and any(_within(s, scope) for s in self._known)
+        return kind_of(path) == "missing" and any(within(s, scope) for s in self._known)
 
     def _changed(self, files: Sequence[_File]) -> list[_File]:
         """The files whose content is not the one in the store."""
@@ -151,7 +186,7 @@ class Ingest:
                 if file.named:
                     raise
                 # It may well be readable next time, so what the store has of it stays.
-                self._skip(file, error)
+                self._skip(file, error, unopened=True)
                 continue
             todo.append(file)
         return todo
@@ -179,21 +214,19 @@ class Ingest:
         try:
             data = read_bytes(file.path)
         except InputError as error:
-            self._skip(file, error)
+            self._skip(file, error, unopened=True)
             return None
         try:
             return parse_document(file.path, data, encoding=self.encoding)
         except InputError as error:
             self._skip(file, error)
         if file.source in self._known:
-            # The content in the store is no longer that of the file.
-            self.store.remove(file.source)
-            self.removed.append(file.source)
+            self._lost.append(file.source)
         return None
 
-    def _skip(self, file: _File, error: InputError) -> None:
+    def _skip(self, file: _File, error: InputError, *, unopened: bool = False) -> None:
         logger.info("skipped: %s", error)
-        self.skipped.append(Skipped(file.source, str(error)))
+        self.skipped.append(Skipped(file.source, str(error), unopened))
         self._done += self._bytes.get(file.source, 0)
 
     def _write(self, documents: Sequence[Document]) -> None:
@@ -222,7 +255,7 @@ class Ingest:
 
 def ingest(
     store: ChromaStore,
-    paths: Sequence[str | os.PathLike[str]],
+    paths: PathArgument | Iterable[PathArgument],
     segmenter: DocumentSegmenter,
     embedder: Embedder,
     *,
@@ -238,11 +271,13 @@ def ingest(
 
     Args:
         store: The store; made where it does not exist.
-        paths: Files and folders.
+        paths: A file or folder, or any iterable of them. What below a folder cannot be read, and links to
+            folders, are left out and reported as ``skipped``; what the store has of a folder that cannot be
+            opened stays.
         segmenter: Cuts the texts.
         embedder: Embeds the chunks.
         encoding: Of plain text, Markdown and HTML files that are not UTF-8; see `read_document`.
-        rebuild: Empty the store first, whatever it was made with.
+        rebuild: Empty the store first, whatever it was made with; not before there is something to put in.
         progress: Called after every document.
 
     Raises:
@@ -252,11 +287,7 @@ def ingest(
         MissingExtraError: Where a format or the store needs a package that is not installed.
     """
     run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress)
-    return run.run(paths, rebuild=rebuild)
-
-
-def _within(source: str, scope: str) -> bool:
-    return source == scope or source.startswith(scope.rstrip(os.sep) + os.sep)
+    return run.run(as_paths(paths), rebuild=rebuild)
 
 
 def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file in a folder that could not be read, and why."""
+    """Something below a folder that was left out, and why.
+
+    Attributes:
+        source: A file that could not be read, a folder that could not be opened, or a link to a folder.
+        reason: Why, and what to do about it.
+        unopened: It could not even be opened, so that nobody knows what is below it. What the store has of
+            it stays.
+    """
 
     source: str
     reason: str
+    unopened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class IngestReport:
         changed: Documents replaced.
         unchanged: Documents whose content is the one in the store.
         removed: Documents taken out, because their files are gone or can no longer be read.
-        skipped: Files in folders that could not be read.
+        skipped: What was left out below folders; see `Skipped`.
         chunks: Chunks written.
         documents_in_store: Documents in the store afterwards.
         chunks_in_store: Their chunks.
@@ -62,6 +70,11 @@ class IngestReport:
     chunks_in_store: int
     seconds: float
 
+    @property
+    def complete(self) -> bool:
+        """Whether every file and folder could be opened."""
+        return not any(skipped.unopened for skipped in self.skipped)
+
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
         return {
@@ -69,7 +82,7 @@ class IngestReport:
             "changed": list(self.changed),
             "unchanged": list(self.unchanged),
             "removed": list(self.removed),
-            "skipped": [{"source": s.source, "reason": s.reason} for s in self.skipped],
+            "skipped": [asdict(skipped) for skipped in self.skipped],
             "chunks": self.chunks,
             "store": {"documents": self.documents_in_store, "chunks": self.chunks_in_store},
             "seconds": round(self.seconds, 3),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ from sage_core.chunks import Found
 from sage_core.embedding import Embedder, SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, StoreError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, arun_loop, run_loop
+from sage_core.files import PathArgument
 from sage_core.identity import StoreIdentity
 from sage_core.ingest import PROBE, DocumentSegmenter, ingest
 from sage_core.ingest_report import IngestReport, ProgressFunction
@@ -100,7 +100,7 @@ class Sage:
 
     def ingest(
         self,
-        paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        paths: PathArgument | Iterable[PathArgument],
         *,
         progress: bool | ProgressFunction = False,
         encoding: str | None = None,
@@ -109,13 +109,11 @@ class Sage:
         """Bring the store into step with files and folders; see `sage_core.ingest.ingest`.
 
         Args:
-            paths: One or several files or folders.
+            paths: A file or folder, or any iterable of them.
             progress: True draws a bar on standard error; a function is called after every document.
             encoding: Of text files that are not UTF-8.
             rebuild: Empty the store first.
         """
-        if isinstance(paths, str | os.PathLike):
-            paths = [paths]
         if progress is True:
             from sage_core.rendering.progress import ingest_bar
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sage_core.chroma import chroma_errors, open_collection, require_chroma
 from sage_core.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.errors import InputError, StoreError
+from sage_core.files import as_path
 from sage_core.identity import StoreIdentity, StoreInfo
 from sage_core.manifest import SCHEMA, DocumentRecord, Manifest
 
@@ -41,7 +42,7 @@ class ChromaStore:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser()
+        self.path = as_path(path)
         self._manifest = Manifest(self.path / "manifest.sqlite3")
         self._client: Any = None
         self._collection: Any = None

@@ -1,67 +1,16 @@
-"""The command line as a user meets it: output, exit codes, one clear line for every mistake."""
+"""The command line as a user meets it: what it does and shows."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sage_core.cli import run
-from sage_core.embedding import SentenceTransformerEmbedder
+from tests.cli.support import DEMO, QUESTION
 from tests.llm_server import LLMServer, Reply, Request
-
-DEMO = Path(__file__).parents[2] / "demo" / "documents"
-QUESTION = "What does it cost to leave a boat overnight at the visitor pontoon?"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def load_once() -> Iterator[None]:
-    """Every command loads the embedding model; here they share one."""
-    load, loaded = SentenceTransformerEmbedder._loaded, {}
-
-    def once(self: SentenceTransformerEmbedder) -> object:
-        self._model = loaded.get(self.name)
-        loaded[self.name] = load(self)
-        return loaded[self.name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SentenceTransformerEmbedder, "_loaded", once)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_llm(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SAGE_LLM", "SAGE_STORE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COLUMNS", "160")
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of one real document, made by the command."""
-    made = tmp_path_factory.mktemp("cli") / "store"
-    assert run(["ingest", str(DEMO / "harbour-rules.pdf"), "--store", str(made)]) == 0
-    return made
-
-
-def mistake(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    """Exit code and standard error of a command that must fail with one line and print nothing else."""
-    code = run([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1 and captured.err.startswith("sage-rag: ")
-    return code, captured.err
-
-
-# -- what works -------------------------------------------------------------------------------------------
 
 
 def test_ingest_then_skip_then_replace_then_remove(
@@ -151,13 +100,6 @@ def test_segment_as_json_slices_the_text_as_read(name: str, capsys: pytest.Captu
     assert all(0 <= b["probability"] <= 1 for b in result["boundaries"])
 
 
-def test_segment_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "sage_core.cli", "segment", "-", "--json"]
-    text = "The ferry sails at seven. It returns at noon."
-    done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
-    assert json.loads(done.stdout)["chunks"][0]["text"] == text
-
-
 def test_train_makes_a_model_that_segments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
@@ -202,191 +144,6 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"sage-rag \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
 
 
-# -- what goes wrong --------------------------------------------------------------------------------------
-
-
-def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "ingest", tmp_path / "none", "--store", tmp_path / "store")
-    assert code == 2 and "no such file or folder" in error and "none" in error
-    assert mistake(capsys, "segment", tmp_path / "none.txt")[0] == 2
-    assert mistake(capsys, "train", tmp_path / "none", "--output", tmp_path / "model")[0] == 2
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "docs").mkdir()
-    code, error = mistake(capsys, "ingest", tmp_path / "docs", "--store", tmp_path / "store")
-    assert code == 2 and "no documents found" in error and ".md" in error
-
-
-def test_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "picture.png"
-    path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00")
-    for command in (["ingest", path, "--store", tmp_path / "store"], ["segment", path]):
-        code, error = mistake(capsys, *command)
-        assert code == 2 and "is a binary file" in error
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.txt").write_text("Some text.")
-    (tmp_path / "b.txt").write_bytes(b"\x00\x01")
-    assert run(["ingest", str(tmp_path), "--store", str(tmp_path / "store")]) == 0
-    captured = capsys.readouterr()
-    assert "1 added" in captured.out
-    assert re.search(r"skipped: .*b\.txt is a binary file", captured.err.replace("\n", ""))
-
-
-def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "ask", "Anything?", "--store", tmp_path / "none")
-    assert code == 1 and "no store at" in error and "sage-rag ingest" in error
-
-
-def test_a_store_made_with_another_model(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "ask", QUESTION, "--store", store, "--embedder", "another-model")
-    assert code == 1 and "'all-MiniLM-L6-v2', not with 'another-model'" in error and "--rebuild" in error
-    code, error = mistake(capsys, "ingest", DEMO, "--store", store, "--max-tokens", "50")
-    assert code == 1 and "was made with segmenter" in error
-
-
-def test_an_llm_without_a_key(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "ask", QUESTION, "--store", store, "--model", "gpt-4o-mini")
-    assert code == 2 and "OPENAI_API_KEY" in error and "--base-url" in error
-
-
-def test_an_unreachable_llm_shows_the_chunks(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["ask", QUESTION, "--store", str(store), "--base-url", "http://127.0.0.1:9/v1"]
-    assert run(arguments) == 3
-    captured = capsys.readouterr()
-    assert "harbour-rules.pdf" in captured.out and "kept" in captured.out
-    assert captured.err.count("\n") == 1 and "127.0.0.1:9" in captured.err
-    assert run([*arguments, "--json"]) == 3
-    result = json.loads(capsys.readouterr().out)
-    assert result["error"] and len(result["retrieval"]["candidates"]) > 5
-
-
-def test_a_refused_key_is_not_shown(
-    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
-    refusal = Reply(status=401, error={"message": "Incorrect API key provided: sk-very-secret-0123456789"})
-    with LLMServer([refusal]) as server:
-        assert run(["ask", QUESTION, "--store", str(store), "--base-url", server.base_url]) == 3
-    captured = capsys.readouterr()
-    assert "secret" not in captured.out + captured.err
-
-
-def test_a_blank_question(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "ask", "  ", "--store", store)
-    assert code == 2 and "blank" in error
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["ask", QUESTION, "--min-k", "0"],
-        ["ask", QUESTION, "--gradient", "7"],
-        ["ask", QUESTION, "--candidates", "0"],
-        ["segment", str(DEMO / "water-works.txt"), "--strategy", "other"],
-        ["segment", str(DEMO / "water-works.txt"), "--threshold", "7"],
-        ["segment", str(DEMO / "water-works.txt"), "--max-tokens", "0"],
-        ["segment", str(DEMO / "water-works.txt"), "--encoding", "no-such"],
-    ],
-)
-def test_settings_out_of_range(arguments: list[str], store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    extra = ["--store", str(store)] if arguments[0] == "ask" else []
-    assert mistake(capsys, *arguments, *extra)[0] == 2
-
-
-def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "segment", DEMO / "water-works.txt", "--segmenter", "no-such-model")
-    assert code == 1 and "no-such-model" in error
-
-
-@pytest.mark.parametrize(
-    "arguments", [["no-such-command"], ["ask"], ["ask", "a", "--no-such-option"], ["ask", "a", "b"]]
-)
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(arguments) == 2
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err and captured.err
-
-
-def test_ctrl_c_leaves_a_store_that_the_next_run_finishes(tmp_path: Path) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    text = (DEMO / "water-works.txt").read_text(encoding="utf-8")
-    for i in range(12):
-        (docs / f"{i:02}.txt").write_text(f"Document {i}.\n\n{text}", encoding="utf-8")
-    store = tmp_path / "store"
-    command = [sys.executable, "-m", "sage_core.cli", "ingest", str(docs), "--store", str(store)]
-    # Whoever runs the tests in the background may have switched Ctrl-C off for all that it starts.
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    while not store.exists() and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate()
-    assert process.returncode == 130, error
-    assert "interrupted" in error and "Traceback" not in error
-    for path in sorted(docs.iterdir())[2:]:
-        path.unlink()
-    assert run(["ingest", str(docs), "--store", str(store), "--json"]) == 0
-
-
-def test_output_cut_off_by_a_reader_is_no_crash() -> None:
-    command = f"{sys.executable} -m sage_core.cli segment {DEMO / 'water-works.txt'} --json | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
-    assert done.stdout == "{\n"
-    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
-
-
-def test_a_terminal_without_unicode() -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "sage_core.cli", "segment", str(DEMO / "water-works.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert "chunk 1" in done.stdout
-
-
-def test_commands_import_only_what_they_need() -> None:
-    code = """
-import sys
-from sage_core.cli import run
-from sage_core.embedding import SentenceTransformerEmbedder
-assert run(["segment", sys.argv[1], "--json"]) == 0
-heavy = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "bs4", "pypdf"} & set(sys.modules)
-sys.exit(f"loaded {heavy}" if heavy else 0)
-"""
-    command = [sys.executable, "-c", code, str(DEMO / "water-works.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("module", "arguments", "extra"),
-    [
-        ("bs4", ["segment", str(DEMO / "energy-report.html")], "files"),
-        ("pypdf", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
-        ("chromadb", ["ingest", str(DEMO / "water-works.txt")], "chroma"),
-        ("sentence_transformers", ["ingest", str(DEMO / "water-works.txt")], "models"),
-    ],
-)
-def test_a_missing_extra_is_one_line_with_the_pip_command(
-    module: str, arguments: list[str], extra: str, tmp_path: Path
-) -> None:
-    code = "import sys; sys.modules[sys.argv.pop(1)] = None; from sage_core.cli import run; sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, module, *arguments]
-    if arguments[0] == "ingest":
-        command += ["--store", str(tmp_path / "store")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and f'pip install "sage-rag[{extra}' in done.stderr
-
-
 def test_prices_show_what_an_answer_cost(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -405,13 +162,3 @@ def test_prices_show_what_an_answer_cost(
         ask[5] = server.base_url
         assert run([*ask, "--prices", str(prices)]) == 0
     assert "total: 2 calls, 300 + 30 tokens, 0.360000" in capsys.readouterr().out
-
-
-def test_a_bad_price_file_says_what_it_should_hold(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prices = tmp_path / "prices.json"
-    prices.write_text("free")
-    code, said = mistake(capsys, "ask", QUESTION, "--store", store, "--prices", prices)
-    assert code == 2
-    assert "money for a million tokens" in said

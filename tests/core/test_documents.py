@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.documents import Document, decode, digest_of, expand, find_files, read_document, source_of
+from sage_core.documents import Document, decode, digest_of, read_document
 from sage_core.errors import InputError
+from sage_core.files import expand, find_files, source_of
 from sage_core.readers_html import read_html
 
 DEMO = Path(__file__).parents[2] / "demo" / "documents"

@@ -1,0 +1,174 @@
+"""Which files there are to read: paths as people give them, and the documents below a folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sage_core.errors import InputError
+
+Kind = Literal["text", "markdown", "html", "pdf"]
+PathArgument = str | os.PathLike[str]
+
+KINDS: dict[str, Kind] = {
+    ".txt": "text",
+    ".text": "text",
+    ".rst": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Something below a folder that was not looked into.
+
+    Attributes:
+        path: What it is.
+        reason: Why, and what to do about it.
+        unreadable: It could not be opened, so that nobody knows what it holds. False for a link to a folder,
+            which is left out on purpose.
+    """
+
+    path: Path
+    reason: str
+    unreadable: bool
+
+
+def as_path(given: PathArgument) -> Path:
+    """A path as given, with ``~`` replaced.
+
+    Raises:
+        InputError: For what is no path: nothing at all would otherwise stand for the current folder.
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"a path is a string or a Path, not {given!r}")
+    text = os.fspath(given)
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise InputError(f"{text!r} is no path: name a file or a folder, '.' for the current one")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # "~nobody/docs"
+        raise InputError(f"{text} is no path: {error}") from error
+
+
+def as_paths(given: PathArgument | Iterable[PathArgument]) -> list[Path]:
+    """One path or any iterable of them.
+
+    Raises:
+        InputError: As `as_path`.
+    """
+    if isinstance(given, str | os.PathLike):
+        return [as_path(given)]
+    if not isinstance(given, Iterable):
+        raise InputError(f"paths are files and folders, not {given!r}")
+    return [as_path(path) for path in given]
+
+
+def kind_of(path: Path) -> Literal["file", "folder", "other", "missing"]:
+    """What lies at a path, links followed.
+
+    Raises:
+        InputError: Where that cannot be told: a folder above it may not be entered, or a name is too long.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing"
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if stat.S_ISREG(mode) else "other"
+
+
+def source_of(path: PathArgument) -> str:
+    """The name under which a file is known: its absolute path, symbolic links resolved."""
+    resolved = os.path.realpath(as_path(path))
+    return resolved.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def within(source: str, scope: str) -> bool:
+    """Whether ``source`` is ``scope`` or lies below it; both from `source_of`."""
+    return source == scope or source.startswith(scope.rstrip(os.sep) + os.sep)
+
+
+def find_files(folder: Path, passed_over: list[PassedOver] | None = None) -> Iterator[Path]:
+    """Files below ``folder`` with a suffix in `KINDS`, sorted; hidden files and folders are left out.
+
+    Links to files are followed. Links to folders are not, so that no file is read twice and no loop entered.
+
+    Args:
+        folder: Where to look.
+        passed_over: Takes what below ``folder`` cannot be opened, and links to folders. Where None, what
+            cannot be opened is an error.
+
+    Raises:
+        InputError: For a folder that cannot be listed. Passing over it would look as if its files were gone.
+    """
+
+    def unreadable(error: OSError) -> None:
+        reason = f"{error.filename} cannot be read: {error.strerror}"
+        if passed_over is None or Path(error.filename) == folder:
+            raise InputError(f"{reason}. Make it readable, or name other folders") from error
+        passed_over.append(PassedOver(Path(error.filename), reason, unreadable=True))
+
+    for here, folders, files in os.walk(folder, onerror=unreadable):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if passed_over is not None:
+            passed_over += [
+                PassedOver(link, f"{link} is a link to a folder: name it as a path to have it read", False)
+                for link in (Path(here, name) for name in folders)
+                if link.is_symlink()
+            ]
+        for name in sorted(files):
+            path = Path(here, name)
+            if name.startswith(".") or path.suffix.lower() not in KINDS:
+                continue
+            try:
+                if kind_of(path) == "file":
+                    yield path
+            except InputError as error:  # in a folder that may be listed, but not entered
+                if passed_over is None:
+                    raise
+                passed_over.append(PassedOver(path, str(error), unreadable=True))
+
+
+def expand(paths: Iterable[PathArgument], passed_over: list[PassedOver] | None = None) -> list[Path]:
+    """The files that ``paths`` name, each once: files as given, folders by `find_files`.
+
+    Args:
+        paths: Files and folders.
+        passed_over: See `find_files`. A link into a folder that is read anyway is not among them.
+
+    Raises:
+        InputError: For a path that does not exist, is neither a file nor a folder, or cannot be read.
+    """
+    found: dict[str, Path] = {}
+    left: list[PassedOver] = []
+    scopes: list[str] = []
+    for path in as_paths(paths):
+        kind = kind_of(path)
+        if kind == "missing":
+            raise InputError(f"no such file or folder: {path}")
+        if kind == "other":
+            raise InputError(f"{path} is neither a file nor a folder")
+        if kind == "file":
+            found.setdefault(source_of(path), path)
+            continue
+        scopes.append(source_of(path))
+        files = find_files(path, None if passed_over is None else left)
+        found.update((source_of(file), file) for file in files)
+    if passed_over is not None:
+        for item in left:
+            if item.unreadable or not any(within(source_of(item.path), scope) for scope in scopes):
+                passed_over.append(item)
+    return list(found.values())

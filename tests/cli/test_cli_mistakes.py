@@ -1,0 +1,170 @@
+"""Mistakes on the command line: an exit code and one clear line for each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from sage_core.cli import run
+from tests.cli.support import DEMO, QUESTION, mistake
+from tests.llm_server import LLMServer, Reply
+
+
+def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = mistake(capsys, "ingest", tmp_path / "none", "--store", tmp_path / "store")
+    assert code == 2 and "no such file or folder" in error and "none" in error
+    assert mistake(capsys, "segment", tmp_path / "none.txt")[0] == 2
+    assert mistake(capsys, "train", tmp_path / "none", "--output", tmp_path / "model")[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "docs").mkdir()
+    code, error = mistake(capsys, "ingest", tmp_path / "docs", "--store", tmp_path / "store")
+    assert code == 2 and "no documents found" in error and ".md" in error
+
+
+def test_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00")
+    for command in (["ingest", path, "--store", tmp_path / "store"], ["segment", path]):
+        code, error = mistake(capsys, *command)
+        assert code == 2 and "is a binary file" in error
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("Some text.")
+    (tmp_path / "b.txt").write_bytes(b"\x00\x01")
+    assert run(["ingest", str(tmp_path), "--store", str(tmp_path / "store")]) == 0
+    captured = capsys.readouterr()
+    assert "1 added" in captured.out
+    assert re.search(r"skipped: .*b\.txt is a binary file", captured.err.replace("\n", ""))
+
+
+def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = mistake(capsys, "ask", "Anything?", "--store", tmp_path / "none")
+    assert code == 1 and "no store at" in error and "sage-rag ingest" in error
+
+
+def test_a_store_made_with_another_model(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = mistake(capsys, "ask", QUESTION, "--store", store, "--embedder", "another-model")
+    assert code == 1 and "'all-MiniLM-L6-v2', not with 'another-model'" in error and "--rebuild" in error
+    code, error = mistake(capsys, "ingest", DEMO, "--store", store, "--max-tokens", "50")
+    assert code == 1 and "was made with segmenter" in error
+
+
+def test_an_llm_without_a_key(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = mistake(capsys, "ask", QUESTION, "--store", store, "--model", "gpt-4o-mini")
+    assert code == 2 and "OPENAI_API_KEY" in error and "--base-url" in error
+
+
+def test_an_unreachable_llm_shows_the_chunks(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["ask", QUESTION, "--store", str(store), "--base-url", "http://127.0.0.1:9/v1"]
+    assert run(arguments) == 3
+    captured = capsys.readouterr()
+    assert "harbour-rules.pdf" in captured.out and "kept" in captured.out
+    assert captured.err.count("\n") == 1 and "127.0.0.1:9" in captured.err
+    assert run([*arguments, "--json"]) == 3
+    result = json.loads(capsys.readouterr().out)
+    assert result["error"] and len(result["retrieval"]["candidates"]) > 5
+
+
+def test_a_refused_key_is_not_shown(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
+    refusal = Reply(status=401, error={"message": "Incorrect API key provided: sk-very-secret-0123456789"})
+    with LLMServer([refusal]) as server:
+        assert run(["ask", QUESTION, "--store", str(store), "--base-url", server.base_url]) == 3
+    captured = capsys.readouterr()
+    assert "secret" not in captured.out + captured.err
+
+
+def test_a_blank_question(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = mistake(capsys, "ask", "  ", "--store", store)
+    assert code == 2 and "blank" in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ask", QUESTION, "--min-k", "0"],
+        ["ask", QUESTION, "--gradient", "7"],
+        ["ask", QUESTION, "--candidates", "0"],
+        ["segment", str(DEMO / "water-works.txt"), "--strategy", "other"],
+        ["segment", str(DEMO / "water-works.txt"), "--threshold", "7"],
+        ["segment", str(DEMO / "water-works.txt"), "--max-tokens", "0"],
+        ["segment", str(DEMO / "water-works.txt"), "--encoding", "no-such"],
+    ],
+)
+def test_settings_out_of_range(arguments: list[str], store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    extra = ["--store", str(store)] if arguments[0] == "ask" else []
+    assert mistake(capsys, *arguments, *extra)[0] == 2
+
+
+def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = mistake(capsys, "segment", DEMO / "water-works.txt", "--segmenter", "no-such-model")
+    assert code == 1 and "no-such-model" in error
+
+
+@pytest.mark.parametrize(
+    "arguments", [["no-such-command"], ["ask"], ["ask", "a", "--no-such-option"], ["ask", "a", "b"]]
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err and captured.err
+
+
+def test_a_bad_price_file_says_what_it_should_hold(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.json"
+    prices.write_text("free")
+    code, said = mistake(capsys, "ask", QUESTION, "--store", store, "--prices", prices)
+    assert code == 2
+    assert "money for a million tokens" in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ingest", "", "--store", "store"],
+        ["ingest", ".", "--store", ""],
+        ["ask", QUESTION, "--store", " "],
+        ["train", ".", "--output", ""],
+        ["train", "", "--output", "model"],
+        ["demo", "--store", ""],
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("Some text.")
+    assert run(arguments) == 2
+    assert "an empty path" in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_that_cannot_be_opened_makes_an_exit_code_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs" / "locked").mkdir(parents=True)
+    (tmp_path / "docs" / "a.txt").write_text("Some text.")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:  # permissions do not stop root, under which tests may run
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert run(["ingest", str(tmp_path / "docs"), "--store", str(tmp_path / "store")]) == 4
+    captured = capsys.readouterr()
+    assert "1 added" in captured.out and "not complete" in captured.out
+    assert "locked cannot be read: Permission denied" in captured.err.replace("\n", "")
