@@ -26,8 +26,9 @@ from sage_core.pricing import PriceList
 from sage_core.rag import Sage, SageConfig
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
 from sage_core.results import Answer, Candidate, Retrieval
-from sage_core.segmentation import Boundary, BoundaryModel, Layout, Segmenter
+from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
 from sage_core.selection import Scale, Selection, gradient_cut, select
+from sage_core.selection_view import SelectionView, selection_view
 from sage_core.sentences import split_sentences
 from sage_core.spans import Span
 from sage_core.store import ChromaStore
@@ -76,8 +77,10 @@ __all__ = [
     "SageConfig",
     "SageError",
     "Scale",
+    "SegmentationView",
     "Segmenter",
     "Selection",
+    "SelectionView",
     "SentenceTransformerEmbedder",
     "Span",
     "StoreError",
@@ -92,5 +95,6 @@ __all__ = [
     "parse_verdict",
     "run_loop",
     "select",
+    "selection_view",
     "split_sentences",
 ]

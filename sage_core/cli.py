@@ -16,6 +16,7 @@ import typer
 
 from sage_core import cli_ask, cli_demo, cli_ingest, cli_segment, cli_train
 from sage_core.errors import InputError, LLMError, SageError
+from sage_core.rendering.terminal import one_line
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -128,7 +129,7 @@ def _code_of(error: SageError) -> int:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write(f"sage-rag: {' '.join(message.split())}\n")
+    sys.stderr.write(f"sage-rag: {one_line(message)}\n")
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from sage_core.cli_options import (
     make_answerer,
     print_json,
 )
+from sage_core.cli_report import HtmlOption, answer_with_page, checked
 from sage_core.errors import LLMError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ Examples:
   sage-rag ask "Why?" --base-url http://localhost:11434/v1 --model llama3.1
   sage-rag ask "Why was it closed?" --model gpt-4o-mini --prices prices.json
   sage-rag ask "Which?" --option north --option south --json
+  sage-rag ask "When does the ferry leave?" --html report.html
 """
 
 
@@ -83,6 +85,7 @@ def ask(
             show_default="no cost",
         ),
     ] = None,
+    html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the documents in a store, and see how the answer came about.
@@ -98,6 +101,7 @@ def ask(
     from sage_core.rag import Sage, SageConfig
     from sage_core.ranking import CrossEncoderReranker
 
+    html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = SentenceTransformerEmbedder(embedder)
     cross_encoder = CrossEncoderReranker(reranker) if reranker else None
@@ -113,35 +117,46 @@ def ask(
     )
     with sage:
         if as_json:
-            print_answer(sage, question, option, price_list)
+            print_answer(sage, question, option, price_list, html)
         else:
-            show_answer(sage, question, option, price_list)
+            show_answer(sage, question, option, price_list, html)
 
 
 def show_answer(
-    sage: Sage, question: str, options: list[str] | None = None, prices: PriceList | None = None
+    sage: Sage,
+    question: str,
+    options: list[str] | None = None,
+    prices: PriceList | None = None,
+    html: Path | None = None,
 ) -> Answer:
     """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
-    from sage_core.rendering.answers import answer_view, retrieval_view
+    from sage_core.rendering.answers import answer_view
+    from sage_core.rendering.rankings import retrieval_view
 
     out = console()
     retrieval = sage.retrieve(question)
     out.print(retrieval_view(retrieval))
     out.print()
-    answer = sage.answer(retrieval, options)
+    answer = answer_with_page(sage, retrieval, options, prices, html)
     out.print(answer_view(answer))
     if prices is not None:
         out.print(str(answer.cost(prices.of(answer.answerer))), markup=False, highlight=False)
+    if html is not None:
+        out.print(f"page    {html}", markup=False, soft_wrap=True)
     return answer
 
 
 def print_answer(
-    sage: Sage, question: str, options: list[str] | None = None, prices: PriceList | None = None
+    sage: Sage,
+    question: str,
+    options: list[str] | None = None,
+    prices: PriceList | None = None,
+    html: Path | None = None,
 ) -> None:
     """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
     retrieval = sage.retrieve(question)
     try:
-        answer = sage.answer(retrieval, options)
+        answer = answer_with_page(sage, retrieval, options, prices, html)
     except LLMError as error:
         print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise

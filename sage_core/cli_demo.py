@@ -105,6 +105,7 @@ def demo(
         answers = _ask_all(sage)
     out.rule("Summary", align="left")
     _show_summary(answers, time.perf_counter() - began)
+    out.print(f"all of it as pages for a browser: {_shown(_reports(sage))}", markup=False, soft_wrap=True)
 
 
 def _shown(path: Path) -> Path:
@@ -117,16 +118,23 @@ def _shown(path: Path) -> Path:
 
 def _show_excerpt(sage: Sage, folder: Path) -> None:
     from sage_core.documents import read_document
-    from sage_core.rendering.segments import SegmentedText, segments_view
+    from sage_core.rendering.segments import segments_view
     from sage_core.segmentation import Segmenter
 
     text = read_document(folder / EXCERPT_SOURCE).text
     text = text[text.index(EXCERPT_FROM) : text.index(EXCERPT_TO)].rstrip()
     segmenter = sage.segmenter
     assert isinstance(segmenter, Segmenter)
-    chunks = segmenter.segment(text)
-    tokens = segmenter.counter.count_many([span.of(text) for span in chunks])
-    console().print(segments_view(SegmentedText(text, chunks, tokens, segmenter.boundaries(text))))
+    view = segmenter.explain(text)
+    console().print(segments_view(view))
+    view.save_html(_reports(sage) / "how-a-text-is-cut.html")
+
+
+def _reports(sage: Sage) -> Path:
+    """Where the pages go: a folder in that of the store."""
+    folder = sage.store.path / "reports"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _ask_all(sage: Sage) -> list[tuple[str, Answer]]:
@@ -140,7 +148,8 @@ def _ask_all(sage: Sage) -> list[tuple[str, Answer]]:
         out.rule(f"{number}. A question: {kind}", align="left")
         out.print(Text(question, style="bold"))
         try:
-            answers.append((kind, show_answer(sage, question)))
+            page = _reports(sage) / f"question-{number - 2}.html"
+            answers.append((kind, show_answer(sage, question, html=page)))
         except LLMError as error:
             failure = error
             console(stderr=True).print(Text(f"no answer: {error}", style="red"))

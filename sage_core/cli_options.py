@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -140,5 +141,6 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(value: object) -> None:
-    """JSON on standard output, with one line break after it."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    """JSON on standard output, with one line break after it; what could steer a terminal is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    sys.stdout.write(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,12 +20,14 @@ from sage_core.cli_options import (
     make_segmenter,
     print_json,
 )
+from sage_core.cli_report import HtmlOption, checked, write_segmentation
 
 EXAMPLES = """
 \b
 Examples:
   sage-rag segment README.md
   sage-rag segment report.pdf --max-tokens 60
+  sage-rag segment report.pdf --html cuts.html
   sage-rag segment notes.txt --json | jq '.chunks[].text'
 """
 
@@ -39,6 +42,7 @@ def segment(
     strategy: StrategyOption = "optimal",
     threshold: ThresholdOption = 0.55,
     encoding: EncodingOption = None,
+    html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show where a text is cut, and what the model thought at every sentence boundary.
@@ -49,8 +53,9 @@ def segment(
     """
     from sage_core.documents import decode, read_document
     from sage_core.errors import InputError
-    from sage_core.rendering.segments import SegmentedText, segments_view
+    from sage_core.rendering.segments import segments_view
 
+    html = checked(html)
     if file == "-":
         text = decode(sys.stdin.buffer.read(), encoding, name="standard input")
         if not text.strip():
@@ -58,11 +63,13 @@ def segment(
     else:
         text = read_document(file, encoding=encoding).text
     model = make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold)
-    chunks = model.segment(text)
-    tokens = model.counter.count_many([span.of(text) for span in chunks])
-    segmented = SegmentedText(text, chunks, tokens, model.boundaries(text))
+    view = model.explain(text)
+    if html is not None:
+        write_segmentation(html, view, "standard input" if file == "-" else Path(file).name)
     if as_json:
         source = {"source": file, "counter": model.counter.name, "max_tokens": model.max_tokens}
-        print_json({**source, **segmented.to_dict()})
+        print_json({**source, **view.to_dict()})
     else:
-        console().print(segments_view(segmented))
+        console().print(segments_view(view))
+        if html is not None:
+            console().print(f"page: {html}", markup=False, soft_wrap=True)

@@ -1,1 +1,24 @@
-"""Results as HTML: self-contained, without scripts or network, every foreign text escaped."""
+"""Results as HTML and SVG: self-contained, without scripts or network, every foreign text escaped."""
+
+from sage_core.rendering.html.boundaries import boundaries_html, boundary_curve_svg
+from sage_core.rendering.html.curve import Mark, score_curve_svg
+from sage_core.rendering.html.files import check_page_path, write_page
+from sage_core.rendering.html.report import answer_report, retrieval_report
+from sage_core.rendering.html.rounds import rounds_html, usage_html
+from sage_core.rendering.html.views import fragment, page_of, segmentation_report
+
+__all__ = [
+    "Mark",
+    "answer_report",
+    "boundaries_html",
+    "boundary_curve_svg",
+    "check_page_path",
+    "fragment",
+    "page_of",
+    "retrieval_report",
+    "rounds_html",
+    "score_curve_svg",
+    "segmentation_report",
+    "usage_html",
+    "write_page",
+]

@@ -1,0 +1,70 @@
+"""The frame around pictures: a whole page, or a piece for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sage_core.rendering.html.markup import Child, Markup, foreign, tag
+from sage_core.rendering.html.style import page_css, piece_css
+
+# Nothing may be loaded or run. What a document holds is escaped; this holds even if it were not.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def page(title: str, *body: Child) -> str:
+    """A whole HTML page: no script, no request, light and dark.
+
+    Args:
+        title: For the window and for screen readers; escaped.
+        *body: Markup; text is escaped.
+    """
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="generator", content="sage-rag"),
+        tag("title", title),
+        tag("style", Markup(page_css())),
+    )
+    content = tag("body", tag("main", *body, class_="sage"))
+    return f"<!doctype html>\n{tag('html', head, content, lang='en')}\n"
+
+
+def piece(*body: Child) -> str:
+    """Markup with its style, for the inside of somebody else's page."""
+    return tag("div", tag("style", Markup(piece_css())), *body, class_="sage")
+
+
+def section(title: str, *body: Child) -> Markup:
+    """A part of a page under a heading."""
+    return tag("section", tag("h2", title), *body)
+
+
+def tile(name: str, value: str, note: str = "") -> Markup:
+    """A figure to see at a glance."""
+    return tag("div", tag("dt", name), tag("dd", value), tag("dd", note) if note else None, class_="tile")
+
+
+def tiles(*parts: Markup) -> Markup:
+    """Several figures side by side."""
+    return tag("dl", *parts, class_="tiles")
+
+
+def settings_html(settings: Mapping[str, object]) -> Markup:
+    """Names and values; a value of None reads "none"."""
+    rows: list[Markup] = []
+    for name, value in settings.items():
+        words = "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        rows += [tag("dt", name.replace("_", " ")), tag("dd", foreign(words))]
+    return tag("dl", *rows, class_="settings")
+
+
+def made_now(made: datetime | None = None) -> dict[str, object]:
+    """When and with what a report was made."""
+    from sage_core import __version__
+
+    moment = made or datetime.now().astimezone()
+    return {"made": moment.strftime("%Y-%m-%d %H:%M %Z").strip(), "sage-rag": __version__}
