@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 DEFAULT_MODEL = "gpt-4o-mini"
 
-StoreOption = Annotated[
 
 def path_argument(value: str | Path) -> Path:
     """A path from the command line. An empty one, say of an unset variable, is not the current folder."""
@@ -32,6 +31,7 @@ def path_argument(value: str | Path) -> Path:
     return Path(value)
 
 
+StoreOption = Annotated[
     Path,
     typer.Option(
         "--store",
@@ -119,7 +119,7 @@ def make_segmenter(
     from typing import cast
 
     from sage_core.segmentation import Segmenter
-    from sage_core.segmentation.segmenter import Strategy
+    from sage_core.segmentation.limits import Strategy
 
     segmenter = Segmenter(
         model,
