@@ -165,7 +165,7 @@ def _resampled_means(
             raise InputError(f"there are {len(data)} figures, but {len(groups)} groups")
         numbers: dict[Hashable, int] = {}
         index = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
-        sums = np.bincount(index, weights=data)
+        sums = np.asarray(np.bincount(index, weights=data), dtype=np.float64)
         sizes = np.bincount(index).astype(np.float64)
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // len(sums))
