@@ -6,7 +6,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
 
-.PHONY: help install demo test lint types matrix check build clean
+.PHONY: help install hooks demo test lint format types docs matrix floors check build clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -31,18 +31,36 @@ lint: install  ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+format: install  ## Put style and formatting right, where that can be done by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
 types: install  ## Check types (mypy strict)
 	$(BIN)/mypy
+
+hooks: install  ## Check style and types before every commit (pre-commit, offline)
+	$(BIN)/pre-commit install
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	touch $@
+
+docs: $(VENV)/.docs  ## Build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python scripts/check_site.py site
 
 build: install  ## Build the wheel and prove it in an environment of its own
 	$(BIN)/python -m build --wheel --outdir dist
 	$(BIN)/python scripts/check_wheel.py dist
 
+floors: install  ## Run the tests on the lowest declared version of every dependency, without the extra models
+	$(BIN)/python scripts/lowest_versions.py
+
 matrix: install  ## Run the adapters' tests on the lowest and newest framework versions
 	bash scripts/matrix_llamaindex.sh
 	$(BIN)/python scripts/langchain_matrix.py
 
-check: lint types test build  ## Everything that CI runs
+check: lint types test build docs  ## Everything that CI runs
 
 clean:  ## Remove what the targets above made
-	rm -rf $(VENV) dist build .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist build site .demo .matrix .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,7 @@ from llama_index.core.instrumentation.events import BaseEvent
 class SageFeedbackEvent(BaseEvent):
     """Sent once per question, when the feedback loop has ended.
 
-    Args:
+    Attributes:
         query: The question.
         trace: ``FeedbackResult.to_dict()``: every round with its selection, answer, grade and tokens.
     """

@@ -1,0 +1,204 @@
+"""Code blocks of the documentation, and the scenes in which they run.
+
+A comment before a block names its scene, `<!-- run: llamaindex -->`. The blocks of one page that share a scene run
+one after the other in one namespace and one folder, as a reader would paste them. Bash blocks run line by line in
+the scene `shell`; those of a page without a comment are only compared with what there is (`check_command`).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.core.small_corpus import write_corpus
+from tests.llm_server import LLMServer, Request
+
+ROOT = Path(__file__).parent.parent
+FENCE = re.compile(
+    r"(?:^<!-- run: (?P<scene>\w+) -->\n)?^(?P<indent>[ \t]*)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^[ \t]*```$",
+    re.DOTALL | re.MULTILINE,
+)
+
+GUIDE = """# Island guide
+
+The ferry to the island leaves the north pier at nine every weekday. On Sundays the ferry leaves at eleven,
+because the crew rests in the morning. Tickets are sold on board.
+
+The lighthouse was built of grey stone and is open from May to September. Its keeper gives a tour at noon.
+"""
+ACCEPTED = '{"reason": "right", "score": 9, "adjust": 0}'
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its page, its first line of code there, its language, scene and code."""
+
+    path: Path
+    line: int
+    language: str
+    scene: str | None
+    code: str
+    indent: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(path: Path) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    text = path.read_text("utf-8")
+    return [
+        Block(
+            path, text.count("\n", 0, m.start("code")) + 1, m["language"], m["scene"], m["code"], m["indent"]
+        )
+        for m in FENCE.finditer(text)
+    ]
+
+
+def stories(paths: list[Path]) -> dict[str, list[Block]]:
+    """What runs together: the blocks of each page and scene."""
+    found: dict[str, list[Block]] = {}
+    for path in paths:
+        for block in blocks(path):
+            if block.scene is not None:
+                found.setdefault(f"{path.relative_to(ROOT)}-{block.scene}", []).append(block)
+    return found
+
+
+# -- scenes -----------------------------------------------------------------------------------------------
+
+
+def _llamaindex(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    pytest.importorskip("llama_index.core", reason="the llamaindex extra is not installed")
+    from llama_index.core import Document, MockEmbedding, Settings
+    from llama_index.core.llms import MockLLM
+
+    # Settings makes its models lazily from the environment: set them for this test alone.
+    patch.setattr(Settings, "_llm", MockLLM())
+    patch.setattr(Settings, "_embed_model", MockEmbedding(embed_dim=8))
+    patch.setattr(Settings, "_node_parser", None)
+    yield {"documents": [Document(text=GUIDE)]}
+
+
+def _langchain(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    pytest.importorskip("langchain_core", reason="the langchain extra is not installed")
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+    from langchain_core.language_models import FakeListChatModel
+
+    yield {
+        "llm": FakeListChatModel(responses=["The ferry leaves at eleven.", ACCEPTED]),
+        "embeddings": DeterministicFakeEmbedding(size=16),
+        "documents": [Document(page_content=GUIDE, metadata={"source": "guide.md"})],
+    }
+
+
+def _core(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    yield {}
+
+
+def _reply(request: Request) -> str:
+    return ACCEPTED if request.is_critic else "The ferry leaves at eleven."
+
+
+def _server(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The `openai` client speaks to a scripted server on this machine."""
+    pytest.importorskip("openai", reason="the openai extra is not installed")
+    with LLMServer(_reply) as server:
+        patch.setenv("OPENAI_API_KEY", "sk-test")
+        patch.setenv("OPENAI_BASE_URL", server.base_url)
+        yield {}
+
+
+SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
+    "core": _core,
+    "llamaindex": _llamaindex,
+    "langchain": _langchain,
+    "server": _server,
+    "shell": _core,
+}
+
+
+def furnish(folder: Path) -> None:
+    """The files that the examples read: a guide, a folder with it, this README, a corpus to train on."""
+    (folder / "guide.md").write_text(GUIDE, encoding="utf-8")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
+    (folder / "README.md").write_text((ROOT / "README.md").read_text("utf-8"), encoding="utf-8")
+    (folder / "my-corpus").mkdir()
+    write_corpus(folder / "my-corpus" / "documents.jsonl", documents=12)
+
+
+def run_python(story: list[Block], namespace: dict[str, Any]) -> None:
+    """Run blocks in one namespace; a traceback shows the line of the page."""
+    for block in story:
+        code = "\n" * (block.line - 1) + block.code
+        exec(compile(code, block.where.partition(":")[0], "exec"), namespace)
+
+
+# -- command lines ----------------------------------------------------------------------------------------
+
+
+def command_lines(code: str) -> list[list[str]]:
+    """The commands of a bash block, without comments; a line that ends in a backslash goes on."""
+    lines = code.replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def run_command(words: list[str], patch: pytest.MonkeyPatch) -> None:
+    """Run a `sage-rag` command in this process, with the variables written before it."""
+    from sage_core.cli import run
+
+    while "=" in words[0]:
+        name, _, value = words[0].partition("=")
+        patch.setenv(name, value)
+        words = words[1:]
+    assert words[0] == "sage-rag", f"only sage-rag runs in a block marked shell, not {words[0]}"
+    assert run(words[1:]) == 0, shlex.join(words)
+
+
+def check_command(words: list[str]) -> None:
+    """Fail where a command names a target, an extra, a script or an option that there is not."""
+    while "=" in words[0] and not words[0].startswith("-"):
+        words = words[1:]
+    program, *arguments = words
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text("utf-8")
+        targets = [a for a in arguments if "=" not in a]
+        assert all(re.search(rf"^{re.escape(t)}:.*##", makefile, re.MULTILINE) for t in targets), words
+    elif program == "pip" or words[:3] == ["python", "-m", "pip"]:
+        pyproject = (ROOT / "pyproject.toml").read_text("utf-8")
+        extras = [e for a in arguments for e in "".join(re.findall(r"\[(.*)\]", a)).split(",") if e]
+        assert all(re.search(rf"^{re.escape(e)} = \[", pyproject, re.MULTILINE) for e in extras), words
+    elif program == "sage-rag":
+        _check_options(arguments)
+    elif program in ("python", "bash") and arguments and not arguments[0].startswith("-"):
+        script = ROOT / arguments[0]
+        assert script.is_file(), f"{words}: there is no {arguments[0]}"
+        source = script.read_text("utf-8")
+        options = [a.partition("=")[0] for a in arguments[1:] if a.startswith("--")]
+        assert all(o in source or o.lstrip("-").replace("-", "_") in source for o in options), words
+
+
+def _check_options(arguments: list[str]) -> None:
+    import typer
+
+    from sage_core.cli import app
+
+    group = typer.main.get_command(app)
+    commands = getattr(group, "commands", {})
+    if not arguments or arguments[0].startswith("-"):
+        return
+    assert arguments[0] in commands, f"sage-rag has no command {arguments[0]}"
+    known = {name for parameter in commands[arguments[0]].params for name in parameter.opts}
+    options = [a.partition("=")[0] for a in arguments[1:] if re.match(r"--?[a-z]", a)]
+    assert set(options) - {"--help", "-h"} <= known, (
+        f"sage-rag {arguments[0]}: {options}, known: {sorted(known)}"
+    )

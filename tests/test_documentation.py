@@ -1,0 +1,105 @@
+"""README, docs and contributing guide say what is true: every Python block runs, every command exists, every link leads somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+
+from sage_core.embedding import SentenceTransformerEmbedder
+from tests.markdown import (
+    ROOT,
+    SCENES,
+    blocks,
+    check_command,
+    command_lines,
+    furnish,
+    run_command,
+    run_python,
+    stories,
+)
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+STORIES = stories(PAGES)
+LINK = re.compile(r"(?<!!)!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def load_once():
+    """Every example loads the embedding model; here they share one."""
+    load, loaded = SentenceTransformerEmbedder._loaded, {}
+
+    def once(self):
+        self._model = loaded.get(self.name)
+        loaded[self.name] = load(self)
+        return loaded[self.name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SentenceTransformerEmbedder, "_loaded", once)
+        yield
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_blocks_run(name, tmp_path, monkeypatch, capsys):
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SAGE_LLM", "SAGE_STORE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    furnish(tmp_path)
+    story = STORIES[name]
+    with contextlib.contextmanager(SCENES[story[0].scene])(monkeypatch) as names:
+        if story[0].scene == "shell":
+            for block in story:
+                for words in command_lines(block.code):
+                    run_command(words, monkeypatch)
+        else:
+            run_python(story, {**names, "__name__": "__main__"})
+    assert capsys.readouterr().out.strip(), "an example shows something"
+
+
+def test_readme_has_an_example_for_each_way_in():
+    assert {f"README.md-{scene}" for scene in ("core", "llamaindex", "langchain", "shell")} <= set(STORIES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_is_run_or_checked(page):
+    for block in blocks(page):
+        assert not (block.language in ("python", "bash") and block.indent), (
+            f"{block.where}: indented, never run"
+        )
+        if block.language == "python":
+            assert block.scene in SCENES, f"{block.where}: name its scene, <!-- run: ... -->"
+        if block.language == "bash":
+            for words in command_lines(block.code):
+                check_command(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_to_files(page):
+    """Of what GitHub shows. Anchors and links between pages of the site are checked by its strict build."""
+    for match in LINK.finditer(page.read_text("utf-8")):
+        target = (match[1] or match[2]).partition("#")[0]
+        if target and not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_site_lists_every_page():
+    yaml = pytest.importorskip("yaml")
+
+    class Loader(yaml.SafeLoader):
+        """Reads the tags that are meant for MkDocs as plain text."""
+
+    Loader.add_multi_constructor("tag:", lambda loader, suffix, node: None)
+    Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
+    config = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), Loader)
+
+    def leaves(node):
+        if isinstance(node, str):
+            yield node
+        else:
+            for child in node.values() if isinstance(node, dict) else node:
+                yield from leaves(child)
+
+    pages = {str(Path(p).relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")}
+    assert set(leaves(config["nav"])) == pages
