@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_core.cli_options import path_argument
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,6 +24,7 @@ HtmlOption = Annotated[
         help="Also write it all to one HTML page, which is readable offline.",
         metavar="FILE",
         show_default="no page",
+        parser=path_argument,
     ),
 ]
 

@@ -31,7 +31,8 @@ class Axis:
         """The pixel of a value; values beyond the ends lie on the end."""
         value = min(max(value, self.low), self.high)
         if self.log:
-            share = math.log(value / self.low) / math.log(self.high / self.low)
+            low = math.log(self.low)  # a quotient could overflow
+            share = (math.log(value) - low) / (math.log(self.high) - low)
         else:
             share = value / (self.high - self.low) - self.low / (self.high - self.low)
         return self.start + share * (self.end - self.start)

@@ -12,6 +12,7 @@ from sage_core.spans import Span
 
 _COLOURS = 4
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 16, 34, 40
+_MOST_DOTS = 400
 
 
 def boundaries_html(
@@ -108,6 +109,8 @@ def boundary_curve_svg(
 ) -> str:
     """P(same) along the text: joints hollow, cuts filled, the threshold as a line.
 
+    Of more than 400 places only the range is drawn, and the cuts as a rug at the foot.
+
     Args:
         boundaries: Every place the model judged.
         spans: The chunks.
@@ -136,18 +139,38 @@ def boundary_curve_svg(
                 "text", f"threshold {threshold:g}", class_="other-label", x=x.end, y=at - 5, text_anchor="end"
             )
         )
-    points = " ".join(f"{x(b.position):.1f},{y(b.probability):.1f}" for b in boundaries)
-    parts.append(tag("polyline", class_="line", points=points))
-    radius = 4.5 if len(boundaries) <= width / 14 else 2.5
-    for b in boundaries:
-        cut = b.position in starts
-        words = f"at character {b.position}: P(same) {b.probability:.3f}, {'cut' if cut else 'kept together'}"
-        dot = tag("title", words)
-        kind = "dot cut" if cut else "dot"
-        parts.append(tag("circle", dot, class_=kind, cx=x(b.position), cy=y(b.probability), r=radius))
+    draw = _dots if len(boundaries) <= _MOST_DOTS else _strokes
+    parts += draw(x, y, boundaries, starts)
     what = f"P(same) at {len(boundaries)} sentence boundaries along the text"
     how = f"{cuts} of them were cut; the text has {len(spans)} chunks."
     return svg(width, bottom + _BOTTOM, what, how, parts)
+
+
+def _dots(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
+    """One dot for each place."""
+    points = " ".join(f"{x(b.position):.1f},{y(b.probability):.1f}" for b in boundaries)
+    yield tag("polyline", class_="line", points=points)
+    radius = 4.5 if len(boundaries) <= x.end / 14 else 2.5
+    for b in boundaries:
+        cut = b.position in starts
+        words = f"at character {b.position}: P(same) {b.probability:.3f}, {'cut' if cut else 'kept together'}"
+        kind = "dot cut" if cut else "dot"
+        yield tag("circle", tag("title", words), class_=kind, cx=x(b.position), cy=y(b.probability), r=radius)
+
+
+def _strokes(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
+    """More places than there is room for: their range in every two pixels, the cuts as a rug below."""
+    columns: dict[int, list[float]] = {}
+    cuts: set[int] = set()
+    for b in boundaries:
+        column = 2 * int(x(b.position) / 2)
+        columns.setdefault(column, []).append(y(b.probability))
+        if b.position in starts:
+            cuts.add(column)
+    ranges = "".join(f"M{c},{min(v) - 1:.1f}V{max(v) + 1:.1f}" for c, v in columns.items())
+    rug = "".join(f"M{c},{y.start - 8:.1f}v8" for c in sorted(cuts))
+    yield tag("path", class_="line", d=ranges)
+    yield tag("path", class_="rug", d=rug)
 
 
 def _frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:

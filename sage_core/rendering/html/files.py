@@ -17,9 +17,13 @@ def check_page_path(path: str | Path) -> Path:
     """
     target = Path(path).expanduser()
     folder = target.parent
-    if target.is_dir():
+    try:
+        is_folder, has_folder = target.is_dir(), folder.is_dir()
+    except OSError as error:  # too long a name
+        raise InputError(f"the report {target} could not be written: {error.strerror or error}") from error
+    if is_folder:
         raise InputError(f"{target} is a folder: name a file in it, such as {target / 'report.html'}")
-    if not folder.is_dir():
+    if not has_folder:
         raise InputError(f"no folder {folder} for the report {target.name}: make it first")
     if not os.access(folder, os.W_OK):
         raise InputError(f"the folder {folder} cannot be written to: choose another place for the report")

@@ -1,0 +1,82 @@
+"""An evaluation for people: a bar while it runs, a table when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sage_core.evaluation.report_tables import label, number
+from sage_core.evaluation.results import EFFORT, Results
+from sage_core.evaluation.runner import Progress as RunProgress
+
+
+@contextmanager
+def eval_bar(console: Console | None = None) -> Iterator[Callable[[RunProgress], None]]:
+    """A bar for a run: pass what it yields as ``progress``. Drawn on a terminal only."""
+    console = console or Console(stderr=True)
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[failed]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None, failed="")
+
+        def show(state: RunProgress) -> None:
+            failed = f"{state.failed} failed" if state.failed else ""
+            text = f"{state.row}, {state.stage}"
+            bar.update(task, completed=state.done, total=state.total, description=text, failed=failed)
+
+        yield show
+
+
+def results_view(results: Results) -> RenderableType:
+    """A table for each data set: means of metrics and of what they cost."""
+    metrics = list(results.configuration.get("metrics", ()))
+    views: list[RenderableType] = [_table(results, dataset, metrics) for dataset in results.datasets]
+    if results.measured:
+        views.append(_measured(results))
+    return Group(*views)
+
+
+def _table(results: Results, dataset: str, metrics: list[str]) -> Table:
+    names = [
+        name for name in [*metrics, *EFFORT] if any(results.values(dataset, r, name) for r in results.rows)
+    ]
+    table = Table(title=dataset, title_justify="left", box=None, header_style="dim")
+    table.add_column("method")
+    for name in (*names, "n"):
+        table.add_column(label(name) if name != "n" else "n", justify="right")
+    for row in results.rows:
+        answered = results.answers.get((dataset, row))
+        if answered:
+            means = [_mean(results.values(dataset, row, name)) for name in names]
+            table.add_row(row, *(_shown(mean) for mean in means), str(len(answered)))
+    return table
+
+
+def _measured(results: Results) -> Table:
+    columns = list(dict.fromkeys(name for line in results.measured for name in line["figures"]))
+    table = Table(box=None, header_style="dim")
+    table.add_column("row")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for line in results.measured:
+        table.add_row(line["row"], *(number(line["figures"].get(column), 3) for column in columns))
+    return table
+
+
+def _mean(values: dict[str, float]) -> float | None:
+    return sum(values.values()) / len(values) if values else None
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.0f}"
