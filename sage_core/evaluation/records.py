@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -85,10 +86,11 @@ class Dataset:
 
     def __post_init__(self) -> None:
         lengths = {d.id: len(d.text) for d in self.documents}
-        if len(lengths) != len(self.documents):
-            raise InputError(f"data set {self.name!r}: two documents have the same id")
-        if len({q.id for q in self.questions}) != len(self.questions):
-            raise InputError(f"data set {self.name!r}: two questions have the same id")
+        for kind, ids in (("documents", self.documents), ("questions", self.questions)):
+            if repeated := [key for key, n in Counter(item.id for item in ids).items() if n > 1]:
+                raise InputError(
+                    f"data set {self.name!r}: {kind} with the same id: {', '.join(repeated[:5])}"
+                )
         for question in self.questions:
             self._check(question, lengths)
 

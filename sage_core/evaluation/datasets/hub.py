@@ -85,7 +85,7 @@ def choose_files(names: Sequence[str], config: str, split: str, where: str) -> l
         return folders["default"]
     if len(folders) > 1:
         raise InputError(
-            f"{where} has several configurations: add one of {', '.join(folders)} to the address"
+            f"{where} has several configurations: add one of {', '.join(sorted(folders))} to the address"
         )
     return next(iter(folders.values()), [])
 
