@@ -1,0 +1,148 @@
+"""Tables of a run in Markdown: quality, effort, differences, printed figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from sage_core.evaluation.metrics import Difference, Interval, relative_cost_efficiency
+from sage_core.evaluation.results import EFFORT, Results
+from sage_core.evaluation.scoring import metric_label
+
+_EFFORT_LABELS = {
+    "context_tokens": "context tokens",
+    "selected": "pieces sent",
+    "tokens": "LLM tokens",
+    "calls": "LLM calls",
+    "seconds": "seconds",
+}
+
+
+def label(metric: str) -> str:
+    """A metric's or a cost's name in tables."""
+    return _EFFORT_LABELS[metric] if metric in _EFFORT_LABELS else metric_label(metric)
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """A table in Markdown; the first ``left`` columns stand left, the others right."""
+    rule = ["---" if i < left else "---:" for i in range(len(headers))]
+    lines = [headers, rule, *rows]
+    return "\n".join("| " + " | ".join(_cell(c) for c in line) + " |" for line in lines)
+
+
+def with_interval(value: Interval | Difference | None, digits: int = 3) -> str:
+    """``0.412 [0.380, 0.444]``, or a dash where there is nothing."""
+    if value is None:
+        return "-"
+    return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+
+
+def quality_table(results: Results, dataset: str, metrics: Sequence[str]) -> str:
+    """Metrics by row: mean and 95 % interval, the number of questions, and those that failed."""
+    shown = [m for m in metrics if any(results.values(dataset, row, m) for row in results.rows)]
+    rows = []
+    for row in results.rows:
+        if not results.answers.get((dataset, row)) and row in results.left_out:
+            continue
+        cells = [with_interval(results.estimate(dataset, row, m), _digits(m)) for m in shown]
+        counts = {len(results.values(dataset, row, m)) for m in shown} or {0}
+        n = str(counts.pop()) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+        rows.append([row, *cells, n, str(len(results.failed.get((dataset, row), {})))])
+    return markdown_table(["method", *(label(m) for m in shown), "n", "failed"], rows)
+
+
+def effort_table(results: Results, dataset: str) -> str:
+    """What each row cost a question, on average."""
+    rows = []
+    for row in results.rows:
+        values = [list(results.values(dataset, row, m).values()) for m in EFFORT]
+        if not values[0]:
+            continue
+        cells = [f"{sum(v) / len(v):,.{_effort_digits(m)}f}" for m, v in zip(EFFORT, values, strict=True)]
+        prepared = sum(line["seconds"] for line in results.prepared.get((dataset, row), ()))
+        rows.append([row, *cells, f"{prepared:.1f}"])
+    return markdown_table(["method", *(label(m) for m in EFFORT), "preparing, s in all"], rows)
+
+
+def difference_table(
+    results: Results, dataset: str, comparisons: Sequence[tuple[str, str]], metrics: Sequence[str]
+) -> str:
+    """Paired differences over the questions that both rows answered; those clear of zero are in bold."""
+    rows = []
+    for row, baseline in comparisons:
+        for metric in [*metrics, "context_tokens"]:
+            difference = results.difference(dataset, row, baseline, metric)
+            if difference is None:
+                continue
+            mine, theirs = results.values(dataset, row, metric), results.values(dataset, baseline, metric)
+            shared = [theirs[question] for question in mine if question in theirs]
+            base = sum(shared) / len(shared)
+            shown = with_interval(difference, _digits(metric))
+            clear = difference.low > 0 or difference.high < 0
+            relative = f"{100 * difference.value / base:+.1f} %" if base > 0 else "-"
+            cells = [f"**{shown}**" if clear else shown, relative, f"{difference.p:.3f}", str(difference.n)]
+            rows.append([row, baseline, label(metric), *cells])
+    return markdown_table(["method", "against", "metric", "difference", "relative", "p", "n"], rows, left=3)
+
+
+def efficiency_table(results: Results, dataset: str, metric: str, reference: str) -> str:
+    """Quality for the tokens spent, relative to ``reference`` (equation 2, with tokens for money)."""
+    quality, spent, sent = {}, {}, {}
+    for row in results.rows:
+        values = results.values(dataset, row, metric)
+        if values:
+            quality[row] = sum(values.values()) / len(values)
+            spent[row] = sum(results.values(dataset, row, "tokens").values())
+            sent[row] = sum(results.values(dataset, row, "context_tokens").values())
+    by_spent, by_sent = _efficiency(quality, spent, reference), _efficiency(quality, sent, reference)
+    rows = [
+        [
+            row,
+            f"{q:.3f}",
+            f"{spent[row]:,.0f}",
+            by_spent.get(row, "-"),
+            f"{sent[row]:,.0f}",
+            by_sent.get(row, "-"),
+        ]
+        for row, q in quality.items()
+    ]
+    headers = ["method", label(metric), "LLM tokens, critic included", "relative efficiency"]
+    return markdown_table([*headers, "context tokens", "relative efficiency"], rows)
+
+
+def _efficiency(quality: Mapping[str, float], tokens: Mapping[str, float], reference: str) -> dict[str, str]:
+    """Relative cost efficiency as text; empty where the reference has none."""
+    rows = {row: (q, tokens[row]) for row, q in quality.items() if tokens[row] > 0}
+    if reference not in rows or not rows[reference][0]:
+        return {}
+    found = relative_cost_efficiency(rows, baseline=reference)
+    return {row: f"{value:.3f}" for row, value in found.items()}
+
+
+def measured_table(results: Results) -> str:
+    """What a measurement found, row by row."""
+    columns = list(dict.fromkeys(name for line in results.measured for name in line["figures"]))
+    rows = [
+        [line["row"], *(number(line["figures"].get(column), 3) for column in columns), line.get("note", "")]
+        for line in results.measured
+    ]
+    return markdown_table(["row", *columns, "note"], rows)
+
+
+def _digits(metric: str) -> int:
+    return {"judge_score": 2, "context_tokens": 0, "tokens": 0, "selected": 1}.get(metric, 3)
+
+
+def _effort_digits(metric: str) -> int:
+    return {"seconds": 3, "selected": 1, "calls": 1}.get(metric, 0)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A printed figure without zeros that say nothing; a dash for None."""
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"

@@ -1,0 +1,156 @@
+"""A finished or unfinished run, read back: values by row, data set and question."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sage_core.evaluation.metrics import Difference, Interval, bootstrap_mean, paired_bootstrap, wilson
+from sage_core.evaluation.run_folder import RESULTS, Line, read_header, read_lines
+
+EFFORT = ("context_tokens", "selected", "tokens", "calls", "seconds")
+"""What a result cost, whatever the metrics: tokens sent as context, pieces, all LLM tokens, calls, time."""
+
+Key = tuple[str, str]
+"""Data set and row."""
+
+
+@dataclass(slots=True)
+class Results:
+    """What a run folder holds.
+
+    Attributes:
+        header: As written.
+        answers: The answered questions, by data set and row, then question.
+        failed: Error of each question that has failed and not been answered since.
+        prepared: Lines of what preparing took.
+        settings: Settings of the methods, by row.
+        left_out: Rows that could not be run at all, with the reason.
+        measured: Lines of measurements.
+    """
+
+    header: Mapping[str, Any]
+    answers: dict[Key, dict[str, Line]] = field(default_factory=dict)
+    failed: dict[Key, dict[str, str]] = field(default_factory=dict)
+    prepared: dict[Key, list[Line]] = field(default_factory=dict)
+    settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    measured: list[Line] = field(default_factory=list)
+
+    @property
+    def configuration(self) -> Mapping[str, Any]:
+        """The configuration of the run."""
+        configuration: Mapping[str, Any] = self.header["configuration"]
+        return configuration
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the data sets."""
+        return [d["name"] for d in self.configuration.get("datasets", ())]
+
+    @property
+    def rows(self) -> list[str]:
+        """Names of the rows."""
+        return list(self.configuration.get("rows", ()))
+
+    def values(self, dataset: str, row: str, metric: str) -> dict[str, float]:
+        """A metric or a cost by question, where it applies."""
+        found = {q: value_of(line, metric) for q, line in self.answers.get((dataset, row), {}).items()}
+        return {question: value for question, value in found.items() if value is not None}
+
+    def estimate(self, dataset: str, row: str, metric: str) -> Interval | None:
+        """Mean and 95 % interval of a metric; None where there are no values.
+
+        Wilson's interval where every question is right or wrong, else a bootstrap that draws whole documents,
+        since questions about one document are no independent draws.
+        """
+        values = self.values(dataset, row, metric)
+        if not values:
+            return None
+        if all(value in (0.0, 1.0) for value in values.values()):
+            return wilson(int(sum(values.values())), len(values))
+        lines = self.answers[dataset, row]
+        groups = [lines[question]["document"] for question in values]
+        return bootstrap_mean(list(values.values()), groups=groups)
+
+    def difference(self, dataset: str, row: str, baseline: str, metric: str) -> Difference | None:
+        """Paired difference over the questions that both rows have; None where there are none."""
+        first, second = self.values(dataset, row, metric), self.values(dataset, baseline, metric)
+        both = [question for question in first if question in second]
+        if not both:
+            return None
+        lines = self.answers[dataset, row]
+        return paired_bootstrap(
+            [first[q] for q in both],
+            [second[q] for q in both],
+            groups=[lines[q]["document"] for q in both],
+        )
+
+    def stages(self, dataset: str, row: str) -> dict[str, float]:
+        """Mean seconds a question by stage, in the order in which stages are met."""
+        lines = self.answers.get((dataset, row), {}).values()
+        total: Counter[str] = Counter()
+        for line in lines:
+            for stage, seconds in line["seconds"].items():
+                if stage != "total":
+                    total[stage] += seconds
+        return {stage: seconds / len(lines) for stage, seconds in total.items()}
+
+    def _take(self, line: Line) -> None:
+        kind = line["kind"]
+        if kind == "method":
+            self.settings[line["row"]] = line["settings"]
+        elif kind == "left_out":
+            self.left_out[line["row"]] = line["reason"]
+        elif kind == "measured":
+            self.measured.append(line)
+        elif kind in ("answer", "failed", "prepare"):
+            key = (line["dataset"], line["row"])
+            self.left_out.pop(line["row"], None)
+            if kind == "answer":
+                self.answers.setdefault(key, {})[line["question"]] = line
+                self.failed.get(key, {}).pop(line["question"], None)
+            elif kind == "failed":
+                self.failed.setdefault(key, {})[line["question"]] = line["error"]
+            else:
+                self.prepared.setdefault(key, []).append(line)
+
+
+def read_results(folder: Path) -> Results:
+    """Read a run folder.
+
+    Raises:
+        InputError: Where it is no run, or is damaged.
+    """
+    return gather(read_header(folder), read_lines(folder / RESULTS))
+
+
+def gather(header: Mapping[str, Any], lines: Iterable[Line]) -> Results:
+    """Results from a header and lines."""
+    results = Results(header)
+    for line in lines:
+        results._take(line)
+    return results
+
+
+def value_of(line: Line, metric: str) -> float | None:
+    """One number of an answered question; None where it has none.
+
+    Args:
+        line: A line of kind ``answer``.
+        metric: A metric, or one of `EFFORT`.
+    """
+    if metric in ("context_tokens", "selected"):
+        return float(line[metric])
+    if metric == "seconds":
+        return float(line["seconds"]["total"])
+    if metric in ("tokens", "calls"):
+        used = line["usage"].values()
+        if metric == "calls":
+            return float(sum(u["calls"] for u in used))
+        return float(sum(u["prompt"] + u["completion"] for u in used))
+    value = line["scores"].get(metric)
+    return None if value is None else float(value)

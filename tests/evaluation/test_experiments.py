@@ -1,0 +1,207 @@
+"""Every bundled experiment is well formed, names what exists, and prints what the papers print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sage_core.errors import InputError
+from sage_core.evaluation.claims import Claim, check, evaluate
+from sage_core.evaluation.datasets import dataset_names
+from sage_core.evaluation.experiment import (
+    QUESTIONS,
+    Experiment,
+    experiment_names,
+    load_experiment,
+    parse_experiment,
+)
+from sage_core.evaluation.measurements import MEASUREMENTS
+from sage_core.evaluation.methods import method_names
+from sage_core.evaluation.scoring import check_metrics
+
+NAMES = experiment_names()
+SEGMENTATION_SETS = {"seg_wikipedia_valid", "seg_openstax_philosophy"}
+
+
+@pytest.fixture(params=NAMES)
+def experiment(request: pytest.FixtureRequest) -> Experiment:
+    return load_experiment(request.param)
+
+
+def claim(name: str, says: str) -> tuple[float, bool]:
+    """The recomputed figure of the claim that begins so, and whether it holds."""
+    (found,) = [c for c in load_experiment(name).checked_claims() if c.claim.says.startswith(says)]
+    return round(found.recomputed, 2), found.holds
+
+
+def test_all_tables_are_there() -> None:
+    sage = [*(f"table{i}" for i in range(2, 13)), "fig7", "scalability"]
+    assert set(NAMES) == {*sage, *(f"chronicles-table{i}" for i in range(1, 10))}
+
+
+def test_kinds_methods_data_and_metrics_exist(experiment: Experiment) -> None:
+    assert experiment.kind == QUESTIONS or experiment.kind in MEASUREMENTS
+    known = {*method_names(), "no-context", "gold-context"}
+    assert {row.method["method"] for row in experiment.rows} <= known
+    assert set(experiment.datasets) <= dataset_names().keys()
+    assert set(experiment.development) <= dataset_names().keys() | SEGMENTATION_SETS
+    check_metrics(experiment.metrics)
+    for column in experiment.paper.columns if experiment.paper else ():
+        check_metrics([column.metric] if column.metric else [])
+        assert not column.dataset or column.dataset in experiment.datasets
+
+
+def test_each_published_set_has_a_development_set(experiment: Experiment) -> None:
+    if experiment.kind == QUESTIONS:
+        assert len(experiment.development) == len(experiment.datasets)
+
+
+def test_every_row_of_the_paper_is_run_or_quoted(experiment: Experiment) -> None:
+    if experiment.paper is None or experiment.kind != QUESTIONS:
+        return
+    ours, quoted = {row.name for row in experiment.rows}, {row.row for row in experiment.cited}
+    assert not ours & quoted
+    assert set(experiment.paper.rows) <= ours | quoted
+    assert quoted <= set(experiment.paper.rows) or experiment.name == "chronicles-table7"
+    assert all(row.source and row.why for row in experiment.cited)
+
+
+def test_every_claim_can_be_recomputed(experiment: Experiment) -> None:
+    experiment.checked_claims()
+
+
+def test_the_impossible_pair_of_table_seven() -> None:
+    assert claim("table7", "accuracy of SAGE on the questions that are not hard") == (103.83, False)
+    assert claim("table7", "the same for RAPTOR") == (88.97, True)
+    assert claim("table7", "average improvement of the abstract") == (61.11, False)
+    assert claim("table7", "SAGE+GPT-4 over DPR+DeBERTaV3-large, hard") == (111.36, False)
+
+
+def test_cost_efficiency_of_table_eleven() -> None:
+    assert claim("table11", "SAGE over BM25") == (54.8, False)
+    assert claim("table11", "SAGE over DPR") == (45.14, True)
+    assert claim("table11", "SAGE over SBERT") == (49.25, True)
+    assert claim("table11", "mean gain in cost efficiency") == (49.73, False)
+    assert claim("table11", "relative cost efficiency of BM25") == (0.65, True)
+
+
+def test_gains_of_tables_two_three_four_five_and_six_follow_from_them() -> None:
+    for name in ("table2", "table3", "table4", "table5", "table6"):
+        assert all(c.holds for c in load_experiment(name).checked_claims()), name
+
+
+def test_memory_and_corpus_of_tables_eight_and_nine() -> None:
+    assert claim("table8", "more host memory") == (40.62, False)
+    assert claim("table9", "more host memory") == (31.18, False)
+    assert claim("table8", "tokens segmented for SAGE") == (11636.25, False)
+    assert claim("table8", "tokens segmented for BM25 + SAGE") == (3265.08, False)
+
+
+def test_figures_of_table_twelve_and_of_figure_seven() -> None:
+    assert claim("table12", "GPT-4o-mini over GPT-3.5, BM25") == (17.22, False)
+    assert claim("table12", "GPT-4o-mini over GPT-3.5, DPR") == (20.86, True)
+    assert claim("fig7", "tokens/s that the time saved on quality") == (373.76, False)
+
+
+def test_figures_of_the_chronicles() -> None:
+    assert claim("chronicles-table6", "improvement in MRR@10") == (62.65, False)
+    assert claim("chronicles-table6", "the same as a difference in points") == (35.4, True)
+    assert claim("chronicles-table2", "degradation of no context with gpt-4,") == (-29.14, True)
+    assert claim("chronicles-table2", "degradation of no context with Gemini Pro") == (-49.34, False)
+    assert claim("chronicles-table2", "baseline of the abstract") == (64.36, False)
+    assert claim("chronicles-table8", "final score of the abstract") == (98.54, True)
+
+
+def test_a_claim_with_a_limit_is_about_what_is_possible() -> None:
+    assert not check(Claim("share", "2 * 60", limit=100), {}).holds
+    assert check(Claim("share", "2 * 50", limit=100), {}).holds
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("1 + 2 * 3", 7),
+        ("mean([1, 2, 6])", 3),
+        ("max([1, cell('a', 'x')])", 4),
+        ("gain('a', 'b', 'x')", 100),
+        ("-2 ** 2", -4),
+    ],
+)
+def test_formulas(formula: str, value: float) -> None:
+    assert evaluate(formula, {("a", "x"): 4.0, ("b", "x"): 2.0}) == value
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "__import__('os')",
+        "cell('a')",
+        "cell('a', 'y')",
+        "1 / 0",
+        "'a'",
+        "1 +",
+        "[1]",
+        "x",
+        "mean([])",
+        "().a",
+    ],
+)
+def test_formulas_that_are_refused(formula: str) -> None:
+    with pytest.raises(InputError):
+        evaluate(formula, {("a", "x"): 4.0})
+
+
+MINIMAL = {
+    "title": "T",
+    "about": "a",
+    "datasets": ["squad"],
+    "metrics": ["f1"],
+    "rows": [{"row": "r", "method": "naive"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": 1}, "unknown settings colour"),
+        ({"rows": [{"row": "r", "method": "a"}, {"row": "r", "method": "b"}]}, "same name"),
+        ({"rows": [{"method": "a"}]}, "row"),
+        ({"baseline": "s"}, "no row 's'"),
+        ({"metrics": "f1"}, "metrics must be a list"),
+        ({"metrics": []}, "needs rows, metrics and datasets"),
+        ({"only": "pictures"}, "evidence, answers or options"),
+        (
+            {"paper": {"source": "s", "columns": [{"label": "x"}], "rows": {"r": [1, 2]}}},
+            "2 figures, not 1",
+        ),
+        ({"claims": [{"says": "x"}]}, "formula"),
+    ],
+)
+def test_a_malformed_experiment_says_what_is_wrong(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=f"experiment mine.*{message}"):
+        parse_experiment(json.dumps({**MINIMAL, **change}), where="mine", name="mine")
+
+
+def test_experiments_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(MINIMAL))
+    found = load_experiment(str(path))
+    assert found.name == "mine" and found.rows[0].method == {"method": "naive"}
+    with pytest.raises(InputError, match="cannot read"):
+        load_experiment(str(tmp_path / "other.json"))
+    with pytest.raises(InputError, match=r"no experiment 'table1'.*eval list"):
+        load_experiment("table1")
+    path.write_text("[]")
+    with pytest.raises(InputError, match="one JSON object"):
+        load_experiment(str(path))
+    path.write_text("{")
+    with pytest.raises(InputError, match="not well formed"):
+        load_experiment(str(path))
+
+
+def test_only_and_comparisons() -> None:
+    found = load_experiment("table4")
+    assert found.comparisons()[0] == ("Naive RAG with Segmentation", "Naive RAG")
+    assert len(found.comparisons()) == 4
