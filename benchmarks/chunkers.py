@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.segmentation import BoundaryModel, Layout, Segmenter
-from sage_core.segmentation.segmenter import Strategy
+from sage_core.segmentation.limits import Strategy
 from sage_core.spans import Span, trimmed
 from sage_core.tokens import get_counter
 

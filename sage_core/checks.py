@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Sequence
 
 from sage_core.errors import InputError
 
@@ -53,3 +54,35 @@ def real_number(name: str, value: object, low: float = -math.inf, high: float = 
             raise InputError(f"{name} must be at least {low:g}, not {value!r}")
         raise InputError(f"{name} must be between {low:g} and {high:g}, not {value!r}")
     return number
+
+
+def check_part(name: str, value: object, methods: Sequence[str], example: str) -> None:
+    """Raise InputError unless ``value`` is an object with these methods.
+
+    Args:
+        name: The argument.
+        value: What was given for it; None, for the default, passes.
+        methods: What such an object can do.
+        example: How to make one.
+    """
+    if value is None:
+        return
+    if isinstance(value, type) or not all(callable(getattr(value, method, None)) for method in methods):
+        raise InputError(
+            f"{name} is an object with {' and '.join(methods)}, such as {example}, not {value!r}"
+        )
+
+
+def checked_options(options: object) -> tuple[str, ...] | None:
+    """Options of a multiple-choice question; None where there are none.
+
+    Raises:
+        InputError: Where they are no list of texts.
+    """
+    if options is None:
+        return None
+    if isinstance(options, str) or not isinstance(options, Sequence):
+        raise InputError(f"options are a list of texts, one for each option, not {options!r}")
+    if not all(isinstance(option, str) and option.strip() for option in options):
+        raise InputError(f"every option is a text that is not blank, not {list(options)!r}")
+    return tuple(options) or None

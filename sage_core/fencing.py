@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from sage_core.checks import checked_options
+
 
 def make_mark(texts: Sequence[str]) -> str:
     """A mark of eight hexadecimal digits that occurs in none of the texts.
@@ -41,5 +43,10 @@ def option_letter(position: int) -> str:
 
 
 def question_text(question: str, options: Sequence[str] | None) -> str:
-    """The question, with its options below it where there are any."""
+    """The question, with its options below it where there are any.
+
+    Raises:
+        InputError: For options that are no list of texts.
+    """
+    options = checked_options(options)
     return f"{question}\n{lettered(options)}" if options else question

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -23,11 +24,14 @@ class StoreIdentity:
         probe: The model's vector of a fixed text, shape ``(d,)``: its dimension, and proof of its weights;
             shape ``(0,)`` where the model has not been loaded.
         segmenter: `Segmenter.fingerprint`; empty where it does not matter (searching).
+        settings: What the fingerprint stands for (`Segmenter.settings`), to tell what differs; empty where
+            that is not known, as in stores of earlier versions.
     """
 
     embedder: str
     probe: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     segmenter: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     def difference(self, given: StoreIdentity) -> str | None:
         """How ``given`` differs, as "this, not that"; None where it may be used with a store of ``self``.
@@ -43,8 +47,19 @@ class StoreIdentity:
         if other and float(self.probe @ given.probe) < _SAME_MODEL:
             return f"other weights of {self.embedder!r} than these"
         if given.segmenter and self.segmenter != given.segmenter:
-            return f"segmenter {self.segmenter[:12]}, not with {given.segmenter[:12]}"
+            return self._segmenter_difference(given)
         return None
+
+    def _segmenter_difference(self, given: StoreIdentity) -> str:
+        names = [
+            n for n in {**self.settings, **given.settings} if self.settings.get(n) != given.settings.get(n)
+        ]
+        if not (names and self.settings and given.settings):
+            return f"segmenter {self.segmenter[:12]}, not with {given.segmenter[:12]}"
+        mine, other = (
+            ", ".join(f"{name}={identity.settings.get(name)}" for name in names) for identity in (self, given)
+        )
+        return f"segmenter {mine}, not with {other}"
 
     def to_settings(self) -> dict[str, Setting]:
         """What a manifest keeps of it."""
@@ -52,6 +67,7 @@ class StoreIdentity:
             "embedder": self.embedder,
             "probe": self.probe.astype("<f4").tobytes(),
             "segmenter": self.segmenter,
+            "segmenter_settings": json.dumps(dict(self.settings), default=str),
         }
 
     @classmethod
@@ -62,6 +78,7 @@ class StoreIdentity:
             str(settings["embedder"]),
             np.frombuffer(probe if isinstance(probe, bytes) else b"", dtype="<f4"),
             str(settings["segmenter"]),
+            json.loads(str(settings.get("segmenter_settings") or "{}")),
         )
 
 
@@ -76,6 +93,7 @@ class StoreInfo:
         embedder: Name of the embedding model.
         dimension: Length of its vectors.
         segmenter: Fingerprint of the segmenter.
+        text_vector_bytes: Size on disk of the embeddings kept for the reranker.
     """
 
     path: str
@@ -84,6 +102,7 @@ class StoreInfo:
     embedder: str
     dimension: int
     segmenter: str
+    text_vector_bytes: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""

@@ -113,10 +113,11 @@ class Ingest:
     def _identity(self, *, probe: bool) -> StoreIdentity:
         """The models in use. The probe loads the embedding model: a run without changes does without."""
         name, fingerprint = self.embedder.name, self.segmenter.fingerprint
+        settings = getattr(self.segmenter, "settings", {})
         if not probe:
-            return StoreIdentity(name, segmenter=fingerprint)
+            return StoreIdentity(name, segmenter=fingerprint, settings=settings)
         self.store.require_packages()  # before the wait for the model
-        return StoreIdentity(name, self.embedder.embed_query(PROBE), fingerprint)
+        return StoreIdentity(name, self.embedder.embed_query(PROBE), fingerprint, settings)
 
     def _nothing_readable(self, *, rebuild: bool) -> InputError:
         first = next((skipped.reason for skipped in self.skipped), "it was gone when it was to be read")

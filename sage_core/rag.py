@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sage_core.answering import Answerer, ExtractiveAnswerer
-from sage_core.checks import whole_number
+from sage_core.checks import check_part, checked_options, whole_number
 from sage_core.chunks import Found
 from sage_core.embedding import Embedder, SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, StoreError
@@ -20,6 +20,7 @@ from sage_core.identity import StoreIdentity
 from sage_core.ingest import PROBE, DocumentSegmenter, ingest
 from sage_core.ingest_report import IngestReport, ProgressFunction
 from sage_core.ranking import HybridReranker, Reranker, ascore
+from sage_core.ranking.protocol import checked_scores
 from sage_core.results import Answer, Candidate, Retrieval
 from sage_core.segmentation import Segmenter
 from sage_core.selection import Selection, rank_order, select
@@ -67,6 +68,9 @@ class Sage:
         answerer: `ExtractiveAnswerer`, which needs no LLM, where None.
         counter: Token counter of all token figures; that of the default segmenter where None.
         config: Settings.
+
+    Raises:
+        InputError: For a part that is something else, such as the name of a model in its place.
     """
 
     def __init__(
@@ -80,6 +84,15 @@ class Sage:
         counter: TokenCounter | None = None,
         config: SageConfig | None = None,
     ) -> None:
+        check_part("segmenter", segmenter, ("segment_many",), "Segmenter(...)")
+        check_part(
+            "embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder(...)"
+        )
+        check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...)")
+        check_part("answerer", answerer, ("generate", "judge"), "LLMAnswerer(OpenAIChat(...))")
+        check_part("counter", counter, ("count_many",), "get_counter('words')")
+        if config is not None and not isinstance(config, SageConfig):
+            raise InputError(f"config is a SageConfig, not {config!r}")
         self.store = store if isinstance(store, ChromaStore) else ChromaStore(store)
         self.segmenter: DocumentSegmenter = segmenter if segmenter is not None else Segmenter()
         self.embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
@@ -142,8 +155,9 @@ class Sage:
         """
         question = _checked_question(question)
         found = self._search(question)
-        scores = self.reranker.score(question, [f.chunk.text for f in found]) if found else []
-        return self._retrieval(question, found, scores)
+        texts = [f.chunk.text for f in found]
+        scores = self.reranker.score(question, texts) if found else []
+        return self._retrieval(question, found, checked_scores(self.reranker.name, scores, len(found)))
 
     async def aretrieve(self, question: str) -> Retrieval:
         """`retrieve` without blocking the event loop."""
@@ -160,19 +174,21 @@ class Sage:
             options: Options of a multiple-choice question.
 
         Raises:
-            InputError: For a blank question.
+            InputError: For a blank question, and options that are no list of texts.
             StoreError: As `retrieve`.
             LLMError: Where the LLM gave no answer; its ``chunks`` are those selected.
         """
+        options = checked_options(options)
         return self.answer(self.retrieve(question), options)
 
     async def aask(self, question: str, options: Sequence[str] | None = None) -> Answer:
         """`ask` as a coroutine: computation in threads, the LLM awaited."""
+        options = checked_options(options)
         return await self.aanswer(await self.aretrieve(question), options)
 
     def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """The second half of `ask`, for chunks already retrieved."""
-        question, texts = retrieval.question, retrieval.texts
+        question, texts, options = retrieval.question, retrieval.texts, checked_options(options)
 
         def generate(selection: Selection) -> tuple[str, TokenUsage]:
             return self.answerer.generate(question, texts(selection), options=options)
@@ -187,7 +203,7 @@ class Sage:
 
     async def aanswer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """`answer` as a coroutine."""
-        question, texts = retrieval.question, retrieval.texts
+        question, texts, options = retrieval.question, retrieval.texts, checked_options(options)
         if isinstance(self.answerer, ExtractiveAnswerer):
             # Its coroutines compute where they stand.
             return await asyncio.to_thread(self.answer, retrieval, options)
@@ -221,8 +237,6 @@ class Sage:
             self._checked = True
 
     def _retrieval(self, question: str, found: Sequence[Found], scores: Sequence[float]) -> Retrieval:
-        if len(scores) != len(found):
-            raise InputError(f"{self.reranker.name} gave {len(scores)} scores for {len(found)} texts")
         order = rank_order(scores)
         tokens = self.counter.count_many([found[i].chunk.text for i in order])
         candidates = tuple(

@@ -25,8 +25,8 @@ def check_scale(scale: str) -> None:
         raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
 
 
-def usable_scores(scores: Iterable[Any]) -> list[float | None]:
-    """Scores as Python floats; None for None, NaN and -inf, which are no evidence at all.
+def plain_scores(scores: Iterable[Any]) -> list[float | None]:
+    """Scores as Python floats; None stays.
 
     Args:
         scores: One per candidate: numbers and None in any iterable, or a one-dimensional NumPy array.
@@ -36,19 +36,28 @@ def usable_scores(scores: Iterable[Any]) -> list[float | None]:
     """
     if isinstance(scores, str | bytes | Mapping) or not isinstance(scores, Iterable):
         raise InputError(f"scores are a list of numbers, one per candidate, not {type(scores).__name__}")
-    return [_usable(score, rank) for rank, score in enumerate(scores)]
+    return [None if score is None else _plain(score, position) for position, score in enumerate(scores)]
 
 
-def _usable(score: Any, position: int) -> float | None:
-    if score is None:
-        return None
+def _plain(score: Any, position: int) -> float:
     try:
         if isinstance(score, str | bytes):
             raise TypeError
-        value = float(score)
+        return float(score)
     except (TypeError, ValueError):  # ValueError: an array of several numbers
         raise InputError(f"score {position} is {score!r}: a score is a number, or None") from None
-    return None if math.isnan(value) or value == -math.inf else value
+
+
+def usable_scores(scores: Iterable[Any]) -> list[float | None]:
+    """`plain_scores`, with None also for NaN and -inf, which are no evidence at all.
+
+    Raises:
+        InputError: As `plain_scores`.
+    """
+    return [
+        None if score is None or math.isnan(score) or score == -math.inf else score
+        for score in plain_scores(scores)
+    ]
 
 
 def rank_order(scores: Iterable[float | None]) -> list[int]:

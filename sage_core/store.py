@@ -86,8 +86,8 @@ class ChromaStore:
         difference = self._identity().difference(identity)
         if difference is not None:
             raise StoreError(
-                f"the store at {self.path} was made with {difference}: use the same model, ingest into "
-                "another folder, or make it anew with `sage-rag ingest --rebuild`"
+                f"the store at {self.path} was made with {difference}: use the same, ingest into another "
+                "folder, or make it anew with `sage-rag ingest --rebuild`"
             )
 
     def _identity(self) -> StoreIdentity:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tokenizers import Tokenizer
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.segmentation.segmenter import DEFAULT_MAX_TOKENS, DEFAULT_MIN_TOKENS
+from sage_core.segmentation.limits import DEFAULT_MAX_TOKENS, DEFAULT_MIN_TOKENS
 from sage_core.spans import Span
 from sage_core.tokens import CharCounter
 

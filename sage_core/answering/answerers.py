@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from sage_core.answering.prompts import answer_messages
-from sage_core.errors import LLMError
+from sage_core.checks import check_part
+from sage_core.errors import InputError, LLMError
 from sage_core.feedback.critic import VERDICT_SCHEMA, critic_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
@@ -68,9 +69,16 @@ class LLMAnswerer:
         chat: The model that answers.
         critic: The model that grades; the same where None. Models favour their own answers, so another
             one grades more soberly.
+
+    Raises:
+        InputError: For something else than a chat model, such as its name.
     """
 
     def __init__(self, chat: ChatModel, *, critic: ChatModel | None = None) -> None:
+        check_part("chat", chat, ("complete",), "OpenAIChat('gpt-4o-mini')")
+        check_part("critic", critic, ("complete",), "OpenAIChat('gpt-4o')")
+        if chat is None:
+            raise InputError("chat is the model that answers, such as OpenAIChat('gpt-4o-mini'), not None")
         self.chat = chat
         self.critic = critic if critic is not None else chat
 

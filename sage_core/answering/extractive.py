@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sage_core.abstention import NO_ANSWER, says_no_answer
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
+from sage_core.checks import check_part, checked_options, real_number, whole_number
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
 from sage_core.fencing import option_letter
@@ -51,10 +52,10 @@ class ExtractiveAnswerer:
     def __init__(
         self, embedder: _DocumentEmbedder | None = None, *, min_match: float = 0.6, max_sentences: int = 2
     ) -> None:
-        if not 0 < min_match <= 1:
-            raise InputError(f"min_match must be above 0 and at most 1, not {min_match!r}")
-        if max_sentences < 1:
-            raise InputError(f"max_sentences must be at least 1, not {max_sentences!r}")
+        check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
+        if not real_number("min_match", min_match, 0, 1):
+            raise InputError("min_match must be above 0")
+        whole_number("max_sentences", max_sentences, 1)
         self.embedder = embedder
         self.min_match = min_match
         self.max_sentences = max_sentences
@@ -63,6 +64,7 @@ class ExtractiveAnswerer:
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> tuple[str, TokenUsage]:
         """The quoted sentences, or that the documents do not seem to hold the answer; no LLM call."""
+        options = checked_options(options)
         sentences = sentences_of(context)
         if options:
             return self._choose(question, sentences, options), NO_USAGE

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.checks import check_part
 from sage_core.embedding import Embedder, SentenceTransformerEmbedder, unit_rows
 from sage_core.errors import InputError, ModelError
 from sage_core.microbatch import MicroBatcher
@@ -100,6 +101,7 @@ class HybridReranker:
         calibration: Path | str | None = None,
         cache_size: int = 4_096,
     ) -> None:
+        check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
         self._embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
         self._calibration = Calibration.load(Path(calibration) if calibration is not None else None)
         self._vectors: KeptByText[TextVectors] = KeptByText(cache_size)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from sage_core.errors import InputError
 from sage_core.ranking.features import TextVectors
-from sage_core.selection import Scale, rank_order
+from sage_core.scores import Scale, plain_scores, rank_order
 
 
 @runtime_checkable
@@ -114,15 +115,19 @@ async def ascore(reranker: Reranker, query: str, texts: Sequence[str]) -> list[f
     return checked_scores(reranker.name, scores, len(texts))
 
 
-def checked_scores(name: str, scores: Sequence[float], expected: int) -> list[float]:
-    """The scores as Python floats.
+def checked_scores(name: str, scores: Iterable[float | None], expected: int) -> list[float]:
+    """The scores as Python floats, NaN for None.
 
     Raises:
-        InputError: Where there is not one per text.
+        InputError: Where they are no numbers, or there is not one per text.
     """
-    if len(scores) != expected:
-        raise InputError(f"reranker {name!r} returned {len(scores)} scores for {expected} texts")
-    return [float(s) for s in scores]
+    try:
+        plain = plain_scores(scores)
+    except InputError as error:
+        raise InputError(f"reranker {name!r}: {error}") from None
+    if len(plain) != expected:
+        raise InputError(f"reranker {name!r} returned {len(plain)} scores for {expected} texts")
+    return [math.nan if score is None else score for score in plain]
 
 
 def _sorted(scores: list[float]) -> list[Ranked]:

@@ -6,13 +6,13 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.segmentation.chunking import GLUED, optimal_cuts, threshold_cuts
 from sage_core.segmentation.layout import Layout, evidence
+from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.pieces import split_long
 from sage_core.spans import Span
 from sage_core.tokens import TokenCounter
@@ -22,17 +22,6 @@ _ODD_SPACE = re.compile(
     r"[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]"
 )  # white space to Python, not to every tokenizer
 _CERTAIN = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What shapes the chunks (see ``Segmenter``)."""
-
-    coarse_tokens: int
-    threshold: float
-    max_tokens: int
-    min_tokens: int
-    strategy: Literal["threshold", "optimal"]
 
 
 @dataclass(slots=True)

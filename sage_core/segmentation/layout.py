@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core.errors import InputError
+from sage_core.checks import real_number
 from sage_core.segmentation.chunking import GLUED
 from sage_core.spans import Span
 
@@ -44,9 +44,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         for name in ("blank_line", "line_break", "list_item", "table_row"):
-            value = getattr(self, name)
-            if not -100 <= value <= 100:
-                raise InputError(f"layout.{name} is a log-odds between -100 and 100, not {value!r}")
+            real_number(f"layout.{name}", getattr(self, name), -100, 100)
 
 
 def evidence(text: str, spans: Sequence[Span], layout: Layout) -> list[float]:

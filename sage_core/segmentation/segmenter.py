@@ -9,26 +9,22 @@ import threading
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import InputError
-from sage_core.segmentation.assemble import Limits, chunks
+from sage_core.segmentation.assemble import chunks
 from sage_core.segmentation.boundary import Boundary
 from sage_core.segmentation.layout import Layout
+from sage_core.segmentation.limits import Limits, Strategy
 from sage_core.segmentation.pieces import CHARS_PER_TOKEN, weigh
 from sage_core.segmentation.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.view import SegmentationView
 from sage_core.sentences import SentenceSplitter, split_sentences
 from sage_core.spans import Span, check_tiling
 from sage_core.tokens import TokenCounter, get_counter, without_lone_surrogates
-
-Strategy = Literal["threshold", "optimal"]
-
-DEFAULT_MAX_TOKENS = 100
-DEFAULT_MIN_TOKENS = 20
 
 _ALGORITHM = 2  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
@@ -80,27 +76,7 @@ class Segmenter:
         sentences: SentenceSplitter = split_sentences,
         layout: Layout | None = None,
     ) -> None:
-        _check_int("coarse_tokens", coarse_tokens, 1)
-        if max_tokens is None:
-            max_tokens = min(DEFAULT_MAX_TOKENS, coarse_tokens)
-        _check_int("max_tokens", max_tokens, 1)
-        if min_tokens is None:
-            min_tokens = min(DEFAULT_MIN_TOKENS, max_tokens)
-        _check_int("min_tokens", min_tokens, 0)
-        if min_tokens > max_tokens:
-            raise InputError(
-                f"min_tokens must be at most max_tokens ({max_tokens}), not {min_tokens}: "
-                "lower min_tokens or raise max_tokens"
-            )
-        if max_tokens > coarse_tokens and strategy == "threshold":
-            raise InputError(
-                f"max_tokens must be at most coarse_tokens ({coarse_tokens}), not {max_tokens}: raise "
-                "coarse_tokens, the window that strategy='threshold' cuts"
-            )
-        if isinstance(threshold, bool) or not isinstance(threshold, float | int) or not 0 <= threshold <= 1:
-            raise InputError(f"threshold is a probability between 0 and 1, not {threshold!r}")
-        if strategy not in get_args(Strategy):
-            raise InputError(f"strategy is 'threshold' or 'optimal', not {strategy!r}")
+        self._limits = Limits.checked(coarse_tokens, threshold, max_tokens, min_tokens, strategy)
         if not isinstance(model, str | Path | BoundaryModel):
             raise InputError(f"model is 'default', a folder or a BoundaryModel, not {type(model).__name__}")
         if not callable(sentences):
@@ -108,8 +84,11 @@ class Segmenter:
         self._source = model
         self._model: BoundaryModel | None = None if isinstance(model, str | Path) else model
         self._lock = threading.Lock()
-        self._limits = Limits(coarse_tokens, float(threshold), max_tokens, min_tokens, strategy)
         self.counter: TokenCounter = get_counter(counter) if isinstance(counter, str) else counter
+        if not isinstance(self.counter, TokenCounter):
+            raise InputError(f"counter is a name or a TokenCounter, not {counter!r}: see get_counter")
+        if not isinstance(layout, Layout | None):
+            raise InputError(f"layout is a Layout, such as Layout(blank_line=-2.0), not {layout!r}")
         self.sentences = sentences
         self.layout = layout or Layout()
 
@@ -159,19 +138,35 @@ class Segmenter:
 
         A custom sentence splitter or counter enters by its name only.
         """
-        splitter = self.sentences
         settings = {
             "algorithm": _ALGORITHM,
             "model": self.model.fingerprint,
             "limits": asdict(self._limits),
             "layout": asdict(self.layout),
             "counter": [type(self.counter).__qualname__, self.counter.name],
-            "sentences": [
-                getattr(splitter, "__module__", ""),
-                getattr(splitter, "__qualname__", type(splitter).__qualname__),
-            ],
+            "sentences": self._splitter_name(),
         }
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def settings(self) -> dict[str, str | int | float]:
+        """What the fingerprint stands for, in words and numbers: kept beside it to tell what differs."""
+        source = self._source if isinstance(self._source, str | Path) else type(self._source).__name__
+        return {
+            "algorithm": _ALGORITHM,
+            "model": f"{source} ({self.model.fingerprint[:8]})",
+            **asdict(self._limits),
+            **{f"layout.{name}": value for name, value in asdict(self.layout).items()},
+            "counter": self.counter.name,
+            "sentences": ".".join(self._splitter_name()),
+        }
+
+    def _splitter_name(self) -> list[str]:
+        splitter = self.sentences
+        return [
+            getattr(splitter, "__module__", ""),
+            getattr(splitter, "__qualname__", type(splitter).__qualname__),
+        ]
 
     def segment(self, text: str) -> list[Span]:
         """Chunks of one text, in order; ``[]`` for a text of nothing but white space.
@@ -290,8 +285,3 @@ class Segmenter:
             f"max_tokens={self.max_tokens}, min_tokens={self.min_tokens}, "
             f"coarse_tokens={self.coarse_tokens}, counter={self.counter.name!r})"
         )
-
-
-def _check_int(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} is a whole number of at least {least}, not {value!r}")

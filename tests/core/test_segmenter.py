@@ -223,7 +223,7 @@ def test_a_small_window_lowers_the_default_limits() -> None:
 def test_texts_are_strings() -> None:
     with pytest.raises(InputError, match="bytes"):
         Segmenter(HashModel()).segment(b"One. Two.")
-    with pytest.raises(InputError, match="log-odds"):
+    with pytest.raises(InputError, match=r"layout\.blank_line must be a number"):
         Layout(blank_line=float("nan"))
 
 

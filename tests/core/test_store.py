@@ -15,6 +15,7 @@ from sage_core.errors import InputError, StoreError
 from sage_core.identity import StoreIdentity, StoreInfo
 from sage_core.ingest import ingest
 from sage_core.ingest_report import IngestProgress
+from sage_core.segmentation import Segmenter
 from sage_core.store import ChromaStore
 from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 from tests.core.stores import TEXTS, contents, fill, names, raw_count, run
@@ -171,6 +172,22 @@ def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
         assert opened.info().segmenter == "other"
         assert len(opened.search(HashEmbedder().embed_query("the"), 100)) == 6
     assert raw_count(store) == 6
+
+
+def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> None:
+    folder, place = fill(tmp_path / "docs"), tmp_path / "store"
+    with ChromaStore(place) as store:
+        ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
+        with pytest.raises(
+            StoreError,
+            match=r"with segmenter threshold=0\.5, max_tokens=60, not with threshold=0\.55, max_tokens=100:",
+        ):
+            ingest(store, [folder], Segmenter(), HashEmbedder())
+        ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
+        # A store of an earlier version does not know them.
+        store._manifest.put_settings({"segmenter_settings": ""})
+        with pytest.raises(StoreError, match=r"with segmenter [0-9a-f]{12}, not with [0-9a-f]{12}:"):
+            ingest(store, [folder], Segmenter(), HashEmbedder())
 
 
 def test_info_needs_no_database(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_unit_far_above_the_limit_is_cut_all_the_same() -> None:
 
 def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
     parser = SageNodeParser(threshold=0.4)
-    with pytest.raises(ValueError, match="threshold is a probability"):
+    with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
         parser.threshold = 4.0
     assert parser.threshold == 0.4
     assert parser.split_text(story())
@@ -385,7 +385,7 @@ def test_unknown_arguments_are_refused_with_advice() -> None:
             make(chunk_overlap=20)
         with pytest.raises(ValueError, match="tokenizer is a name"):
             make(tokenizer=len)
-        with pytest.raises(ValueError, match="threshold is a probability"):
+        with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
             make(threshold=1.5)
     with pytest.raises(ValueError, match="leave threshold"):
         SageNodeParser(segmenter=Segmenter(OverlapModel()), threshold=0.5)
