@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | train | demo`.
+"""The command line: `sage-rag ingest | ask | segment | train | eval | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import typer
 
-from sage_core import cli_ask, cli_demo, cli_ingest, cli_segment, cli_train
+from sage_core import cli_ask, cli_demo, cli_eval, cli_ingest, cli_segment, cli_train
 from sage_core.errors import InputError, LLMError, SageError
-from sage_core.rendering.terminal import one_line
+from sage_core.rendering.terminal import one_line, terminal_safe
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -55,6 +55,7 @@ app.command(epilog=cli_ask.EXAMPLES)(cli_ask.ask)
 app.command(epilog=cli_segment.EXAMPLES)(cli_segment.segment)
 app.command(epilog=cli_train.EXAMPLES)(cli_train.train)
 app.command(epilog=cli_demo.EXAMPLES)(cli_demo.demo)
+app.add_typer(cli_eval.app)
 
 
 @app.callback(invoke_without_command=True)
@@ -70,12 +71,18 @@ def _root(
     handler = logging.StreamHandler()
     # On the handler, because some libraries set the level of their own loggers.
     handler.setLevel(logging.INFO if verbose else logging.WARNING)
-    logging.basicConfig(
-        level=handler.level, format="%(levelname)s: %(message)s", handlers=[handler], force=True
-    )
+    handler.setFormatter(_SafeFormatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=handler.level, handlers=[handler], force=True)
     # These report every oddity of a file or a download as a warning of their own.
     for name in ("pypdf", "httpx", "chromadb", "sentence_transformers", "transformers"):
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+class _SafeFormatter(logging.Formatter):
+    """Messages hold names of files and words of servers."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return terminal_safe(super().format(record))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -108,7 +115,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _usage_error(error)
     if result == EXIT_INTERRUPTED:  # what newer releases of typer make of Ctrl-C
-        _complain("interrupted; an ingest keeps what it has finished, and goes on when run again")
+        _complain(
+            "interrupted; an ingest or an evaluation keeps what it has finished, and goes on when run again"
+        )
     return result if isinstance(result, int) else 0
 
 
