@@ -213,6 +213,26 @@ def test_the_verified_part_is_what_it_says(triviaqa):
     assert [d.text for d in data.documents] == ["Test\n\nThe Test is a chalk stream."]
 
 
+def test_a_limit_reads_only_the_pages_it_needs(triviaqa):
+    names = [f"q{i}" for i in range(30)]
+    for name in names[:20]:
+        (triviaqa / "evidence" / "wikipedia" / f"{name}.txt").write_text(f"About {name}.")
+    write_trivia(triviaqa, *[trivia(name, wiki=[f"{name}.txt"]) for name in names[:20]])
+    some = load_dataset("triviaqa", triviaqa, limit=5, seed=3)
+    ids = [q.id for q in some.questions]
+    assert ids == sorted(ids, key=names.index)
+    assert ids == [q.id for q in load_dataset("triviaqa", triviaqa, limit=5, seed=3).questions]
+    assert any(
+        ids != [q.id for q in load_dataset("triviaqa", triviaqa, limit=5, seed=s).questions] for s in (4, 5)
+    )
+    for name in set(names[:20]) - set(ids):
+        (triviaqa / "evidence" / "wikipedia" / f"{name}.txt").unlink()
+    assert load_dataset("triviaqa", triviaqa, limit=5, seed=3) == some
+    # Five are found whatever is missing, as long as there are five.
+    found = load_dataset("triviaqa", triviaqa, limit=5, seed=8, skip_missing=True)
+    assert {q.id for q in found.questions} == set(ids)
+
+
 def test_the_test_split_of_triviaqa_has_no_answers(triviaqa):
     question = trivia("t", web=["12/12_1.txt"])
     del question["Answer"]

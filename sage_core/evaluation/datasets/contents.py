@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -26,11 +27,23 @@ class Wanted:
         split: ``"train"``, ``"validation"`` or ``"test"``, or another name as given.
         pooled: Whether documents are to be searched together.
         skip_missing: Whether documents whose text is not there are left out, with their questions.
+        limit: How many questions are wanted, of those that `order` puts first; None for all. A reader may
+            give more: this only saves reading texts of which most would be thrown away.
+        seed: Of that order.
     """
 
     split: str
     pooled: bool = False
     skip_missing: bool = False
+    limit: int | None = None
+    seed: int = 0
+
+    def order(self, n: int) -> list[int]:
+        """The positions below ``n`` in the order in which questions are drawn."""
+        positions = list(range(n))
+        if self.limit is not None and self.limit < n:
+            random.Random(self.seed).shuffle(positions)
+        return positions
 
 
 @dataclass(slots=True)

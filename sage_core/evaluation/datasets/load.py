@@ -59,7 +59,9 @@ def load_dataset(
     if name not in FORMATS:
         contents, pools = _own_format(name, path, split)
     else:
-        contents, pools = _published(FORMATS[name], path, split, pooled, skip_missing), bool(pooled)
+        form = FORMATS[name]
+        wanted = Wanted(split_name(split or form.split), bool(pooled), skip_missing, limit, seed)
+        contents, pools = _published(form, path, wanted), bool(pooled)
     if not contents.questions:
         raise InputError(f"data set {name!r}: no questions in {contents.source}")
     dataset = Dataset(
@@ -94,11 +96,8 @@ def _own_format(name: str, path: str | Path | None, split: str | None) -> tuple[
     )
 
 
-def _published(
-    form: Format, path: str | Path | None, split: str | None, pooled: bool | None, skip_missing: bool
-) -> Contents:
+def _published(form: Format, path: str | Path | None, wanted: Wanted) -> Contents:
     """A data set in the format of its publishers, from files or from the hub."""
-    wanted = Wanted(split_name(split or form.split), bool(pooled), skip_missing)
     if path is None:
         if form.hub is None:
             raise InputError(f"data set {form.name!r} is not on the hub: give the path of {form.files}")

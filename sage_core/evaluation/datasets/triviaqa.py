@@ -42,26 +42,20 @@ def read_triviaqa(path: Path, wanted: Wanted, *, domain: str = "wikipedia") -> C
     whole = read_json_object(file, "TriviaQA")
     evidence = _evidence_folder(file)
     verified = bool(whole.data.get("VerifiedEval"))
+    only_verified = verified and whole.data.get("Domain") == "Wikipedia"  # as the official scorer has it
     contents = Contents(str(file))
-    for record in whole.records("Data"):
-        if verified and not record.data.get("QuestionPartOfVerifiedEval"):
-            continue
-        pages = [
-            page
-            for key, folder in (("EntityPages", "wikipedia"), ("SearchResults", "web"))
-            for entry in record.records(key, required=False)
-            if not (verified and entry.data.get("DocPartOfVerifiedEval") is False)
-            and (page := _page_file(entry, evidence, folder, wanted)) is not None
-        ]
-        _add(
-            contents,
-            record,
-            record.text("QuestionId"),
-            record.text("Question"),
-            _aliases(record),
-            pages,
-            wanted,
-        )
+    records = [r for r in whole.records("Data") if not verified or r.data.get("QuestionPartOfVerifiedEval")]
+    # Pages are long and many: they are read for the questions that are wanted only.
+    positions: dict[str, int] = {}
+    for position in wanted.order(len(records)):
+        if len(contents.questions) == wanted.limit:
+            break
+        record = records[position]
+        key = record.text("QuestionId")
+        positions[key] = position
+        pages = _pages(record, evidence, wanted, only_verified=only_verified)
+        _add(contents, record, key, record.text("Question"), _aliases(record), pages, wanted)
+    contents.questions.sort(key=lambda q: positions[q.id])
     return contents
 
 
@@ -126,6 +120,16 @@ def _aliases(record: Record) -> tuple[str, ...]:
         raise record.error("'Answer' must be an object with 'Value' and 'Aliases'")
     known = Record(answer, f"{record.where}, Answer")
     return unique([known.text("Value"), *known.texts("Aliases"), *known.texts("HumanAnswers")])
+
+
+def _pages(record: Record, evidence: Path, wanted: Wanted, *, only_verified: bool) -> list[_Page]:
+    return [
+        page
+        for key, folder in (("EntityPages", "wikipedia"), ("SearchResults", "web"))
+        for entry in record.records(key, required=False)
+        if not (only_verified and entry.data.get("DocPartOfVerifiedEval") is False)
+        and (page := _page_file(entry, evidence, folder, wanted)) is not None
+    ]
 
 
 def _evidence_folder(file: Path) -> Path:
