@@ -68,6 +68,12 @@ class Settings:
             raise InputError(f"{self._where()} needs {name!r}")
         return value
 
+    @overload
+    def spec(self, name: str, default: Spec) -> Spec: ...
+
+    @overload
+    def spec(self, name: str, default: None = None) -> Spec | None: ...
+
     def spec(self, name: str, default: Spec | None = None) -> Spec | None:
         """A setting that is a configuration itself."""
         value = self._left.pop(name, None)

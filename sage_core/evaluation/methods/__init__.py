@@ -1,5 +1,26 @@
 """Methods of answering questions about documents: SAGE, its ablations, and what it is compared with."""
 
+from sage_core.evaluation.methods.chunking import FixedChunker, SentenceChunker, make_chunker
 from sage_core.evaluation.methods.factory import make_method, method_names
+from sage_core.evaluation.methods.retrieval import Plan, RetrievalMethod
+from sage_core.evaluation.methods.shared import SharedWork
+from sage_core.evaluation.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
+from sage_core.evaluation.methods.tree import TreeOptions, TreeSource
+from sage_core.evaluation.methods.whole import WholeDocumentMethod
 
-__all__ = ["make_method", "method_names"]
+__all__ = [
+    "ExtractiveSummariser",
+    "FixedChunker",
+    "LLMSummariser",
+    "Plan",
+    "RetrievalMethod",
+    "SentenceChunker",
+    "SharedWork",
+    "Summariser",
+    "TreeOptions",
+    "TreeSource",
+    "WholeDocumentMethod",
+    "make_chunker",
+    "make_method",
+    "method_names",
+]

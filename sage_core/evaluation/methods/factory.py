@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
 from sage_core.answering import Answerer
+from sage_core.assembly import Order
 from sage_core.embedding import Embedder
+from sage_core.errors import InputError
+from sage_core.evaluation.methods.arranging import Arrangement, AsRanked, Assembled, SentenceWindow
+from sage_core.evaluation.methods.chunking import make_chunker
+from sage_core.evaluation.methods.reading import Reading
+from sage_core.evaluation.methods.retrieval import Plan, RetrievalMethod
+from sage_core.evaluation.methods.selecting import read_selection
+from sage_core.evaluation.methods.shared import SharedWork
+from sage_core.evaluation.methods.sources import ChunkSource
+from sage_core.evaluation.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
+from sage_core.evaluation.methods.tree import TreeOptions, TreeSource
+from sage_core.evaluation.methods.whole import (
+    ContextMaker,
+    FullText,
+    RecursiveSummary,
+    TitleAndAbstract,
+    WholeDocumentMethod,
+)
 from sage_core.evaluation.protocols import Method
-from sage_core.evaluation.specs import Spec
+from sage_core.evaluation.retrievers import ModelPool, make_index
+from sage_core.evaluation.specs import Settings, Spec
 from sage_core.llm import ChatModel
 from sage_core.ranking import Reranker
-from sage_core.tokens import TokenCounter
+from sage_core.tokens import TokenCounter, get_counter
+
+_TOP_K = 10
+_CANDIDATES = 30
+
+# What each name of the family switches on.
+_SWITCHES: dict[str, dict[str, object]] = {
+    "naive": {},
+    "naive+segmentation": {"segmentation": True},
+    "naive+selection": {"selection": True},
+    "naive+feedback": {"feedback": True},
+    "sage-segmentation": {"selection": True, "feedback": True},
+    "sage-selection": {"segmentation": True, "feedback": True},
+    "sage-feedback": {"segmentation": True, "selection": True},
+    "sage": {"segmentation": True, "selection": True, "feedback": True},
+    "sage-paper": {"segmentation": True, "selection": True, "feedback": True, "paper": True},
+    "bm25+reranker": {"index": "bm25", "rerank": True, "candidates": 50},
+}
 
 
 def method_names() -> tuple[str, ...]:
-    """The names `make_method` knows: kinds, and presets of ``sage`` for its ablations."""
-    return (
-        "naive",
-        "naive+segmentation",
-        "naive+selection",
-        "naive+feedback",
-        "sage-segmentation",
-        "sage-selection",
-        "sage-feedback",
-        "sage",
-        "title+abstract",
-        "bm25+reranker",
-        "recursive-summary",
-        "raptor",
-        "full-context",
-        "sentence-window",
-        "dos-rag",
-    )
+    """The names `make_method` knows."""
+    return (*_SWITCHES, *_OTHERS)
 
 
 def make_method(
@@ -40,29 +65,226 @@ def make_method(
     reranker: Reranker | None = None,
     summary_model: ChatModel | None = None,
     counter: TokenCounter | None = None,
-    shared: object | None = None,
-    cache_dir: str | None = None,
+    shared: SharedWork | None = None,
+    cache_dir: str | Path | None = None,
 ) -> Method:
     """A method from its configuration.
 
-    A string is short for ``{"method": string}``. ``name`` sets the name shown in tables. Every retrieving
-    method takes ``index`` (see `make_index`; ``dense`` where left out), ``chunks`` and ``top_k``.
+    A string is short for ``{"method": string}``; ``name`` sets the name shown in tables. All settings have
+    defaults.
 
-    A method also has ``prepare_seconds``: seconds by stage (``segment``, ``summarise``, ``index``) of its last
-    `prepare`, which the `Method` protocol cannot return.
+    Naive RAG, SAGE and its ablations are one family with three switches. ``naive`` has none on, ``sage`` all;
+    ``naive+selection`` has one, ``sage-selection`` all but one; ``sage-paper`` is ``sage`` with the paper's
+    own settings. Their settings:
+
+    - ``segmentation``: chunks of the segmenter, else of 200 tokens; ``chunks`` names others (`make_chunker`).
+    - ``selection``: rerank, then select by ``rule`` (`read_selection`); else the index's best ``top_k`` (10).
+    - ``feedback``: grade and try again (`read_selection`); without ``selection`` it moves ``top_k``.
+    - ``index`` (`make_index`; ``dense``), ``candidates`` (30: asked of the index).
+    - ``rerank`` (whether to rerank without ``selection`` too), ``reranker`` (`make_reranker`).
+    - ``order`` (``"rank"``, or ``"document"``, which also joins neighbours), ``budget`` (tokens of context).
+
+    ``bm25+reranker`` is ``naive`` with BM25 and 50 candidates, reranked. The others:
+
+    - ``dos-rag``: the best chunks up to ``budget`` (2,000) tokens, in document order. As ``naive``.
+    - ``sentence-window``: the best ``top_k`` (5) sentences, each with ``window`` (3) neighbours on either
+      side. As ``naive``.
+    - ``raptor``: leaves of 100 tokens and summaries above them (`TreeOptions`: ``summary_tokens``,
+      ``cluster_tokens``, ``levels``, ``least``), the best of all up to ``budget`` (2,000). As ``naive``.
+    - ``recursive-summary``: ``part_tokens`` (1,200), ``summary_tokens`` (200), ``max_tokens`` (1,000).
+    - ``full-context``: ``max_tokens`` (100,000). ``title+abstract``: none.
+
+    A method also has ``prepare_seconds``, the seconds by stage (``segment``, ``cluster``, ``summarise``,
+    ``index``) of its last `prepare`.
 
     Args:
         spec: The configuration.
         reader: Answers and grades.
         embedder: The embedding model where a configuration names none; all-MiniLM-L6-v2 where None.
-        reranker: The reranker where a configuration names none; `HybridReranker` over ``embedder`` where None.
+        reranker: The reranker where a configuration names none; `HybridReranker` over ``embedder`` where
+            None.
         summary_model: Writes summaries for the methods that need them. Without one, sentences near the
-            centroid are quoted, which is said in the name and the settings.
+            centroid are quoted, which the settings say.
         counter: Counts context tokens; the bundled word-piece counter where None.
-        shared: What several methods of one table share (chunks); see `SharedWork`.
+        shared: What the methods of one table share.
         cache_dir: Folder where embeddings are kept between runs.
 
     Raises:
         InputError: For an unknown name or setting, or a value out of range.
+        MissingExtraError: Where an optional dependency is not installed.
     """
-    raise NotImplementedError
+    settings = Settings(spec, "method", key="method")
+    if settings.kind not in method_names():
+        raise InputError(f"unknown method {settings.kind!r}: one of {', '.join(method_names())}")
+    shared = shared if shared is not None else SharedWork()
+    counter = counter if counter is not None else get_counter()
+    models = shared.models(embedder, reranker, cache_dir)
+    summariser: Callable[[], Summariser] = lambda: (  # noqa: E731
+        LLMSummariser(summary_model)
+        if summary_model is not None
+        else ExtractiveSummariser(models.embedder(), counter=counter)
+    )
+    name = settings.take("name", str, settings.kind)
+    kit = _Kit(name, settings, Reading(reader, counter), models, shared, summariser)
+    method = _family(kit) if settings.kind in _SWITCHES else _OTHERS[settings.kind](kit)
+    settings.end()
+    return method
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """What every method is built of."""
+
+    name: str
+    settings: Settings
+    reading: Reading
+    models: ModelPool
+    shared: SharedWork
+    summariser: Callable[[], Summariser]
+
+    def chunks(self, default: Spec) -> ChunkSource:
+        """The chunks of the configuration."""
+        return ChunkSource(make_chunker(self.settings.spec("chunks", default)), self.shared.spans)
+
+    def arrangement(self, *, order: Order = "rank", budget: int | None = None) -> Arrangement:
+        """How the context is put together."""
+        chosen = cast("Order", self.settings.take("order", str, order))
+        if chosen not in ("rank", "document"):
+            raise InputError(f"method {self.settings.kind!r}: order is 'rank' or 'document', not {chosen!r}")
+        limit = self.settings.take("budget", int, budget)
+        if chosen == "rank" and limit is None:
+            return AsRanked()
+        return Assembled(chosen, limit, self.reading.counter)
+
+    def candidates(self, least: int, default: int = _CANDIDATES) -> int:
+        """How much the index is asked for."""
+        return max(least, self.settings.take("candidates", int, default))
+
+    def top_k(self, default: int) -> int:
+        """A fixed number of pieces."""
+        top_k = self.settings.take("top_k", int, default)
+        if top_k < 1:
+            raise InputError(f"method {self.settings.kind!r}: top_k must be at least 1, not {top_k}")
+        return top_k
+
+    def index_spec(self, default: Spec = "dense") -> Spec:
+        """The index of the configuration."""
+        return self.settings.spec("index", default)
+
+    def reranker(self, wanted: bool) -> Reranker | None:
+        """The reranker, where there is one."""
+        spec = self.settings.spec("reranker")
+        wanted = self.settings.take("rerank", bool, wanted or spec is not None)
+        return self.models.reranker(spec) if wanted else None
+
+
+def _family(kit: _Kit) -> Method:
+    """Naive RAG, SAGE, and all between."""
+    settings = kit.settings
+    on = _SWITCHES[settings.kind]
+    switch = {
+        name: settings.take(name, bool, bool(on.get(name)))
+        for name in ("segmentation", "selection", "feedback", "paper")
+    }
+    segmented: Spec = "paper" if switch["paper"] else "segmenter"
+    source = kit.chunks(segmented if switch["segmentation"] else "fixed")
+    top_k = None if switch["selection"] else kit.top_k(_TOP_K)
+    selection = read_selection(settings, top_k=top_k, paper=switch["paper"])
+    return RetrievalMethod(
+        kit.name,
+        source=source,
+        index=make_index(kit.index_spec(cast("Spec", on.get("index", "dense"))), models=kit.models),
+        reading=kit.reading,
+        plan=Plan(
+            selection,
+            switch["feedback"],
+            kit.candidates(top_k or 1, cast("int", on.get("candidates", _CANDIDATES))),
+        ),
+        arrangement=kit.arrangement(),
+        reranker=kit.reranker(switch["selection"] or bool(on.get("rerank"))),
+        about={"method": settings.kind, **switch},
+    )
+
+
+def _best_up_to(
+    kit: _Kit, source: Any, arrangement: Arrangement, top_k: int, candidates: int = _CANDIDATES
+) -> Method:
+    """The best pieces by rank, of which the arrangement makes the context."""
+    return RetrievalMethod(
+        kit.name,
+        source=source,
+        index=make_index(kit.index_spec(), models=kit.models),
+        reading=kit.reading,
+        plan=Plan(
+            read_selection(kit.settings, top_k=top_k, paper=False),
+            kit.settings.take("feedback", bool, False),
+            kit.candidates(top_k, candidates),
+        ),
+        arrangement=arrangement,
+        reranker=kit.reranker(False),
+        about={"method": kit.settings.kind},
+    )
+
+
+def _dos_rag(kit: _Kit) -> Method:
+    # Enough candidates to fill the budget with pieces of 25 tokens.
+    budget = kit.settings.take("budget", int, 2_000)
+    return _best_up_to(
+        kit,
+        kit.chunks("fixed"),
+        Assembled("document", budget, kit.reading.counter),
+        max(budget // 25, _CANDIDATES),
+    )
+
+
+def _sentence_window(kit: _Kit) -> Method:
+    window = SentenceWindow(kit.settings.take("window", int, 3))
+    return _best_up_to(kit, kit.chunks("sentences"), window, kit.top_k(5))
+
+
+def _raptor(kit: _Kit) -> Method:
+    sizes: Mapping[str, Any] = {
+        name: kit.settings.take(name, int)
+        for name in ("summary_tokens", "cluster_tokens", "levels", "least")
+        if name in kit.settings
+    }
+    budget = kit.settings.take("budget", int, 2_000)
+    source = TreeSource(
+        kit.chunks({"kind": "fixed", "tokens": 100}),
+        kit.models.embedder(),
+        kit.summariser(),
+        kit.reading.counter,
+        TreeOptions(**sizes),
+    )
+    arrangement = Assembled("rank", budget, kit.reading.counter)
+    return _best_up_to(kit, source, arrangement, max(budget // 25, _CANDIDATES))
+
+
+def _whole(kit: _Kit, maker: ContextMaker) -> Method:
+    return WholeDocumentMethod(
+        kit.name, maker=maker, reading=kit.reading, about={"method": kit.settings.kind}
+    )
+
+
+def _recursive_summary(kit: _Kit) -> Method:
+    sizes = {"part_tokens": 1_200, "summary_tokens": 200, "max_tokens": 1_000}
+    taken = {name: kit.settings.take(name, int, size) for name, size in sizes.items()}
+    return _whole(kit, RecursiveSummary(kit.summariser(), kit.reading.counter, **taken))
+
+
+def _full_context(kit: _Kit) -> Method:
+    return _whole(kit, FullText(kit.settings.take("max_tokens", int, 100_000), kit.reading.counter))
+
+
+def _title_and_abstract(kit: _Kit) -> Method:
+    return _whole(kit, TitleAndAbstract())
+
+
+_OTHERS: dict[str, Callable[[_Kit], Method]] = {
+    "title+abstract": _title_and_abstract,
+    "recursive-summary": _recursive_summary,
+    "raptor": _raptor,
+    "full-context": _full_context,
+    "sentence-window": _sentence_window,
+    "dos-rag": _dos_rag,
+}

@@ -6,6 +6,7 @@ from sage_core.evaluation.retrievers.dense import DenseIndex
 from sage_core.evaluation.retrievers.dpr import DualEncoder
 from sage_core.evaluation.retrievers.factory import index_names, make_embedder, make_index, make_reranker
 from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex, reciprocal_rank_fusion
+from sage_core.evaluation.retrievers.models import ModelPool
 from sage_core.evaluation.retrievers.openai_embedder import OpenAIEmbedder
 from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
 from sage_core.evaluation.retrievers.projection_training import (
@@ -23,6 +24,7 @@ __all__ = [
     "DualEncoder",
     "FaissStore",
     "HybridIndex",
+    "ModelPool",
     "NumpyStore",
     "OpenAIEmbedder",
     "ProjectedEmbedder",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,36 +14,43 @@ from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import Hit, Piece
 from sage_core.evaluation.retrievers.ranking import best_positions, check_k
 from sage_core.ranking.lexical import words
+from sage_core.selection import Scale
+
+_WORD = re.compile(r"\w+")
 
 
 class BM25Index:
     """Lucene's form of BM25. Scores are unbounded; a piece without any of the question's words is no hit.
 
-    Words are lower-cased, without English stop words and plural endings (`sage_core.ranking.lexical.words`).
-
     Args:
         k1: How fast repetitions of a word stop counting.
         b: How much the length of a piece counts, 0 to 1.
+        english: Leave out English stop words and plural endings (`sage_core.ranking.lexical.words`); False
+            takes lower-cased words as they are, for other languages and for comparison.
 
     Raises:
         InputError: For values out of range.
     """
 
-    def __init__(self, *, k1: float = 1.5, b: float = 0.75) -> None:
+    scale: Scale = "unbounded"
+
+    def __init__(self, *, k1: float = 1.5, b: float = 0.75, english: bool = True) -> None:
         if not k1 >= 0 or not 0 <= b <= 1:
             raise InputError(f"BM25 takes k1 of at least 0 and b from 0 to 1, not {k1} and {b}")
         self._k1, self._b = k1, b
+        self._english = english
         self._pieces: list[Piece] = []
         self._index: Any = None
 
     @property
     def name(self) -> str:
         """BM25 and its parameters."""
-        return f"bm25(k1={self._k1:g}, b={self._b:g})"
+        plain = "" if self._english else ", plain words"
+        return f"bm25(k1={self._k1:g}, b={self._b:g}{plain})"
 
     def build(self, pieces: Sequence[Piece], *, progress: ProgressCallback | None = None) -> None:
         """See `PieceIndex.build`."""
-        tokens = [words(piece.text) for piece in pieces]
+        tokens = [self._words(piece.text) for piece in pieces]
         # A piece without words can never be found, and bm25s refuses an empty vocabulary.
         self._pieces = [piece for piece, found in zip(pieces, tokens, strict=True) if found]
         self._index = None
@@ -55,11 +63,16 @@ class BM25Index:
     def search(self, question: str, k: int) -> list[Hit]:
         """See `PieceIndex.search`."""
         check_k(k)
-        asked = [w for w in words(question) if self._index is not None and w in self._index.vocab_dict]
+        if self._index is None:
+            return []
+        asked = [word for word in self._words(question) if word in self._index.vocab_dict]
         if not asked:
             return []
         scores = np.asarray(self._index.get_scores(asked), dtype=np.float64)
         return [Hit(self._pieces[i], float(scores[i])) for i in best_positions(scores, k) if scores[i] > 0]
+
+    def _words(self, text: str) -> list[str]:
+        return words(text) if self._english else _WORD.findall(text.lower())
 
 
 def _bm25s(k1: float, b: float) -> Any:

@@ -13,6 +13,7 @@ from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import Hit, Piece
 from sage_core.evaluation.retrievers.ranking import check_k
 from sage_core.evaluation.retrievers.vectors import NumpyStore, VectorStore
+from sage_core.selection import Scale
 from sage_core.tokens import without_lone_surrogates
 
 _STEP = 512  # texts between two reports of progress
@@ -25,6 +26,8 @@ class DenseIndex:
         embedder: Gives the vectors. Two pieces of one text are embedded once.
         store: Holds and searches them; exact search in numpy where None.
     """
+
+    scale: Scale = "cosine"
 
     def __init__(self, embedder: Embedder, store: VectorStore | None = None) -> None:
         self._embedder = embedder

@@ -11,6 +11,7 @@ from sage_core.evaluation.protocols import PieceIndex, ProgressCallback
 from sage_core.evaluation.records import Hit, Piece
 from sage_core.evaluation.retrievers.ranking import check_k
 from sage_core.ranking import Reranker, rank
+from sage_core.selection import Scale
 
 T = TypeVar("T", bound=Hashable)
 
@@ -57,6 +58,8 @@ class HybridIndex:
         InputError: For fewer than two parts, or values out of range.
     """
 
+    scale: Scale = "unbounded"
+
     def __init__(self, parts: Sequence[PieceIndex], *, k: float = 60, depth: int = 100) -> None:
         if len(parts) < 2:
             raise InputError(f"a hybrid index joins at least two indexes, not {len(parts)}")
@@ -102,6 +105,11 @@ class RerankedIndex:
         self._first = first
         self._reranker = reranker
         self._candidates = candidates
+
+    @property
+    def scale(self) -> Scale:
+        """The reranker's."""
+        return self._reranker.scale
 
     @property
     def name(self) -> str:

@@ -1,0 +1,170 @@
+"""How a document is cut into pieces: fixed sizes, sentences, or a segmenter; and cuts that are remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.errors import InputError
+from sage_core.evaluation.specs import Settings, Spec
+from sage_core.ingest import DocumentSegmenter
+from sage_core.segmentation import Layout, Segmenter
+from sage_core.sentences import split_sentences
+from sage_core.spans import Span
+from sage_core.tokens import TokenCounter
+
+NAIVE_TOKENS = 200
+"""Size of the chunks of naive RAG (paper, section VII-A)."""
+
+# All the layout's evidence off: what is left of the segmenter packs whole sentences up to a size.
+_NO_LAYOUT = Layout(blank_line=0.0, line_break=0.0, list_item=0.0, table_row=0.0)
+
+
+class _KeepTogether:
+    """A boundary model without boundaries."""
+
+    fingerprint = "keep-together"
+
+    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """1 everywhere."""
+        return [np.ones(max(0, len(document) - 1), np.float32) for document in documents]
+
+
+class FixedChunker:
+    """Whole sentences, as many as fit a size; a longer sentence is cut (the paper's naive RAG).
+
+    Args:
+        tokens: Hard limit of a chunk.
+        overlap: Tokens that a chunk may repeat of the one before, in whole sentences; they count.
+        counter: The token counter or its name.
+
+    Raises:
+        InputError: For sizes out of range.
+    """
+
+    def __init__(
+        self, tokens: int = NAIVE_TOKENS, *, overlap: int = 0, counter: str | TokenCounter = "bert"
+    ) -> None:
+        if tokens < 1 or not 0 <= overlap < tokens:
+            raise InputError(
+                f"fixed chunks take at least 1 token and an overlap below that, not {tokens} and {overlap}"
+            )
+        self._overlap = overlap
+        room = tokens - overlap
+        self._segmenter = Segmenter(
+            _KeepTogether(),
+            strategy="threshold",
+            coarse_tokens=room,
+            max_tokens=room,
+            min_tokens=0,
+            counter=counter,
+            layout=_NO_LAYOUT,
+        )
+        self.fingerprint = f"fixed({tokens}, overlap={overlap}, {self._segmenter.counter.name})"
+
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        """Spans of the chunks of each text."""
+        texts = list(texts)
+        found = self._segmenter.segment_many(texts)
+        if not self._overlap:
+            return found
+        return [self._overlapping(text, spans) for text, spans in zip(texts, found, strict=True)]
+
+    def _overlapping(self, text: str, spans: list[Span]) -> list[Span]:
+        """Chunks drawn out backwards over the last sentences of the one before."""
+        sentences = split_sentences(text)
+        counts = self._segmenter.counter.count_many([s.of(text) for s in sentences])
+        result = spans[:1]
+        last = 0
+        for before, span in itertools.pairwise(spans):
+            while last < len(sentences) and sentences[last].start < span.start:
+                last += 1
+            first, size = last, 0
+            while (
+                first
+                and sentences[first - 1].start > before.start
+                and size + counts[first - 1] <= self._overlap
+            ):
+                first -= 1
+                size += counts[first]
+            result.append(Span(sentences[first].start if first < last else span.start, span.end))
+        return result
+
+
+class SentenceChunker:
+    """A piece for every sentence."""
+
+    fingerprint = "sentences"
+
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        """Spans of the sentences of each text."""
+        return [split_sentences(text) for text in texts]
+
+
+class SharedSpans:
+    """Cuts by chunker and text, so that the methods of a table cut a document once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], list[Span]] = {}
+
+    def spans(self, chunker: DocumentSegmenter, texts: Sequence[str]) -> list[list[Span]]:
+        """The chunks of each text. Two threads may compute the same cut; both get the same one."""
+        fingerprint = chunker.fingerprint
+        keys = [(fingerprint, _digest(text)) for text in texts]
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+        if missing:
+            self._known.update(zip(missing, chunker.segment_many(list(missing.values())), strict=True))
+        return [self._known[key] for key in keys]
+
+
+def make_chunker(spec: Spec) -> DocumentSegmenter:
+    """What cuts documents, from its configuration.
+
+    Kinds and their settings:
+
+    - ``fixed``: ``tokens`` (200), ``overlap`` (0), ``counter`` (``"bert"``).
+    - ``sentences``.
+    - ``segmenter``: the arguments of `Segmenter` that JSON can hold: ``model``, ``strategy``, ``threshold``,
+      ``coarse_tokens``, ``max_tokens``, ``min_tokens``, ``counter``.
+    - ``paper``: the segmenter as the paper has it: pair model, threshold 0.55, windows of 400 tokens.
+
+    Raises:
+        InputError: For an unknown kind or setting, or a value out of range.
+    """
+    settings = Settings(spec, "chunker")
+    chunker: DocumentSegmenter
+    if settings.kind == "fixed":
+        chunker = FixedChunker(
+            settings.take("tokens", int, NAIVE_TOKENS),
+            overlap=settings.take("overlap", int, 0),
+            counter=settings.take("counter", str, "bert"),
+        )
+    elif settings.kind == "sentences":
+        chunker = SentenceChunker()
+    elif settings.kind == "segmenter":
+        known = ("strategy", "threshold", "coarse_tokens", "max_tokens", "min_tokens", "counter")
+        given: dict[str, Any] = {name: settings.raw(name) for name in known if name in settings}
+        chunker = Segmenter(settings.take("model", str, "default"), **given)
+    elif settings.kind == "paper":
+        chunker = Segmenter("pair", strategy="threshold", threshold=0.55, max_tokens=400, min_tokens=0)
+    else:
+        raise InputError(f"unknown chunker {settings.kind!r}: one of fixed, sentences, segmenter, paper")
+    settings.end()
+    return chunker
+
+
+def cut_to(text: str, tokens: int, *, counter: TokenCounter) -> Span:
+    """The start of a text, in whole sentences, that has at most so many tokens; empty for a blank text."""
+    if counter.count(text) <= tokens:
+        return Span(0, len(text))
+    found = FixedChunker(tokens, counter=counter).segment_many([text])[0]
+    return found[0] if found else Span(0, 0)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,201 @@
+"""Retrieve, perhaps rerank, select, answer, perhaps grade and try again: naive RAG, SAGE and all between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from sage_core.errors import InputError
+from sage_core.evaluation.methods.arranging import Arrangement
+from sage_core.evaluation.methods.reading import Reading, choice_of, empty, text_of
+from sage_core.evaluation.methods.sources import PieceSource, readable
+from sage_core.evaluation.methods.timing import Stopwatch
+from sage_core.evaluation.protocols import PieceIndex, ProgressCallback
+from sage_core.evaluation.records import EvalDocument, EvalQuestion, Hit, MethodResult, Piece
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
+from sage_core.ranking import Reranker, rank
+from sage_core.selection import Scale, Selection, select
+from sage_core.usage import TokenUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a retrieving method does with what it finds.
+
+    Attributes:
+        selection: Settings of the selection, and of the feedback loop where there is one.
+        feedback: Whether answers are graded and tried again.
+        candidates: Pieces asked of the index (the paper's N).
+
+    Raises:
+        InputError: For fewer than one candidate.
+    """
+
+    selection: FeedbackConfig
+    feedback: bool = False
+    candidates: int = 30
+
+    def __post_init__(self) -> None:
+        if self.candidates < 1:
+            raise InputError(f"candidates must be at least 1, not {self.candidates}")
+
+    def describe(self) -> dict[str, object]:
+        """JSON-ready; the loop's own settings only where there is a loop."""
+        settings = {**asdict(self.selection), "rule": _shown(self.selection.rule)}
+        names = ("rule", "min_k", "gradient", "max_k")
+        loop = {name: value for name, value in settings.items() if name not in names}
+        return {
+            "candidates": self.candidates,
+            "selection": {name: settings[name] for name in names},
+            "feedback": {**loop, "no_answer": list(self.selection.no_answer)} if self.feedback else False,
+        }
+
+
+class RetrievalMethod:
+    """A `Method` that answers from retrieved pieces.
+
+    Args:
+        name: As shown in tables.
+        source: Makes the pieces.
+        index: Finds them.
+        reading: Who answers.
+        plan: What is done with what was found.
+        reranker: Puts it in another order; None keeps the index's.
+        arrangement: Makes the context of what was selected.
+        about: More settings for the record.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        source: PieceSource,
+        index: PieceIndex,
+        reading: Reading,
+        plan: Plan,
+        arrangement: Arrangement,
+        reranker: Reranker | None = None,
+        about: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name = name
+        self._source = source
+        self._index = index
+        self._reading = reading
+        self._plan = plan
+        self._arrangement = arrangement
+        self._reranker = reranker
+        self._about = dict(about or {})
+        self.prepare_seconds: Mapping[str, float] = {}
+        """Seconds by stage of the last `prepare`: ``segment``, ``summarise``, ``index``."""
+
+    @property
+    def scale(self) -> Scale:
+        """What the scores of the ranking are."""
+        if self._reranker is not None:
+            return self._reranker.scale
+        scale: Scale = getattr(self._index, "scale", "unbounded")
+        return scale
+
+    def settings(self) -> Mapping[str, object]:
+        """See `Method.settings`."""
+        return {
+            **self._about,
+            **self._plan.describe(),
+            "chunks": self._source.describe(),
+            "index": self._index.name,
+            "reranker": self._reranker.name if self._reranker is not None else None,
+            "scale": self.scale,
+            "context": self._arrangement.describe(),
+            **self._reading.describe(),
+        }
+
+    def prepare(
+        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
+    ) -> Mapping[str, TokenUsage]:
+        """See `Method.prepare`."""
+        watch = Stopwatch()
+        documents = readable(documents)
+        pieces, usage = self._source.pieces(documents, watch, progress)
+        with watch.stage("index"):
+            self._index.build(pieces, progress=progress)
+        self._arrangement.prepare({d.id: d.text for d in documents}, pieces)
+        self.prepare_seconds = watch.seconds
+        return usage
+
+    def answer(self, question: EvalQuestion) -> MethodResult:
+        """See `Method.answer`."""
+        watch = Stopwatch()
+        ranked = self._ranked(text_of(question), watch)
+        if not ranked:
+            return empty(question, ranked, watch)
+        if self._plan.feedback:
+            return self._looped(question, ranked, watch)
+        settings = self._plan.selection
+        with watch.stage("select"):
+            selection = select(
+                [hit.score for hit in ranked],
+                scale=self.scale,
+                rule=settings.rule,
+                min_k=settings.min_k,
+                gradient=settings.gradient,
+                max_k=settings.max_k,
+            )
+            context = self._context(ranked, selection)
+        return self._reading.once(question, context, watch, ranked=ranked)
+
+    def _ranked(self, question: str, watch: Stopwatch) -> list[Hit]:
+        """What the index finds, in the reranker's order where there is one."""
+        with watch.stage("retrieve"):
+            found = self._index.search(question, self._plan.candidates)
+        if self._reranker is None or not found:
+            return found
+        with watch.stage("rerank"):
+            order = rank(self._reranker, question, [hit.piece.text for hit in found])
+        return [Hit(found[r.position].piece, r.score) for r in order]
+
+    def _context(self, ranked: Sequence[Hit], selection: Selection) -> tuple[Piece, ...]:
+        return self._arrangement.arrange([ranked[i].piece for i in selection.indices])
+
+    def _looped(self, question: EvalQuestion, ranked: Sequence[Hit], watch: Stopwatch) -> MethodResult:
+        """Answer, grade, and try again with more or fewer pieces."""
+        options = question.options or None
+        with watch.stage("select"):
+            loop = FeedbackLoop(
+                [hit.score for hit in ranked],
+                self.scale,
+                self._plan.selection,
+                sizes=self._reading.counter.count_many([hit.piece.text for hit in ranked]),
+            )
+
+        def generate(selection: Selection) -> tuple[str, TokenUsage]:
+            return self._reading.generate(question, self._context(ranked, selection), watch)
+
+        def judge(selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
+            context = [piece.text for piece in self._context(ranked, selection)]
+            with watch.stage("judge"):
+                return self._reading.reader.judge(text_of(question), context, answer, options=options)
+
+        result = run_loop(loop, generate, judge)
+        return self._result(question, ranked, result, watch)
+
+    def _result(
+        self, question: EvalQuestion, ranked: Sequence[Hit], result: FeedbackResult, watch: Stopwatch
+    ) -> MethodResult:
+        context = self._context(ranked, result.selection)
+        used = result.usage_by_role
+        return MethodResult(
+            result.answer,
+            choice_of(question, result.answer),
+            context,
+            tuple(ranked),
+            score=result.score,
+            rounds=len(result.rounds),
+            stop_reason=result.stop_reason,
+            usage={"answer": used["generate"], "critic": used["judge"]},
+            seconds=watch.seconds,
+            context_tokens=self._reading.tokens(context),
+        )
+
+
+def _shown(rule: object) -> str:
+    return rule if isinstance(rule, str) else repr(rule)

@@ -1,0 +1,233 @@
+"""Methods without retrieval: one context per document, made before questions come.
+
+The document is the question's own, also in a pooled set: there these methods are told what others must find.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sage_core.errors import InputError
+from sage_core.evaluation.methods.chunking import FixedChunker, cut_to
+from sage_core.evaluation.methods.reading import Reading
+from sage_core.evaluation.methods.sources import readable
+from sage_core.evaluation.methods.summaries import Summariser, summarise_all
+from sage_core.evaluation.methods.timing import Stopwatch
+from sage_core.evaluation.protocols import ProgressCallback
+from sage_core.evaluation.records import EvalDocument, EvalQuestion, MethodResult, Piece
+from sage_core.spans import Span
+from sage_core.tokens import TokenCounter
+from sage_core.usage import NO_USAGE, TokenUsage
+
+logger = logging.getLogger(__name__)
+
+_MOST_LEVELS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The context of all questions about a document.
+
+    Attributes:
+        pieces: What is sent.
+        note: Goes into ``stop_reason``: ``"truncated"`` where a part of the document was left out.
+        usage: LLM tokens it took.
+    """
+
+    pieces: tuple[Piece, ...]
+    note: str = ""
+    usage: TokenUsage = NO_USAGE
+
+
+class ContextMaker(Protocol):
+    """Makes the context of a document."""
+
+    def describe(self) -> Mapping[str, object]:
+        """What changes the context, JSON-ready."""
+        ...
+
+    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+        """The context of all questions about the document."""
+        ...
+
+
+class WholeDocumentMethod:
+    """A `Method` that answers every question about a document from the same context.
+
+    Args:
+        name: As shown in tables.
+        maker: Makes the context.
+        reading: Who answers.
+        about: More settings for the record.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        maker: ContextMaker,
+        reading: Reading,
+        about: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name = name
+        self._maker = maker
+        self._reading = reading
+        self._about = dict(about or {})
+        self._contexts: dict[str, Context] = {}
+        self.prepare_seconds: Mapping[str, float] = {}
+        """Seconds by stage of the last `prepare`."""
+
+    def settings(self) -> Mapping[str, object]:
+        """See `Method.settings`."""
+        return {
+            **self._about,
+            **self._maker.describe(),
+            "document": "the question's own",
+            **self._reading.describe(),
+        }
+
+    def prepare(
+        self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
+    ) -> Mapping[str, TokenUsage]:
+        """See `Method.prepare`."""
+        watch = Stopwatch()
+        self._contexts = {d.id: self._maker.context(d, watch, progress) for d in readable(documents)}
+        self.prepare_seconds = watch.seconds
+        spent = NO_USAGE
+        for context in self._contexts.values():
+            spent += context.usage
+        return {"summary": spent} if spent.calls else {}
+
+    def answer(self, question: EvalQuestion) -> MethodResult:
+        """See `Method.answer`.
+
+        Raises:
+            InputError: Where the question's document was not prepared.
+        """
+        context = self._contexts.get(question.document)
+        if context is None:
+            raise InputError(f"the document {question.document!r} was not prepared")
+        return self._reading.once(question, context.pieces, Stopwatch(), stop_reason=context.note)
+
+
+class TitleAndAbstract:
+    """Title and abstract, nothing else (paper, section VII-A). Without either there is no context."""
+
+    def describe(self) -> Mapping[str, object]:
+        """See `ContextMaker.describe`."""
+        return {"context": "title and abstract"}
+
+    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+        """See `ContextMaker.context`. A part that stands in the text has its span there."""
+        parts = [part.strip() for part in (document.title, document.abstract) if part.strip()]
+        return Context(tuple(_located(document, part) for part in parts))
+
+
+class FullText:
+    """The whole document, or its start where it is too long.
+
+    Args:
+        max_tokens: Most tokens sent; whole sentences are left out at the end.
+        counter: Counts them.
+    """
+
+    def __init__(self, max_tokens: int, counter: TokenCounter) -> None:
+        if max_tokens < 1:
+            raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
+        self._max_tokens = max_tokens
+        self._counter = counter
+
+    def describe(self) -> Mapping[str, object]:
+        """See `ContextMaker.describe`."""
+        return {"context": "full text", "max_tokens": self._max_tokens}
+
+    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+        """See `ContextMaker.context`."""
+        with watch.stage("segment"):
+            span = cut_to(document.text, self._max_tokens, counter=self._counter)
+        text = span.of(document.text)
+        if not text.strip():
+            return Context(())
+        piece = Piece(text, document.id, span)
+        if not document.text[span.end :].strip():
+            return Context((piece,))
+        logger.warning(
+            "%s: only its first %d of %d characters fit into %d tokens",
+            document.id,
+            span.end,
+            len(document.text),
+            self._max_tokens,
+        )
+        return Context((piece,), "truncated")
+
+
+class RecursiveSummary:
+    """Summaries of parts, then of the summaries, until they fit (Wu et al., arXiv 2109.10862).
+
+    Args:
+        summariser: Writes them.
+        counter: Counts tokens.
+        part_tokens: Most tokens summarised at once.
+        summary_tokens: Length asked of a summary.
+        max_tokens: Length of the last text, which is the context. A document that short is its own summary.
+
+    Raises:
+        InputError: Where a size is below 1, or a summary is not shorter than what it is made of.
+    """
+
+    def __init__(
+        self,
+        summariser: Summariser,
+        counter: TokenCounter,
+        *,
+        part_tokens: int = 1_200,
+        summary_tokens: int = 200,
+        max_tokens: int = 1_000,
+    ) -> None:
+        if min(part_tokens, summary_tokens, max_tokens) < 1 or summary_tokens >= part_tokens:
+            raise InputError("part_tokens, summary_tokens and max_tokens: at least 1, and summaries shorter")
+        self._summariser = summariser
+        self._counter = counter
+        self._parts = FixedChunker(part_tokens, counter=counter)
+        self._sizes = {
+            "part_tokens": part_tokens,
+            "summary_tokens": summary_tokens,
+            "max_tokens": max_tokens,
+        }
+
+    def describe(self) -> Mapping[str, object]:
+        """See `ContextMaker.describe`."""
+        return {"context": "recursive summary", "summaries": self._summariser.name, **self._sizes}
+
+    def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
+        """See `ContextMaker.context`."""
+        text, size = document.text, self._counter.count(document.text)
+        spent = NO_USAGE
+        limit = self._sizes["max_tokens"]
+        for _ in range(_MOST_LEVELS):
+            if size <= limit:
+                break
+            with watch.stage("summarise"):
+                parts = [span.of(text) for span in self._parts.segment_many([text])[0]]
+                summaries, usage = summarise_all(
+                    self._summariser, parts, min(self._sizes["summary_tokens"], limit), progress=progress
+                )
+            spent += usage
+            shorter = "\n\n".join(summary for summary in summaries if summary.strip())
+            count = self._counter.count(shorter)
+            if count >= size:  # a model that does not summarise
+                break
+            text, size = shorter, count
+        note = "" if size <= limit else "truncated"
+        kept = cut_to(text, limit, counter=self._counter).of(text)
+        span = Span(0, len(document.text)) if kept == document.text else None
+        return Context((Piece(kept, document.id, span),) if kept.strip() else (), note, spent)
+
+
+def _located(document: EvalDocument, part: str) -> Piece:
+    """The part with its place in the text, where it stands there word for word."""
+    start = document.text.find(part)
+    return Piece(part, document.id, Span(start, start + len(part)) if start >= 0 else None)

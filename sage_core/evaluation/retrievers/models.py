@@ -1,0 +1,130 @@
+"""Embedding models and rerankers from configurations, each made once for all that use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from sage_core.embedding import DEFAULT_EMBEDDER, Embedder, SentenceTransformerEmbedder
+from sage_core.errors import InputError
+from sage_core.evaluation.retrievers.cached import CachedEmbedder
+from sage_core.evaluation.retrievers.dpr import DPR_CONTEXT_MODEL, DPR_QUESTION_MODEL, DualEncoder
+from sage_core.evaluation.retrievers.openai_embedder import OpenAIEmbedder
+from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
+from sage_core.evaluation.specs import Settings, Spec
+from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker
+
+EMBEDDERS = ("sbert", "dpr", "openai", "projected")
+
+T = TypeVar("T")
+
+
+class ModelPool:
+    """Makes each model once, and keeps what it has embedded.
+
+    Args:
+        embedder: Used where a configuration names none; all-MiniLM-L6-v2 where None.
+        reranker: Used where a configuration names none; `HybridReranker` over ``embedder`` where None.
+        cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
+    """
+
+    def __init__(
+        self,
+        *,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        cache_dir: str | Path | None = None,
+    ) -> None:
+        self._cache_dir = cache_dir
+        self._made: dict[str, object] = {}
+        self._shared = self._kept(embedder) if embedder is not None else None
+        self._reranker = reranker
+
+    def embedder(self, spec: Spec | None = None) -> Embedder:
+        """The embedding model of a configuration (see `make_embedder`), or the shared one."""
+        if spec is None:
+            if self._shared is None:
+                self._shared = self.embedder("sbert")
+            return self._shared
+        if isinstance(spec, str) and spec not in EMBEDDERS:
+            spec = {"kind": "sbert", "model": spec}
+        if isinstance(spec, str):
+            spec = {"kind": spec}
+        return self._once("embedder", spec, lambda: self._make(spec))
+
+    def reranker(self, spec: Spec | None = None) -> Reranker:
+        """The reranker of a configuration (see `make_reranker`), or the shared one."""
+        if spec is None:
+            if self._reranker is None:
+                self._reranker = self.reranker("hybrid")
+            return self._reranker
+        if isinstance(spec, str):
+            spec = {"kind": spec} if spec == "hybrid" else {"kind": "cross-encoder", "model": spec}
+        return self._once("reranker", spec, lambda: self._make_reranker(spec))
+
+    def _once(self, what: str, spec: Spec, make: Callable[[], T]) -> T:
+        """What was made of an equal configuration before, or a new one."""
+        try:
+            key = f"{what} {json.dumps(spec, sort_keys=True)}"
+        except TypeError as error:
+            raise InputError(f"an {what} is configured with what JSON can hold, not {spec!r}") from error
+        if key not in self._made:
+            self._made[key] = make()
+        found: T = self._made[key]  # type: ignore[assignment]
+        return found
+
+    def _kept(self, embedder: Embedder) -> Embedder:
+        # A projection's frozen model is kept already; its own vectors are a product away.
+        if isinstance(embedder, CachedEmbedder | ProjectedEmbedder):
+            return embedder
+        return CachedEmbedder(embedder, self._cache_dir)
+
+    def _make(self, spec: Spec) -> Embedder:
+        settings = Settings(spec, "embedder")
+        model: Embedder
+        if settings.kind == "sbert":
+            name, device = settings.take("model", str, DEFAULT_EMBEDDER), settings.take("device", str)
+            if self._shared is not None and self._shared.name == name and device is None:
+                model = self._shared
+            else:
+                model = SentenceTransformerEmbedder(name, device=device)
+        elif settings.kind == "dpr":
+            model = DualEncoder(
+                settings.take("question_model", str, DPR_QUESTION_MODEL),
+                settings.take("context_model", str, DPR_CONTEXT_MODEL),
+                device=settings.take("device", str),
+                normalise=settings.take("normalise", bool, False),
+            )
+        elif settings.kind == "openai":
+            model = OpenAIEmbedder(
+                settings.take("model", str, "text-embedding-3-small"),
+                base_url=settings.take("base_url", str),
+                dimensions=settings.take("dimensions", int),
+                batch_size=settings.take("batch_size", int, 256),
+            )
+        elif settings.kind == "projected":
+            frozen = self.embedder(settings.spec("of", "sbert"))
+            model = ProjectedEmbedder(frozen, Projection.load(settings.need("projection", str)))
+        else:
+            raise InputError(f"unknown embedder {settings.kind!r}: one of {', '.join(EMBEDDERS)}")
+        settings.end()
+        return self._kept(model)
+
+    def _make_reranker(self, spec: Spec) -> Reranker:
+        settings = Settings(spec, "reranker")
+        reranker: Reranker
+        if settings.kind == "hybrid":
+            reranker = HybridReranker(self.embedder())
+        elif settings.kind == "cross-encoder":
+            reranker = CrossEncoderReranker(
+                settings.need("model", str),
+                device=settings.take("device", str),
+                batch_size=settings.take("batch_size", int, 32),
+                max_length=settings.take("max_length", int),
+            )
+        else:
+            raise InputError(f"unknown reranker {settings.kind!r}: 'hybrid' or 'cross-encoder'")
+        settings.end()
+        return reranker
