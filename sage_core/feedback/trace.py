@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round
+from sage_core.rendering.terminal import one_line
 from sage_core.usage import TokenUsage
 
 _ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}
@@ -14,7 +15,7 @@ def _tokens(usage: TokenUsage) -> str:
 
 
 def _one_line(text: str, width: int) -> str:
-    flat = " ".join(text.split())
+    flat = one_line(text)
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 

@@ -129,6 +129,10 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for kind in ("answered in one place", "needs several chunks", "not in the documents"):
         assert out.count(kind) == 2  # the heading and the summary
     assert out.count("An answer.") == 4
+    reports = tmp_path / "store" / "reports"
+    assert f"pages for a browser: {reports}" in out
+    pages = [f"question-{n}.html" for n in (1, 2, 3, 4)]
+    assert sorted(p.name for p in reports.iterdir()) == ["how-a-text-is-cut.html", *pages]
 
 
 @pytest.mark.parametrize("command", [[], ["ingest"], ["ask"], ["segment"], ["train"], ["demo"]])
