@@ -91,7 +91,7 @@ def test_narrativeqa_rows(tmp_path):
         "start": "Produced by Nobody",
         "end": "eBooks .",
         "summary": {"text": "A well runs dry.", "title": "The Well"},
-        "text": "HEAD Produced by Nobody. Dry. new eBooks. FOOT",
+        "text": "<html><pre>HEAD Produced by Nobody. <b>Dry.</b> new eBooks. FOOT</pre></html>",
     }
     rows = [
         {"document": document, "question": {"text": q}, "answers": [{"text": "Ida"}, {"text": "Ida"}]}

@@ -69,9 +69,8 @@ def narrativeqa_from_rows(
             if summaries:
                 contents.add(EvalDocument(key, summary, title))
             else:
-                contents.add(
-                    EvalDocument(key, _cut(document.text("text"), document, "start", "end"), title, summary)
-                )
+                story = _cut(_plain(document.text("text")), document, "start", "end")
+                contents.add(EvalDocument(key, story, title, summary))
         answers = unique(a.text("text") for a in row.records("answers"))
         contents.questions.append(
             EvalQuestion(f"{key}:{number}", key, _part(row, "question").text("text"), answers)
@@ -133,11 +132,16 @@ def _story(folder: Path, record: Record, wanted: Wanted) -> str:
 
 
 def _decoded(data: bytes) -> str:
-    """A story as text: many are in Windows-1252, and film scripts are web pages."""
+    """A story as text; many are in Windows-1252, and film scripts are web pages."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("cp1252", "replace")
+    return _plain(text)
+
+
+def _plain(text: str) -> str:
+    """A story without markup."""
     if not _MARKUP.search(text):
         return text.replace("\r\n", "\n")
     from sage_core.readers_html import read_html

@@ -94,6 +94,7 @@ _ALL = (
     _triviaqa("triviaqa", "TriviaQA over its Wikipedia pages", domain="wikipedia"),
     _triviaqa("triviaqa-web", "TriviaQA over its web pages", domain="web"),
     _squad("squad", "SQuAD 1.1, and translations of it", "rajpurkar/squad"),
+    _squad("squad-pt", "SQuAD 1.1 in Portuguese, a machine translation", "nunorc/squad_v1_pt"),
     _squad(
         "squad2", "SQuAD 2.0, and translations of it; some questions have no answer", "rajpurkar/squad_v2"
     ),
