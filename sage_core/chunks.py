@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sage_core.ranking.features import TextVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A chunk and its cosine similarity to the question."""
+    """A chunk and its cosine similarity to the question.
+
+    Attributes:
+        chunk: The chunk.
+        similarity: Its cosine similarity.
+        vectors: Embeddings of it and its sentences, where the store keeps them and they were asked for.
+    """
 
     chunk: Chunk
     similarity: float
+    vectors: TextVectors | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class NewDocument:
         chunks: Its chunks, at least one, with ids from `chunk_ids`.
         vectors: Their unit vectors, shape ``(len(chunks), d)``.
         title: The title the document gives itself.
+        text_vectors: For each chunk, what a reranker wants to know of it beforehand; empty where nothing.
     """
 
     source: str
@@ -60,6 +70,7 @@ class NewDocument:
     chunks: Sequence[Chunk]
     vectors: NDArray[np.float32]
     title: str | None = None
+    text_vectors: Sequence[TextVectors] = ()
 
 
 def document_id(source: str) -> str:

