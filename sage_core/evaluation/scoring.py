@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sage_core.evaluation.judge import judge
+from sage_core.evaluation.llm_eval import AnswerGrader
 from sage_core.evaluation.metrics import metric, score_question
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Evidence, MethodResult
 from sage_core.llm import ChatModel
@@ -14,7 +14,7 @@ HARD = "accuracy_hard"
 JUDGED = "judge_score"
 _NOTHING = EvalQuestion("", "", "")
 _EVIDENCE_ONLY = EvalQuestion("", "", "", evidence=(Evidence("", Span(0, 1)),))
-OF_OUR_OWN = {HARD: "Accuracy (hard)", JUDGED: "Judge's score (0 to 10)"}
+OF_OUR_OWN = {HARD: "Accuracy (hard)", JUDGED: "Judge's score (1 to 10)"}
 
 
 def check_metrics(names: Iterable[str]) -> None:
@@ -61,7 +61,7 @@ class Scorer:
     ) -> None:
         self._metrics = tuple(metrics)
         check_metrics(self._metrics)
-        self._judge = judge_model
+        self._judge = None if judge_model is None else AnswerGrader(judge_model)
         self._language = language
 
     def __call__(
@@ -69,8 +69,10 @@ class Scorer:
     ) -> dict[str, float | None]:
         """The figures of one question; those that it lacks references or evidence for are left out.
 
+        `JUDGED` is None where the judge's reply holds no score of the scale: that is no low score.
+
         Raises:
-            LLMError: Where the judge gave no score.
+            LLMError: Where the judge could not be reached.
         """
         known = [name for name in self._metrics if name not in OF_OUR_OWN]
         figures: dict[str, float | None] = {
@@ -79,5 +81,6 @@ class Scorer:
         if HARD in self._metrics and question.hard and question.gold is not None:
             figures[HARD] = float(result.choice == question.gold)
         if JUDGED in self._metrics and self._judge is not None and question.answers:
-            figures[JUDGED] = judge(self._judge, question.text, question.answers, result.answer)[0]
+            grade = self._judge.grade(question.text, result.answer, question.answers)
+            figures[JUDGED] = grade.score
         return figures
