@@ -7,32 +7,17 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sage_core.errors import InputError
 from sage_core.evaluation.specs import Settings, Spec
 from sage_core.ingest import DocumentSegmenter
-from sage_core.segmentation import Layout, Segmenter
+from sage_core.segmentation import Segmenter
+from sage_core.segmentation.pieces import split_long, weigh
 from sage_core.sentences import split_sentences
 from sage_core.spans import Span
-from sage_core.tokens import TokenCounter
+from sage_core.tokens import TokenCounter, get_counter
 
 NAIVE_TOKENS = 200
 """Size of the chunks of naive RAG (paper, section VII-A)."""
-
-# All the layout's evidence off: what is left of the segmenter packs whole sentences up to a size.
-_NO_LAYOUT = Layout(blank_line=0.0, line_break=0.0, list_item=0.0, table_row=0.0)
-
-
-class _KeepTogether:
-    """A boundary model without boundaries."""
-
-    fingerprint = "keep-together"
-
-    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """1 everywhere."""
-        return [np.ones(max(0, len(document) - 1), np.float32) for document in documents]
 
 
 class FixedChunker:
@@ -54,31 +39,50 @@ class FixedChunker:
             raise InputError(
                 f"fixed chunks take at least 1 token and an overlap below that, not {tokens} and {overlap}"
             )
+        self._room = tokens - overlap
         self._overlap = overlap
-        room = tokens - overlap
-        self._segmenter = Segmenter(
-            _KeepTogether(),
-            strategy="threshold",
-            coarse_tokens=room,
-            max_tokens=room,
-            min_tokens=0,
-            counter=counter,
-            layout=_NO_LAYOUT,
-        )
-        self.fingerprint = f"fixed({tokens}, overlap={overlap}, {self._segmenter.counter.name})"
+        self._counter = get_counter(counter) if isinstance(counter, str) else counter
+        self.fingerprint = f"fixed({tokens}, overlap={overlap}, {self._counter.name})"
 
     def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
         """Spans of the chunks of each text."""
-        texts = list(texts)
-        found = self._segmenter.segment_many(texts)
-        if not self._overlap:
-            return found
-        return [self._overlapping(text, spans) for text, spans in zip(texts, found, strict=True)]
+        return [self._segment(text) for text in texts]
 
-    def _overlapping(self, text: str, spans: list[Span]) -> list[Span]:
-        """Chunks drawn out backwards over the last sentences of the one before."""
+    def _segment(self, text: str) -> list[Span]:
         sentences = split_sentences(text)
-        counts = self._segmenter.counter.count_many([s.of(text) for s in sentences])
+        counts = weigh(self._counter, [s.of(text) for s in sentences], self._room)
+        spans = self._packed(text, list(zip(sentences, counts, strict=True)))
+        return self._overlapping(text, spans, sentences, counts) if self._overlap else spans
+
+    def _packed(self, text: str, units: Sequence[tuple[Span, int]]) -> list[Span]:
+        """As many whole sentences as fit, again and again; pieces of one that does not fit alone."""
+        room, counter = self._room, self._counter
+        units = [
+            part
+            for span, count in units
+            for part in ([(span, count)] if count <= room else split_long(text, span, counter, room, room))
+        ]
+        result: list[Span] = []
+        first = 0
+        while first < len(units):
+            size, last = units[first][1], first + 1
+            while last < len(units) and size + units[last][1] <= room:
+                size += units[last][1]
+                last += 1
+            # What lies between two sentences may count too.
+            while (
+                last > first + 1
+                and counter.count(text[units[first][0].start : units[last - 1][0].end]) > room
+            ):
+                last -= 1
+            result.append(Span(units[first][0].start, units[last - 1][0].end))
+            first = last
+        return result
+
+    def _overlapping(
+        self, text: str, spans: list[Span], sentences: Sequence[Span], counts: Sequence[int]
+    ) -> list[Span]:
+        """Chunks drawn out backwards over the last sentences of the one before."""
         result = spans[:1]
         last = 0
         for before, span in itertools.pairwise(spans):
@@ -92,6 +96,9 @@ class FixedChunker:
             ):
                 first -= 1
                 size += counts[first]
+            limit = self._room + self._overlap
+            while first < last and self._counter.count(text[sentences[first].start : span.end]) > limit:
+                first += 1
             result.append(Span(sentences[first].start if first < last else span.start, span.end))
         return result
 
