@@ -65,7 +65,8 @@ def grade_badge(verdict: Verdict | None) -> Markup:
         return tag("span", "not graded", class_="badge dim")
     if verdict.score is None:
         return tag("span", "the grade could not be read", class_="badge bad")
-    kind = "badge solid" if verdict.score >= 7 else "badge bad" if verdict.score < 4 else "badge dim"
+    good = verdict.score >= 7 and verdict.source == "critic"  # what a word count says is no praise
+    kind = "badge solid" if good else "badge bad" if verdict.score < 4 else "badge dim"
     return tag("span", f"grade {verdict.score:g} of 10", class_=kind)
 
 
