@@ -7,6 +7,7 @@ the scene `shell`; those of a page without a comment are only compared with what
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -127,13 +128,35 @@ SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
 
 
 def furnish(folder: Path) -> None:
-    """The files that the examples read: a guide, a folder with it, this README, a corpus to train on."""
+    """The files that the examples read: a guide, this README, a corpus to train on, a set of questions."""
     (folder / "guide.md").write_text(GUIDE, encoding="utf-8")
     (folder / "docs").mkdir()
     (folder / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
     (folder / "README.md").write_text((ROOT / "README.md").read_text("utf-8"), encoding="utf-8")
     (folder / "my-corpus").mkdir()
     write_corpus(folder / "my-corpus" / "documents.jsonl", documents=12)
+    (folder / "books").mkdir()
+    _write_lines(folder / "books" / "island_docs.jsonl", [{"doc_id": "guide", "text": GUIDE}])
+    _write_lines(folder / "books" / "island_questions.jsonl", list(_questions()))
+
+
+def _questions() -> Iterator[dict[str, Any]]:
+    """Questions about `GUIDE` in the format of evaluation sets, each with the span that answers it."""
+    pairs = [("When does the ferry leave on Sundays?", "eleven"), ("Where are tickets sold?", "on board")]
+    for number, (question, answer) in enumerate(pairs):
+        start = GUIDE.index(answer)
+        evidence = [{"start": start, "end": start + len(answer), "text": answer}]
+        yield {
+            "qid": f"q{number}",
+            "doc_id": "guide",
+            "question": question,
+            "answers": [answer],
+            "evidence": evidence,
+        }
+
+
+def _write_lines(path: Path, records: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
 
 
 def run_python(story: list[Block], namespace: dict[str, Any]) -> None:
@@ -192,13 +215,11 @@ def _check_options(arguments: list[str]) -> None:
 
     from sage_core.cli import app
 
-    group = typer.main.get_command(app)
-    commands = getattr(group, "commands", {})
-    if not arguments or arguments[0].startswith("-"):
-        return
-    assert arguments[0] in commands, f"sage-rag has no command {arguments[0]}"
-    known = {name for parameter in commands[arguments[0]].params for name in parameter.opts}
-    options = [a.partition("=")[0] for a in arguments[1:] if re.match(r"--?[a-z]", a)]
-    assert set(options) - {"--help", "-h"} <= known, (
-        f"sage-rag {arguments[0]}: {options}, known: {sorted(known)}"
-    )
+    command: Any = typer.main.get_command(app)
+    while arguments and not arguments[0].startswith("-") and hasattr(command, "commands"):
+        assert arguments[0] in command.commands, f"sage-rag has no command {arguments[0]}"
+        command = command.commands[arguments[0]]
+        arguments = arguments[1:]
+    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help", "-h"}
+    options = {a.partition("=")[0] for a in arguments if re.match(r"--?[a-z]", a)}
+    assert options <= known, f"{command.name} has no {', '.join(sorted(options - known))}"
