@@ -60,6 +60,8 @@ def chroma_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except UnicodeEncodeError as error:  # bytes in the folder's name that are no UTF-8
+        raise StoreError(f"Chroma cannot keep a store at {str(path)!a}: choose another folder") from error
     except (ChromaError, OSError) as error:
         raise StoreError(
             f"the store at {path} cannot be used: {error}. If it is damaged, make it anew with "

@@ -112,7 +112,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output (head, less) has had enough. Keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
-    except Exception as error:
+    except OSError as error:  # a full disk, a file that went away: nothing that a traceback would explain
+        _complain(str(error))
+        return EXIT_FAILED
+    except Exception as error:  # errors of the option parser have no class of their own in all releases
         return _usage_error(error)
     if result == EXIT_INTERRUPTED:  # what newer releases of typer make of Ctrl-C
         _complain(

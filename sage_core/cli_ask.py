@@ -9,12 +9,14 @@ import typer
 
 from sage_core.cli_options import (
     DEFAULT_EMBEDDER,
+    DEFAULT_TIMEOUT,
     BaseUrlOption,
     EmbedderOption,
     JsonOption,
     ModelOption,
     OfflineOption,
     StoreOption,
+    TimeoutOption,
     console,
     make_answerer,
     print_json,
@@ -49,6 +51,7 @@ def ask(
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
     candidates: Annotated[int, typer.Option(help="Chunks fetched before reranking.", metavar="N")] = 30,
     min_k: Annotated[
         int | None,
@@ -112,7 +115,7 @@ def ask(
         store,
         embedder=embedding,
         reranker=cross_encoder,
-        answerer=make_answerer(model, base_url, offline, embedding),
+        answerer=make_answerer(model, base_url, offline, embedding, timeout),
         config=SageConfig(candidates, top_k, feedback),
     )
     with sage:

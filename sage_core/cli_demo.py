@@ -12,9 +12,11 @@ from sage_core.cli_ask import show_answer
 from sage_core.cli_ingest import show_report
 from sage_core.cli_options import (
     DEFAULT_EMBEDDER,
+    DEFAULT_TIMEOUT,
     BaseUrlOption,
     ModelOption,
     OfflineOption,
+    TimeoutOption,
     console,
     make_answerer,
     path_argument,
@@ -73,6 +75,7 @@ def demo(
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
 ) -> None:
     """Ingest sample documents about an island, ask four questions, and show every step.
 
@@ -90,7 +93,7 @@ def demo(
     sage = Sage(
         store,
         embedder=embedder,
-        answerer=make_answerer(model, base_url, offline, embedder),
+        answerer=make_answerer(model, base_url, offline, embedder, timeout),
         config=SageConfig(feedback=FeedbackConfig(min_k=MIN_K)),
     )
     out = console()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 DEFAULT_MODEL = "gpt-4o-mini"
+DEFAULT_TIMEOUT = 60.0
 
 
 def path_argument(value: str | Path) -> Path:
@@ -90,11 +91,23 @@ OfflineOption = Annotated[
 ]
 
 
-def make_answerer(model: str | None, base_url: str | None, offline: bool, embedder: Embedder) -> Answerer:
+TimeoutOption = Annotated[
+    float, typer.Option(help="Seconds that one attempt to reach the LLM may take.", metavar="SECONDS")
+]
+
+
+def make_answerer(
+    model: str | None,
+    base_url: str | None,
+    offline: bool,
+    embedder: Embedder,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Answerer:
     """An LLM where a key, a server or a model is given; the extractive answerer otherwise.
 
     Raises:
-        InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server.
+        InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server; for a
+            ``timeout`` that is not above 0.
     """
     from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
 
@@ -109,7 +122,8 @@ def make_answerer(model: str | None, base_url: str | None, offline: bool, embedd
     from sage_core.llm import OpenAIChat
 
     # A person is waiting: two more attempts, not four.
-    return LLMAnswerer(OpenAIChat(model or DEFAULT_MODEL, base_url=base_url, max_retries=2))
+    chat = OpenAIChat(model or DEFAULT_MODEL, base_url=base_url, timeout=timeout, max_retries=2)
+    return LLMAnswerer(chat)
 
 
 def make_segmenter(

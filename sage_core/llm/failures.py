@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from sage_core.errors import InputError
+
 _LONGEST_PAUSE = 8.0
 _LONGEST_RETRY_AFTER = 60.0
 _RETRYABLE_STATUS = frozenset({408, 409, 429})
@@ -60,6 +62,21 @@ def scrubbed(text: str, key: str | None) -> str:
     if key:
         text = text.replace(key, "***")
     return _SECRET.sub("***", text)
+
+
+def check_url(url: str) -> None:
+    """Raise InputError for what is no address of a server."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.netloc)
+    except (ValueError, TypeError, AttributeError):  # ValueError: a broken IPv6 address
+        usable = False
+    if not usable:
+        shown = str(url).rpartition("@")[2]  # without user and password
+        raise InputError(
+            f"{shown!r} is no address of a server: it starts with http:// or https://, such as "
+            "http://localhost:11434/v1"
+        )
 
 
 def shown_url(url: str) -> str:

@@ -10,8 +10,9 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
+from sage_core.checks import optional_whole_number, real_number, whole_number
 from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.failures import shown_url, transport_errors
+from sage_core.llm.failures import check_url, shown_url, transport_errors
 from sage_core.llm.messages import Completion, Message
 from sage_core.llm.request import Request, StreamedReply, arguments
 
@@ -37,7 +38,7 @@ class OpenAIChat:
         backoff: Seconds before the first retry; doubles each time, up to 8.
 
     Raises:
-        InputError: Where a value is out of its range.
+        InputError: Where a value is out of its range, or ``base_url`` is no address.
     """
 
     def __init__(
@@ -52,12 +53,15 @@ class OpenAIChat:
         max_tokens: int | None = None,
         backoff: float = 0.5,
     ) -> None:
-        if not model:
-            raise InputError("give the name of a model")
-        if not timeout > 0:
-            raise InputError(f"timeout must be above 0 seconds, not {timeout!r}")
-        if max_retries < 0 or backoff < 0:
-            raise InputError("max_retries and backoff cannot be negative")
+        if not isinstance(model, str) or not model.strip():
+            raise InputError(f"model is the name of a model, not {model!r}")
+        if not real_number("timeout", timeout, 0):
+            raise InputError("timeout must be above 0 seconds")
+        whole_number("max_retries", max_retries, 0)
+        real_number("backoff", backoff, 0)
+        if temperature is not None:
+            real_number("temperature", temperature, 0)
+        optional_whole_number("max_tokens", max_tokens, 1)
         self.model = model
         self.timeout = timeout
         self.max_retries = max_retries
@@ -66,6 +70,7 @@ class OpenAIChat:
         self.backoff = backoff
         self._api_key = api_key
         self._base_url = base_url
+        self._url()  # a wrong address is told now
         self._set_up()
 
     def _set_up(self) -> None:
@@ -218,7 +223,9 @@ class OpenAIChat:
         )
 
     def _url(self) -> str:
-        return self._base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+        url = self._base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+        check_url(url)
+        return url
 
     def _key(self) -> str | None:
         key = (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline

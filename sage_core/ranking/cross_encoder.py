@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_core.embedding import quiet_loading
+from sage_core.embedding import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.microbatch import MicroBatcher
 from sage_core.ranking.protocol import Request
@@ -118,7 +118,7 @@ class CrossEncoderReranker:
                     model = CrossEncoder(
                         self.name, device=self._device, max_length=self._max_length, trust_remote_code=False
                     )
-            except (OSError, ValueError, KeyError) as error:
+            except LOADING_ERRORS as error:
                 raise ModelError(
                     f"cannot load the cross-encoder {self.name!r} ({error}). Give the folder of a "
                     "sequence-classification model with one output, or a name that can be downloaded."

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import InputError
+from sage_core.files import as_paths, kind_of
 from sage_core.segmentation.encoder import tokenize
 from sage_core.segmentation.surface import SURFACE_SIZE
 from sage_core.sentences import SentenceSplitter, split_sentences
@@ -119,7 +120,7 @@ def read_corpus(
     """
     splitter = sentences or split_sentences
     found = False
-    for path in _files([data] if isinstance(data, (str, Path)) else data):
+    for path in _files(data):
         for record in _records(path):
             document = _document(record, splitter)
             if sum(map(len, document.paragraphs)) > 1:
@@ -174,12 +175,12 @@ def split_by_document(corpus: Corpus, held_out: float, rng: np.random.Generator)
     return corpus.take(np.sort(order[cut:])), corpus.take(np.sort(order[:cut]))
 
 
-def _files(paths: Sequence[str | Path]) -> Iterator[Path]:
-    for given in paths:
-        path = Path(given).expanduser()
-        if path.is_file():
+def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
+    for path in as_paths(paths):
+        kind = kind_of(path)
+        if kind == "file":
             yield path
-        elif path.is_dir():
+        elif kind == "folder":
             yield from (
                 p for p in sorted(path.rglob("*")) if p.is_file() and p.name.endswith(_JSON_LINES + _TEXT)
             )
@@ -189,7 +190,7 @@ def _files(paths: Sequence[str | Path]) -> Iterator[Path]:
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     if not path.name.endswith(_JSON_LINES):
-        text = _FENCED.sub("\n\n", path.read_text(encoding="utf-8", errors="replace"))
+        text = _FENCED.sub("\n\n", _read_text(path))
         blocks = [block for block in _BLANK_LINES.split(text) if not _NOT_PROSE.match(block)]
         yield {"doc_id": path.name, "paragraphs": [block.strip() for block in blocks]}
         return
@@ -204,6 +205,15 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                     yield record
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}, line {number}: not JSON lines ({error})") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _document(record: dict[str, Any], sentences: SentenceSplitter) -> Document:

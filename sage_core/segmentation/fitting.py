@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
-from sage_core.errors import ModelError
+from sage_core.errors import InputError, ModelError
 from sage_core.segmentation.context import ContextConfig
 from sage_core.segmentation.context_net import ContextNet
 from sage_core.segmentation.corpus import Corpus
@@ -73,6 +73,21 @@ def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
     return task
 
 
+def training_device(name: str | None) -> torch.device:
+    """The device to train on.
+
+    Raises:
+        InputError: Where torch does not know it, or cannot use it here.
+    """
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter: built without CUDA
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"cannot train on device {name!r} ({reason}): leave it out, or take cpu") from error
+    return device
+
+
 def fit(
     task: Task, options: TrainOptions, rng: np.random.Generator, progress: Callable[[Progress], None] | None
 ) -> int:
@@ -81,7 +96,7 @@ def fit(
     Returns:
         The step they are of.
     """
-    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = training_device(options.device)
     net = task.net.to(device)
     optimizer, rates = _optimizer(net, options)
     average = copy.deepcopy(net)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import ModelError
+from sage_core.files import as_path, kind_of
 from sage_core.segmentation.context import ContextConfig, ContextNetwork
 from sage_core.segmentation.ops import Tensors
 from sage_core.segmentation.pair import PairModel, calibration, encoder_config, probability
@@ -63,13 +64,14 @@ def load_model(name_or_path: str | Path = "default") -> BoundaryModel:
 
     Raises:
         ModelError: Where there is no such model, or its files are damaged.
+        InputError: For a name that is blank, or that cannot be looked up.
     """
     name = DEFAULT if name_or_path == "default" else name_or_path
     bundled = WEIGHTS / name if isinstance(name, str) and name in bundled_models() else None
     if bundled is not None:
         return _bundled(bundled)
-    path = Path(name).expanduser()
-    if not path.is_dir():
+    path = as_path(name)
+    if kind_of(path) != "folder":
         known = ", ".join(["default", *bundled_models()])
         raise ModelError(
             f"there is no model {str(name)!r}; give one of {known}, or the folder of a trained one"

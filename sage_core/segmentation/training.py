@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sage_core.checks import optional_whole_number, real_number, whole_number
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.calibration import expected_calibration_error, platt
 from sage_core.segmentation.card import CorpusSummary, model_card, summarize
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 DEFAULT_THRESHOLD = 0.55
+_LEAST = {"batch_size": 2, "patience": 1, "evaluations": 1, "window": 2, "hidden": 1, "seed": 0}
 _PAIR_ENCODER = EncoderConfig(mean_size=96, edge_size=32, size=160)
 
 
@@ -112,8 +114,15 @@ class TrainOptions:
             raise InputError(f"kind must be 'context', 'pair' or 'transformer', not {self.kind!r}")
         if self.loss not in ("bce", "mse"):
             raise InputError(f"loss must be 'bce' or 'mse', not {self.loss!r}")
-        if self.epochs <= 0 or self.batch_size < 2 or not 0 < self.held_out < 1:
-            raise InputError("epochs must be above 0, batch_size at least 2 and held_out between 0 and 1")
+        for name, least in _LEAST.items():
+            whole_number(name, getattr(self, name), least)
+        optional_whole_number("threads", self.threads, 1)
+        for name in ("held_out", "dropout", "token_dropout", "average"):
+            real_number(name, getattr(self, name), 0, 1)
+        for name in ("epochs", "learning_rate"):
+            real_number(name, getattr(self, name), 0)
+        if not self.epochs or not self.learning_rate or not 0 < self.held_out < 1:
+            raise InputError("epochs and learning_rate must be above 0, and held_out between 0 and 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +187,10 @@ def train(
     if not len(held.gaps) or not 0 < held.base_rate < 1:
         raise InputError("the held-out documents have no paragraph breaks to learn from; give more text")
     try:
-        from sage_core.segmentation.fitting import build_task, fit
+        from sage_core.segmentation.fitting import build_task, fit, training_device
     except ImportError as error:
         raise MissingExtraError("training", "models") from error
+    training_device(options.device)  # a wrong one is told before the long wait, not after it
     folder = Path(output).expanduser()
     try:  # before the long wait, not after it
         folder.mkdir(parents=True, exist_ok=True)

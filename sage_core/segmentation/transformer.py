@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding import DEFAULT_EMBEDDER, bundled_model_path, quiet_loading
+from sage_core.embedding import DEFAULT_EMBEDDER, LOADING_ERRORS, bundled_model_path, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.segmentation.ops import Floats, Tensors, unit_rows
 from sage_core.segmentation.pair import PairHead, calibration, probability, split_gaps
@@ -109,7 +109,7 @@ def load_sentence_transformer(name_or_path: str, device: str | None = None) -> A
                 trust_remote_code=False,
                 model_kwargs={"use_safetensors": True},
             )
-    except (OSError, ValueError) as error:
+    except LOADING_ERRORS as error:
         raise ModelError(
             f'cannot load {name_or_path!r}: {error}. Give a folder, or pip install "sage-rag[local]"'
         ) from error

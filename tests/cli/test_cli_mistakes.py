@@ -168,3 +168,74 @@ def test_a_folder_that_cannot_be_opened_makes_an_exit_code_of_its_own(
     captured = capsys.readouterr()
     assert "1 added" in captured.out and "not complete" in captured.out
     assert "locked cannot be read: Permission denied" in captured.err.replace("\n", "")
+
+
+LONG = "x" * 300
+TEXT = str(DEMO / "water-works.txt")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ingest", LONG, "--store", "s"], "File name too long"),
+        (["ingest", TEXT, "--store", LONG], "File name too long"),
+        (["ask", QUESTION, "--store", LONG], "File name too long"),
+        (["ask", QUESTION, "--prices", LONG], "File name too long"),
+        (["segment", LONG], "File name too long"),
+        (["segment", TEXT, "--segmenter", LONG], "File name too long"),
+        (["segment", TEXT, "--segmenter", ""], "is no path"),
+        (["segment", TEXT, "--encoding", "undefined"], "'undefined' is no encoding"),
+        (["segment", TEXT, "--encoding", "base64"], "unknown encoding 'base64'"),
+        (["segment", TEXT, "--threshold", "nan"], "threshold must be a number"),
+        (["train", LONG, "--output", "m"], "File name too long"),
+        (["train", str(DEMO), "--output", LONG], "File name too long"),
+        (["train", str(DEMO), "--output", "m", "--seed", "-1"], "seed must be at least 0"),
+        (["train", str(DEMO), "--output", "m", "--threads", "0"], "threads must be at least 1"),
+        (["train", str(DEMO), "--output", "m", "--epochs", "nan"], "epochs must be a number"),
+        (["train", str(DEMO), "--output", "m", "--device", "x"], "cannot train on device 'x'"),
+        (["ask", QUESTION, "--accept", "nan"], "accept_score must be a number"),
+        (["ask", QUESTION, "--base-url", "localhost:11434"], "no address of a server"),
+        (["ask", QUESTION, "--base-url", "http://["], "no address of a server"),
+        (["ask", QUESTION, "--base-url", "http://127.0.0.1:9/v1", "--timeout", "0"], "above 0"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_one_line_and_no_traceback(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, error = mistake(capsys, *arguments)
+    assert code == 2 and said in error
+
+
+def test_a_folder_that_may_not_be_entered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = os.stat
+
+    def refuse(path: Path, **how: object) -> os.stat_result:  # permissions do not stop root
+        if "closed" in Path(path).parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, **how)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr(os, "stat", refuse)
+    inside = tmp_path / "closed" / "a.txt"
+    for arguments in (
+        ["ingest", inside, "--store", tmp_path / "store"],
+        ["ask", QUESTION, "--store", inside],
+        ["train", inside, "--output", tmp_path / "model"],
+        ["segment", TEXT, "--segmenter", inside],
+    ):
+        code, error = mistake(capsys, *arguments)
+        assert code == 2 and "cannot be read: Permission denied" in error
+
+
+def test_a_slow_llm_is_given_up_after_the_timeout(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with LLMServer([Reply("Too late.", delay=2.0)] * 3) as server:
+        arguments = ["--store", str(store), "--base-url", server.base_url, "--timeout", "0.2"]
+        assert run(["ask", QUESTION, *arguments]) == 3
+    assert "0.2" in capsys.readouterr().err
