@@ -49,8 +49,8 @@ docs: $(VENV)/.docs  ## Build the documentation into site/; a warning is an erro
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python scripts/check_site.py site
 
-build: install  ## Build the wheel and prove it in an environment of its own
-	$(BIN)/python -m build --wheel --outdir dist
+build: install  ## Build the distributions and prove the wheel in an environment of its own
+	$(BIN)/python -m build --outdir dist
 	$(BIN)/python scripts/check_wheel.py dist
 
 floors: install  ## Run the tests on the lowest declared version of every dependency, without the extra models

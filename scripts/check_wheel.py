@@ -1,5 +1,7 @@
 """Prove the built wheel: its contents, and that the base install alone segments text and cuts scores.
 
+A source distribution beside it is looked into as well.
+
 Usage: python scripts/check_wheel.py DIST_FOLDER
 
 Makes a virtual environment without any extra, installs the newest wheel of the folder there and runs
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import tempfile
 import venv
 import zipfile
@@ -17,6 +20,7 @@ from pathlib import Path
 
 MEGABYTE = 1_000_000
 WEIGHTS_LIMIT = 15 * MEGABYTE
+SOURCE_LIMIT = 16 * MEGABYTE
 FORBIDDEN = (
     "torch",
     "transformers",
@@ -71,6 +75,17 @@ def check_contents(wheel: Path) -> None:
     print(f"{wheel.name}: {len(sizes)} files, weights {sum(weights.values()) / MEGABYTE:.1f} MB")
 
 
+def check_source(archive: Path) -> None:
+    """Fail where the source distribution carries pictures, the site or notebooks, or has grown large."""
+    with tarfile.open(archive) as source:
+        names = [name.partition("/")[2] for name in source.getnames()]
+    foreign = [name for name in names if name.startswith(("docs/", "notebooks/", "site/", "."))]
+    foreign = [name for name in foreign if name != ".gitignore"]
+    assert not foreign, f"not for the source distribution: {foreign[:5]}"
+    assert archive.stat().st_size <= SOURCE_LIMIT, f"{archive.name} takes {archive.stat().st_size:,} bytes"
+    print(f"{archive.name}: {len(names)} files, {archive.stat().st_size / MEGABYTE:.1f} MB")
+
+
 def check_base_install(wheel: Path) -> None:
     """Install the wheel alone in a new environment and run `BASE_INSTALL` and the command there."""
     sample = Path(__file__).parent.parent / "README.md"
@@ -94,6 +109,8 @@ def main() -> None:
     wheels = sorted(Path(sys.argv[1]).glob("sage_rag-*.whl"), key=lambda path: path.stat().st_mtime)
     assert wheels, f"no wheel in {sys.argv[1]}: run `make build`"
     check_contents(wheels[-1])
+    for archive in sorted(Path(sys.argv[1]).glob("sage_rag-*.tar.gz"))[-1:]:
+        check_source(archive)
     check_base_install(wheels[-1])
 
 
