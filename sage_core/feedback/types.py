@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from sage_core.abstention import NO_ANSWER
 from sage_core.checks import optional_whole_number, real_number, whole_number
@@ -248,6 +249,17 @@ class FeedbackResult(Shown):
                 **{role: usage.to_dict() for role, usage in self.usage_by_role.items()},
             },
         }
+
+    @classmethod
+    def from_dict(cls, trace: Mapping[str, Any]) -> FeedbackResult:
+        """The result that `to_dict` wrote, such as the ``"sage"`` of a LangChain chain's output.
+
+        Raises:
+            InputError: Where it is something else.
+        """
+        from sage_core.feedback.saved import feedback_from_dict
+
+        return feedback_from_dict(trace)
 
     def __str__(self) -> str:
         from sage_core.feedback.trace import format_trace

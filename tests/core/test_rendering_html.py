@@ -436,3 +436,24 @@ def test_views_refuse_what_does_not_fit():
         selection_view([0.5], scale="percent")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="top_k"):
         selection_view([0.5], top_k=0)
+
+
+# -- the pictures of the documentation --------------------------------------------------------------------
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+
+
+def test_the_pictures_of_the_documentation_are_small_and_well_formed():
+    paths = sorted(IMAGES.iterdir())
+    assert {p.name for p in paths} >= {"pipeline.svg", "report.png", "score-curve.svg", "segments.png"}
+    for path in paths:
+        assert path.stat().st_size <= 150_000, path
+        if path.suffix == ".svg":
+            assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_many_passages_are_folded():
+    read = Reader(usual().to_html())
+    found = usual().feedback.selection.cut
+    assert found > 12 and f"{found - 12} more passages" in read.words()
+    assert read.tags["article"] == found

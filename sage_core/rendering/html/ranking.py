@@ -11,6 +11,7 @@ from sage_core.rendering.terminal import one_line
 from sage_core.selection import Scale, Selection
 
 _EXCERPT = 160
+_OPEN = 12
 
 
 def curve_html(
@@ -36,7 +37,11 @@ def passages_html(rows: Sequence[Row], selection: Selection) -> Markup:
     kept = [by_index[i] for i in selection.indices if i in by_index]
     if not kept:
         return tag("p", "No passage was kept.", class_="note")
-    return tag("div", *(_passage(row) for row in kept))
+    parts = [_passage(row) for row in kept[:_OPEN]]
+    if len(kept) > _OPEN:
+        more = tag("summary", f"{len(kept) - _OPEN} more passages")
+        parts.append(tag("details", more, *(_passage(row) for row in kept[_OPEN:]), class_="rest"))
+    return tag("div", *parts)
 
 
 def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | None = None) -> Markup:

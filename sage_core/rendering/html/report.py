@@ -18,6 +18,7 @@ from sage_core.results import Answer, Retrieval
 from sage_core.selection import Selection
 
 _NO_LLM = "extractive"
+_LONG = 160  # characters of a question that is no headline any more
 
 
 def answer_report(
@@ -139,7 +140,8 @@ def token_bars(retrieval: Retrieval, selection: Selection) -> Markup:
 
 
 def _heading(question: str) -> Markup:
-    return tag("header", tag("p", "sage-rag", class_="eyebrow"), foreign(question, "h1"))
+    size = "long" if len(question) > _LONG else None
+    return tag("header", tag("p", "sage-rag", class_="eyebrow"), foreign(question, "h1", class_=size))
 
 
 def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult | None) -> Markup:
