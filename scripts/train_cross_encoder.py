@@ -27,9 +27,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 logger = logging.getLogger(__name__)
 
 SEED = 0
-LONGEST = 160  # Word pieces of a pair.
+LONGEST = 112  # Word pieces of a pair; chunks are shorter.
 GROUPS = 16  # A step.
-PASS_TOKENS = 5_000  # Of one forward pass, padding included.
+PASS_TOKENS = 4_000  # Of one forward pass, padding included.
 LEARNING_RATE = 6e-5
 WARM_UP = 0.05
 BINARY = 0.3
