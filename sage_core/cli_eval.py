@@ -219,10 +219,9 @@ def _announce(planned: Plan) -> None:
     out = console()
     out.print(planned.experiment.title, style="bold", markup=False)
     sets = ", ".join(f"{d.name} ({len(d.questions)} questions)" for d in planned.datasets)
-    rows = len(planned.experiment.rows)
-    out.print(
-        f"{sets or 'no questions'}; {rows} rows; answers: {planned.reader.answerer.label}", markup=False
-    )
+    rows = f"{len(planned.experiment.rows)} methods; " if planned.experiment.rows else ""
+    label = planned.reader.answerer.label
+    out.print(f"{sets}{'; ' if sets else ''}{rows}answers: {label}", markup=False)
 
 
 def _show_outcome(outcome: Outcome, folder: Path, report: Path) -> None:

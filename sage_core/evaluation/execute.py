@@ -147,6 +147,10 @@ class MethodMaker:
         self._cache = cache
         self._shared = SharedWork()
 
+    def alone(self) -> MethodMaker:
+        """A maker that has the same models, but no chunks and no embeddings yet: for measuring time."""
+        return MethodMaker(self._reader, self._embedder.embedder)
+
     def __call__(self, row: Row) -> Method:
         """The method of a row.
 

@@ -39,7 +39,7 @@ class Measurement:
 MEASUREMENTS = {
     "scalability": Measurement("scalability"),
     "segmentation-speed": Measurement("segmentation_speed"),
-    "pair-features": Measurement("pair_features", asks_questions=False),
+    "pair-features": Measurement("feature_accuracy", asks_questions=False),
 }
 
 

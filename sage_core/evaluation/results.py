@@ -106,7 +106,7 @@ class Results:
         elif kind == "left_out":
             self.left_out[line["row"]] = line["reason"]
         elif kind == "measured":
-            self.measured.append(line)
+            self._measure(line)
         elif kind in ("answer", "failed", "prepare"):
             key = (line["dataset"], line["row"])
             self.left_out.pop(line["row"], None)
@@ -117,6 +117,15 @@ class Results:
                 self.failed.setdefault(key, {})[line["question"]] = line["error"]
             else:
                 self.prepared.setdefault(key, []).append(line)
+
+    def _measure(self, line: Line) -> None:
+        """Figures of one row may come in several lines."""
+        for earlier in self.measured:
+            if earlier["row"] == line["row"]:
+                earlier["figures"] = {**earlier["figures"], **line["figures"]}
+                earlier["note"] = " ".join(filter(None, [earlier.get("note"), line.get("note")]))
+                return
+        self.measured.append(dict(line))
 
 
 def read_results(folder: Path) -> Results:

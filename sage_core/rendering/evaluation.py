@@ -39,7 +39,8 @@ def eval_bar(console: Console | None = None) -> Iterator[Callable[[RunProgress],
 def results_view(results: Results) -> RenderableType:
     """A table for each data set: means of metrics and of what they cost."""
     metrics = list(results.configuration.get("metrics", ()))
-    views: list[RenderableType] = [_table(results, dataset, metrics) for dataset in results.datasets]
+    answered = [d for d in results.datasets if any(dataset == d for dataset, _ in results.answers)]
+    views: list[RenderableType] = [_table(results, dataset, metrics) for dataset in answered]
     if results.measured:
         views.append(_measured(results))
     return Group(*views)

@@ -1,0 +1,192 @@
+"""Which features of two sentence vectors tell whether they belong together (SAGE, Table X).
+
+Four feature sets, two protocols: negatives drawn from other documents (what the paper's accuracies can be
+compared with), and neighbours across a paragraph break (the task at run time). Classes are balanced, so that
+chance is 50 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as f
+
+from sage_core.segmentation.corpus import Corpus, Document, index_corpus
+from sage_core.segmentation.encoder import EncoderConfig
+from sage_core.segmentation.mining import NegativeMix, mine_pairs
+from sage_core.segmentation.networks import Layer, SentenceNet, sentence_batch
+from sage_core.segmentation.tables import principal_components, start_weights, token_shares
+
+PROTOCOLS = {"random": NegativeMix(1, 0, 0), "neighbours": NegativeMix(0, 0, 1)}
+FEATURES: dict[str, Callable[[Tensor, Tensor], list[Tensor]]] = {
+    "x1, x2": lambda a, b: [a, b],
+    "x1, x2, x1-x2": lambda a, b: [a, b, a - b],
+    "x1, x2, x1*x2": lambda a, b: [a, b, a * b],
+    "x1, x2, x1-x2, x1*x2": lambda a, b: [a, b, a - b, a * b],
+}
+STATIC = EncoderConfig(mean_size=96, edge_size=32, size=160)
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.float32]]
+Encode = Callable[[NDArray[np.int64], bool], Tensor]
+"""Sentence numbers, and whether this is training, to vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A corpus and its sentences as strings."""
+
+    corpus: Corpus
+    sentences: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How an MLP, and an encoder where it has parameters, are trained.
+
+    Attributes:
+        epochs: Passes over the pairs.
+        batch: Pairs a step.
+        rate: Highest learning rate of the encoder; the MLP's is 0.002.
+    """
+
+    epochs: int
+    batch: int
+    rate: float = 0.0
+
+
+class Judge(nn.Module):
+    """An MLP over features of two vectors."""
+
+    def __init__(self, size: int, features: str, hidden: int = 256, dropout: float = 0.1) -> None:
+        super().__init__()
+        self._features = FEATURES[features]
+        self.layers = nn.Sequential(
+            nn.Dropout(dropout),
+            Layer(size * features.count(",") + size, hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            Layer(hidden, 1),
+        )
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """(p,) logits."""
+        scores: Tensor = self.layers(torch.cat(self._features(left, right), -1))[:, 0]
+        return scores
+
+
+def read_text(documents: Sequence[Document], *, limit: int | None = None) -> Text:
+    """Documents to mine; with a limit, about so many of them, evenly spaced."""
+    if limit:
+        documents = documents[:: max(1, len(documents) // limit)]
+    return Text(index_corpus(documents), [s for d in documents for p in d.paragraphs for s in p])
+
+
+def mine(text: Text, protocol: str, count: int, seed: int) -> Pairs:
+    """Balanced pairs, at most ``count``."""
+    rng = np.random.default_rng(seed)
+    pairs, labels = mine_pairs(text.corpus, PROTOCOLS[protocol], rng, positive_share=0.5)
+    return pairs[:count], labels[:count]
+
+
+def fit(
+    encode: Encode, encoder: Sequence[nn.Parameter], judge: Judge, pairs: Pairs, training: Training
+) -> None:
+    """Algorithm 1: update the MLP and, where it has parameters, the encoder."""
+    groups = [{"params": list(judge.parameters()), "lr": 2e-3}]
+    if encoder:
+        groups.append({"params": list(encoder), "lr": training.rate})
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+    steps = training.epochs * -(-len(pairs[1]) // training.batch)
+    rates = [g["lr"] for g in optimizer.param_groups]
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rates, total_steps=steps)
+    rng = np.random.default_rng(0)
+    judge.train()
+    for _ in range(training.epochs):
+        order = rng.permutation(len(pairs[1]))
+        for start in range(0, len(order), training.batch):
+            rows = order[start : start + training.batch]
+            vectors = encode(pairs[0][rows].T.ravel(), True)
+            logits = judge(vectors[: len(rows)], vectors[len(rows) :])
+            loss = f.binary_cross_entropy_with_logits(logits, torch.from_numpy(pairs[1][rows]))
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+
+
+def accuracy(encode: Encode, judge: Judge, pairs: Pairs, batch: int) -> float:
+    """Share of pairs judged rightly at 0.5."""
+    judge.eval()
+    right = 0
+    with torch.inference_mode():
+        for start in range(0, len(pairs[1]), batch):
+            some = pairs[0][start : start + batch]
+            vectors = encode(some.T.ravel(), False)
+            same = judge(vectors[: len(some)], vectors[len(some) :]).numpy() > 0
+            right += int((same == (pairs[1][start : start + batch] > 0)).sum())
+    return right / len(pairs[1])
+
+
+def static_row(
+    train: Text, test: Text, features: str, mined: tuple[Pairs, Pairs], start: NDArray[np.float32]
+) -> float:
+    """Accuracy with our encoder, trained end to end from ``start`` (`pretrained_features`)."""
+    torch.manual_seed(0)
+    net, judge = SentenceNet(STATIC, 0.1), Judge(STATIC.size, features)
+    assert net.mean.weight is not None
+    shares = token_shares(train.corpus.ids, STATIC.vocabulary)
+    with torch.no_grad():
+        net.mean.weight.copy_(torch.from_numpy(start_weights(shares)))
+        for table in (net.mean.table, net.edge.table):
+            table.copy_(torch.from_numpy(principal_components(start, table.shape[1])))
+    rng = np.random.default_rng(0)
+
+    def encode(text: Text) -> Encode:
+        def run(rows: NDArray[np.int64], training: bool) -> Tensor:
+            net.train(training)
+            batch = sentence_batch(text.corpus, rows, STATIC, drop=0.1 if training else 0.0, rng=rng)
+            vectors: Tensor = net(batch)[0]
+            return vectors
+
+        return run
+
+    fit(encode(train), list(net.parameters()), judge, mined[0], Training(2, 512, 3e-3))
+    return accuracy(encode(test), judge, mined[1], 1024)
+
+
+def frozen_row(vectors: dict[str, Tensor], features: str, mined: tuple[Pairs, Pairs]) -> float:
+    """Accuracy over fixed vectors of the distinct sentences (``train``, ``test``); only the MLP learns."""
+    torch.manual_seed(0)
+    judge = Judge(vectors["train"].shape[1], features)
+
+    def encode(part: str) -> Encode:
+        return lambda rows, training: vectors[part][torch.from_numpy(rows)]
+
+    fit(encode("train"), [], judge, mined[0], Training(12, 256))
+    return accuracy(encode("test"), judge, mined[1], 1024)
+
+
+def frozen_cells(
+    train: Text,
+    test: Text,
+    mined: tuple[Pairs, Pairs],
+    embed: Callable[[Sequence[str]], NDArray[np.float32]],
+) -> list[float]:
+    """`frozen_row` for each feature set, with unit vectors made by ``embed``, once a sentence."""
+    (texts, first), (others, second) = compact(train, mined[0]), compact(test, mined[1])
+    vectors = {}
+    for part, some in (("train", texts), ("test", others)):
+        rows = embed(some)
+        vectors[part] = torch.from_numpy(rows * rows.shape[1] ** 0.5)  # entries of about 1
+    return [frozen_row(vectors, name, (first, second)) for name in FEATURES]
+
+
+def compact(text: Text, pairs: Pairs) -> tuple[list[str], Pairs]:
+    """The distinct sentences of the pairs, and the pairs renumbered to them."""
+    rows, renumbered = np.unique(pairs[0], return_inverse=True)
+    return [text.sentences[i] for i in rows], (renumbered.reshape(-1, 2), pairs[1])
