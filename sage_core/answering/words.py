@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from sage_core.segmentation.layout import are_headings
 from sage_core.sentences import split_sentences
 
 # Stands for "a number or a date" among the words of a question that asks for one.
@@ -44,10 +45,11 @@ _ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its content words."""
+    """A sentence and its content words; a heading names a subject and says nothing of it."""
 
     text: str
     words: frozenset[str]
+    heading: bool = False
 
 
 def question_words(question: str) -> frozenset[str]:
@@ -76,10 +78,11 @@ def sentences_of(context: Sequence[str]) -> list[Sentence]:
     """The passages' sentences, each text once, in order."""
     seen: dict[str, Sentence] = {}
     for passage in context:
-        for span in split_sentences(passage):
+        spans = split_sentences(passage)
+        for span, heading in zip(spans, are_headings(passage, spans), strict=True):
             text = " ".join(span.of(passage).split())
             if text and text not in seen:
-                seen[text] = Sentence(text, stems(text))
+                seen[text] = Sentence(text, stems(text), heading)
     return list(seen.values())
 
 

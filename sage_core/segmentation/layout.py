@@ -58,8 +58,7 @@ def evidence(text: str, spans: Sequence[Span], layout: Layout) -> list[float]:
     Returns:
         ``max(n - 1, 0)`` values; ``NEVER`` after a heading, which goes with what follows it.
     """
-    between = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
-    gaps = [0 if gap == " " else _line_breaks(gap) for gap in between]
+    gaps = _gaps(text, spans)
     if not any(gaps) and (not spans or text[spans[0].start] != "#"):
         return [0.0] * len(gaps)
     line_break = 0.0 if _hard_wrapped(text, gaps) else layout.line_break
@@ -82,6 +81,12 @@ def _between(above: str, below: str, breaks: int, layout: Layout) -> float:
     return 0.0
 
 
+def _gaps(text: str, spans: Sequence[Span]) -> list[int]:
+    """Line breaks between neighbouring sentences; see `_line_breaks`."""
+    between = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
+    return [0 if gap == " " else _line_breaks(gap) for gap in between]
+
+
 def _line_breaks(gap: str) -> int:
     """0, 1, or 2 for a blank line (a form feed or paragraph separator counts as one)."""
     if "\x0c" in gap or "\u2029" in gap:
@@ -94,6 +99,11 @@ def _hard_wrapped(text: str, gaps: Sequence[int]) -> bool:
     single = gaps.count(1)
     inside = text.count("\n") - single - 2 * gaps.count(2)
     return inside > single
+
+
+def are_headings(text: str, spans: Sequence[Span]) -> list[bool]:
+    """Which of the sentences of ``text`` are headings; a heading goes with what follows it."""
+    return [kind == "heading" for kind in _kinds(text, spans, _gaps(text, spans))]
 
 
 def _kinds(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> list[str]:

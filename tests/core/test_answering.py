@@ -267,7 +267,8 @@ def test_it_says_so_where_nothing_matches(question: str) -> None:
 
 
 def test_it_asks_for_more_where_words_are_missing() -> None:
-    answer, _ = EXTRACTIVE.generate("How long is the Kestrel Bridge?", CHUNKS[:1])
+    lenient = ExtractiveAnswerer(min_match=0.3)
+    answer, _ = lenient.generate("How long is the Kestrel Bridge?", CHUNKS[:1])
     verdict, _ = EXTRACTIVE.judge("How long is the Kestrel Bridge?", CHUNKS[:1], answer)
     assert verdict.score is not None
     assert verdict.score < 9
