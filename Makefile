@@ -6,7 +6,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
 
-.PHONY: help install hooks demo test lint format types docs matrix floors check build clean
+.PHONY: help install hooks demo test lint format types docs notebooks matrix floors check build clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ docs: $(VENV)/.docs  ## Build the documentation into site/; a warning is an erro
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python scripts/check_site.py site
 
+notebooks: install  ## Run every notebook, each in a fresh kernel without a network; WRITE=--write keeps the outputs
+	$(BIN)/python scripts/run_notebooks.py $(WRITE)
+
 build: install  ## Build the distributions and prove the wheel in an environment of its own
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/python scripts/check_wheel.py dist
@@ -60,7 +63,7 @@ matrix: install  ## Run the adapters' tests on the lowest and newest framework v
 	bash scripts/matrix_llamaindex.sh
 	$(BIN)/python scripts/langchain_matrix.py
 
-check: lint types test build docs  ## Everything that CI runs
+check: lint types test notebooks build docs  ## Everything that CI runs
 
 clean:  ## Remove what the targets above made
 	rm -rf $(VENV) dist build site .demo .matrix .mypy_cache .ruff_cache .pytest_cache .hypothesis
