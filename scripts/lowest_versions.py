@@ -60,8 +60,9 @@ def main() -> int:
     print(constraints.read_text(encoding="utf-8"), flush=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--upgrade", "pip"], check=True)
-    package = f"{ROOT}[{','.join(chosen.extras)}]"
-    subprocess.run([*pip, "--constraint", constraints, "--editable", package, *TOOLS], check=True)
+    subprocess.run([*pip, "--constraint", constraints, "--editable", ROOT, *TOOLS], check=True)
+    for extra in chosen.extras:  # one by one: together pip goes back and forth between them for minutes
+        subprocess.run([*pip, "--constraint", constraints, "--editable", f"{ROOT}[{extra}]"], check=True)
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     for command in COMMANDS:
         program = [str(python.with_name("sage-rag")), *command]
