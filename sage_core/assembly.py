@@ -15,6 +15,7 @@ from sage_core.spans import Span
 from sage_core.tokens import TokenCounter, get_counter
 
 Order = Literal["rank", "document"]
+ORDERS: tuple[Order, ...] = ("rank", "document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Passage:
         document: Which document it comes from; None where unknown.
         span: Where it lies in that document, so that ``document_text[span.start:span.end] == text``; None
             where unknown.
+        after: The white space that follows it in its document up to the next chunk, where known.
         members: Positions, in the caller's list, of the chunks that it is made of, in document order.
     """
 
@@ -33,6 +35,7 @@ class Passage:
     document: Hashable = None
     span: Span | None = None
     members: tuple[int, ...] = ()
+    after: str = ""
 
 
 def assemble(
@@ -54,12 +57,12 @@ def assemble(
         chunks: Best first, as selected. ``members`` is ignored and set anew.
         order: ``"document"``: documents by their best chunk, chunks within one by position; those of unknown
             place stay where their rank puts them, as a document of their own. ``"rank"``: best first.
-        join: With document order, make one passage of chunks that touch or overlap, and, where ``sources``
-            holds their document, of chunks with only white space between them, which is taken from it.
+        join: With document order, make one passage of chunks that touch or overlap, and of chunks with only
+            white space between them, which is taken from ``after`` or from ``sources``.
         max_tokens: Most tokens of all passages together, counted chunk by chunk; None for no limit.
         counter: Counts tokens; None for the bundled word-piece counter.
         sources: Whole text by document. A segmenter's chunks end before the white space that follows them, so
-            without the document nobody knows what lies between two of them.
+            without it or ``after`` nobody knows what lies between two of them.
 
     Returns:
         Passages whose ``members`` say which chunks they hold.
@@ -67,7 +70,7 @@ def assemble(
     Raises:
         InputError: For a span that does not hold its text, an unknown order, or a limit below 1.
     """
-    if order not in ("rank", "document"):
+    if order not in ORDERS:
         raise InputError(f"unknown order {order!r}: 'rank' or 'document'")
     if max_tokens is not None and max_tokens < 1:
         raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
@@ -158,7 +161,12 @@ def _join(first: Passage, second: Passage, source: str | None) -> Passage | None
     members = first.members + second.members
     overlap = first.span.end - second.span.start
     if overlap >= 0:
-        return Passage(first.text + second.text[overlap:], first.document, span, members)
-    if source is not None and source[first.span.end : second.span.start].isspace():
-        return Passage(span.of(source), first.document, span, members)
-    return None
+        text = first.text + second.text[overlap:]
+    elif first.after.isspace() and len(first.after) == -overlap:
+        text = first.text + first.after + second.text
+    elif source is not None and source[first.span.end : second.span.start].isspace():
+        text = span.of(source)
+    else:
+        return None
+    last = second if second.span.end >= first.span.end else first
+    return Passage(text, first.document, span, members, last.after)

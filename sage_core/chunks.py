@@ -23,6 +23,7 @@ class Chunk:
         start: Offset of its first character in the text as read (`sage_core.documents.Document`).
         end: Offset after its last character.
         page: Page of a PDF on which it starts, from 1; None otherwise.
+        after: The white space between it and the next chunk; empty where it is long, or not known.
     """
 
     id: str
@@ -31,10 +32,13 @@ class Chunk:
     start: int
     end: int
     page: int | None = None
+    after: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
-        return asdict(self)
+        fields = asdict(self)
+        del fields["after"]  # it says nothing to a reader
+        return fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -25,6 +25,7 @@ from sage_core.cli_report import HtmlOption, answer_with_page, checked
 from sage_core.errors import LLMError
 
 if TYPE_CHECKING:
+    from sage_core.assembly import Order
     from sage_core.pricing import PriceList
     from sage_core.rag import Sage
     from sage_core.results import Answer
@@ -70,6 +71,21 @@ def ask(
     top_k: Annotated[
         int, typer.Option(help="Plain top-k to compare the tokens with; changes nothing else.", metavar="K")
     ] = 10,
+    order: Annotated[
+        str,
+        typer.Option(
+            help="Send chunks by rank (best first), or by document, neighbours joined.",
+            metavar="rank|document",
+        ),
+    ] = "rank",
+    max_context_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Most tokens of the chunks sent; the lowest scored go first.",
+            metavar="N",
+            show_default="no limit",
+        ),
+    ] = None,
     rounds: Annotated[int, typer.Option(help="Most rounds of answer and grade.", metavar="N")] = 3,
     accept: Annotated[float, typer.Option(help="A grade (1 to 10) that ends the rounds.")] = 9,
     reranker: Annotated[
@@ -116,7 +132,13 @@ def ask(
         embedder=embedding,
         reranker=cross_encoder,
         answerer=make_answerer(model, base_url, offline, embedding, timeout),
-        config=SageConfig(candidates, top_k, feedback),
+        config=SageConfig(
+            candidates,
+            top_k,
+            feedback,
+            order=cast("Order", order),
+            max_context_tokens=max_context_tokens,
+        ),
     )
     with sage:
         if as_json:

@@ -32,6 +32,9 @@ PROBE = "The ferry leaves at seven in the morning and returns before dark."
 # Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
 _BATCH_CHARACTERS = 50_000
 
+# White space between two chunks that is kept, to join them again.
+_LONGEST_GAP = 16
+
 
 class DocumentSegmenter(Protocol):
     """The part of `sage_core.segmentation.Segmenter` used here."""
@@ -321,7 +324,14 @@ def ingest(
 
 def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
     ids = chunk_ids(document.source, document.digest, spans)
+    text, source = document.text, document.source
+    nexts = [span.start for span in spans[1:]] + [len(text)]
     return [
-        Chunk(i, span.of(document.text), document.source, span.start, span.end, document.page_of(span.start))
-        for i, span in zip(ids, spans, strict=True)
+        Chunk(i, s.of(text), source, s.start, s.end, document.page_of(s.start), _gap(text[s.end : following]))
+        for i, s, following in zip(ids, spans, nexts, strict=True)
     ]
+
+
+def _gap(text: str) -> str:
+    """What lies between two chunks, where it is white space worth keeping."""
+    return text if text.isspace() and len(text) <= _LONGEST_GAP else ""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sage_core.assembly import Order, Passage, assemble
 from sage_core.chunks import Chunk
-from sage_core.feedback import FeedbackResult
+from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.pricing import CostReport, cost_report
 from sage_core.selection import Scale, Selection
 from sage_core.shown import Shown
+from sage_core.spans import Span
 from sage_core.usage import Price
 
 
@@ -47,6 +49,9 @@ class Retrieval(Shown):
         reranker: Name of the reranker.
         top_k: Size of the plain top-k retrieval that it is compared with.
         counter: Name of the token counter of all token figures.
+        order: How what is sent is ordered; see `sage_core.assembly.assemble`.
+        fitting: How many of the candidates, from the best on, the budget of context tokens lets be sent;
+            None where there is no budget.
     """
 
     question: str
@@ -56,6 +61,8 @@ class Retrieval(Shown):
     reranker: str
     top_k: int
     counter: str
+    order: Order = "rank"
+    fitting: int | None = None
 
     @property
     def hits(self) -> tuple[Candidate, ...]:
@@ -66,9 +73,32 @@ class Retrieval(Shown):
         """The candidates of another selection, such as a later round's."""
         return tuple(self.candidates[i] for i in selection.indices)
 
+    def passages(self, selection: Selection) -> list[Passage]:
+        """What is sent for a selection; ``members`` are positions in ``candidates``."""
+        parts = [_passage(c.chunk) for c in self.chosen(selection)]
+        return [
+            replace(passage, members=tuple(selection.indices[i] for i in passage.members))
+            for passage in assemble(parts, order=self.order)
+        ]
+
     def texts(self, selection: Selection) -> list[str]:
-        """The texts of `chosen`."""
-        return [c.chunk.text for c in self.chosen(selection)]
+        """The texts of `passages`."""
+        return [passage.text for passage in self.passages(selection)]
+
+    def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
+        """Settings under which no selection goes over the budget of context tokens."""
+        return within(settings, self.fitting)
+
+    def context(self, selection: Selection) -> list[dict[str, object]]:
+        """Where each of the `passages` comes from, JSON-ready."""
+        return [
+            {
+                "source": passage.document,
+                "span": list(passage.span) if passage.span is not None else None,
+                "candidates": list(passage.members),
+            }
+            for passage in self.passages(selection)
+        ]
 
     @property
     def tokens(self) -> int:
@@ -94,6 +124,8 @@ class Retrieval(Shown):
             "selection": self.selection.to_dict(),
             "scale": self.scale,
             "reranker": self.reranker,
+            "order": self.order,
+            "context": self.context(self.selection),
             "tokens": {
                 "selected": self.tokens,
                 "top_k": self.tokens_top_k,
@@ -162,6 +194,21 @@ class Answer(Shown):
             "answerer": self.answerer,
             "score": self.score,
             "stop_reason": self.feedback.stop_reason,
+            "context": self.retrieval.context(self.feedback.selection),
             "retrieval": self.retrieval.to_dict(),
             "feedback": self.feedback.to_dict(),
         }
+
+
+def within(settings: FeedbackConfig, most: int | None) -> FeedbackConfig:
+    """``settings`` with no selection larger than ``most``."""
+    if most is None or (settings.max_k is not None and settings.max_k <= most):
+        return settings
+    least = settings.min_k if settings.min_k is None else min(settings.min_k, most)
+    return replace(settings, min_k=least, max_k=most)
+
+
+def _passage(chunk: Chunk) -> Passage:
+    """A chunk as context; its place is left out where it cannot be that of its text."""
+    span = Span(chunk.start, chunk.end) if chunk.end - chunk.start == len(chunk.text) else None
+    return Passage(chunk.text, chunk.source, span, after=chunk.after)

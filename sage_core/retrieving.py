@@ -13,7 +13,8 @@ import contextvars
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from sage_core.ingest import PROBE
 from sage_core.microbatch import MicroBatcher
 from sage_core.ranking import Reranker, VectorRequest, VectorReranker, ascore
 from sage_core.ranking.protocol import checked_scores
-from sage_core.results import Candidate, Retrieval
+from sage_core.results import Candidate, Retrieval, within
 from sage_core.selection import rank_order, select
 from sage_core.store import ChromaStore
 from sage_core.tokens import TokenCounter
@@ -166,14 +167,19 @@ class Retriever:
             for i, count in zip(order, tokens, strict=True)
         )
         config, reranker = self._parts.config, self._parts.reranker
+        fitting = _fitting(tokens, config.max_context_tokens)
+        settings = within(config.feedback, fitting)
         selection = select(
             [c.score for c in candidates],
             scale=reranker.scale,
-            rule=config.feedback.rule,
-            min_k=config.feedback.min_k,
-            gradient=config.feedback.gradient,
-            max_k=config.feedback.max_k,
+            rule=settings.rule,
+            min_k=settings.min_k,
+            gradient=settings.gradient,
+            max_k=settings.max_k,
         )
+        if settings is not config.feedback and selection.cut == fitting:
+            said = f"{selection.reason} (max_context_tokens={config.max_context_tokens})"
+            selection = replace(selection, reason=said)
         return Retrieval(
             question,
             candidates,
@@ -182,6 +188,8 @@ class Retriever:
             reranker.name,
             config.top_k,
             self._parts.counter.name,
+            config.order,
+            fitting,
         )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -191,6 +199,13 @@ class Retriever:
             pool = self._pool
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(work))
+
+
+def _fitting(tokens: Sequence[int], budget: int | None) -> int | None:
+    """How many of the first texts fit the budget, at least one; None for no budget."""
+    if budget is None:
+        return None
+    return max(sum(total <= budget for total in accumulate(tokens)), 1)
 
 
 def _texts(found: Sequence[Found]) -> list[str]:

@@ -148,11 +148,13 @@ def metadata(chunk: Chunk, record: DocumentRecord, reference: str) -> dict[str, 
         "start": chunk.start,
         "end": chunk.end,
         "page": chunk.page or 0,
+        # What is missing takes no room.
         **({"vectors": reference} if reference else {}),
+        **({"after": chunk.after} if chunk.after else {}),
     }
 
 
 def _row(chunk_id: str, text: str, meta: dict[str, Any]) -> _Row:
-    chunk = Chunk(chunk_id, text, meta["source"], meta["start"], meta["end"], meta["page"] or None)
-    reference = meta.get("vectors") or ""
+    page, after, reference = meta["page"] or None, meta.get("after") or "", meta.get("vectors") or ""
+    chunk = Chunk(chunk_id, text, meta["source"], meta["start"], meta["end"], page, after)
     return _Row(chunk, meta["document"], meta["version"], " ".join(text.split()), reference)
