@@ -22,7 +22,7 @@ LISTING = [
     "story_start",
     "story_end",
 ]
-PLAIN = "HEADER of the file\r\nProduced by Nobody\r\n\r\nThe well ran dry, and \x93Ida\x94 left.\r\nEnd of new eBooks.\r\nFOOTER"
+PLAIN = "HEADER of new eBooks.\r\nProduced by Nobody\r\n\r\nThe well ran dry, and \x93Ida\x94 left.\r\nEnd of new eBooks.\r\nFOOTER"
 PAGE = "<html><head><script>if ( window ) {}</script></head><body><pre>THE WELL Written by Nobody\n\nIDA goes.\n\nFADE   OUT.</pre><p>advert</p></body></html>"
 
 
