@@ -19,6 +19,7 @@ from sage_core.evaluation.retrievers import (
     DenseIndex,
     FaissStore,
     HybridIndex,
+    ModelPool,
     NumpyStore,
     RerankedIndex,
     index_names,
@@ -86,6 +87,21 @@ def test_bm25_parameters_change_scores():
     assert BM25Index(k1=0.9, b=0.4).name == "bm25(k1=0.9, b=0.4)"
     with pytest.raises(InputError, match="b from 0 to 1"):
         BM25Index(b=1.5)
+
+
+def test_bm25_of_plain_words_knows_no_english():
+    texts = ["Os barcos e as ilhas", "The islands of the north"]
+    english, plain = BM25Index(), BM25Index(english=False)
+    for index in (english, plain):
+        index.build(pieces(texts))
+    assert [h.piece.text for h in english.search("which island?", 2)] == [texts[1]]
+    assert plain.search("which island?", 2) == []
+    assert [h.piece.text for h in plain.search("the ISLANDS", 2)] == [texts[1]]
+    made = make_index({"kind": "bm25", "stemmer": None, "stopwords": None})
+    assert made.name == plain.name != english.name
+    for wrong in ({"stemmer": None}, {"stemmer": "porter", "stopwords": None}):
+        with pytest.raises(InputError, match="both None or both left out"):
+            make_index({"kind": "bm25", **wrong})
 
 
 @pytest.mark.parametrize("make", [BM25Index, lambda: DenseIndex(HashEmbedder())])
@@ -257,6 +273,39 @@ def test_make_index_from_configurations():
     index = make_index(nested, embedder=embedder)
     assert index.name == "rrf(bm25(k1=1, b=0.75) + dense(hash, numpy), k=1) > hybrid(hash)(4)"
     assert set(index_names()) >= {"bm25", "dense", "sbert", "dpr", "openai", "hybrid", "reranked"}
+
+
+def test_a_pool_makes_each_model_once():
+    embedder = HashEmbedder()
+    pool = ModelPool(embedder=embedder)
+    assert pool.embedder() is pool.embedder() and pool.embedder().name == "hash"
+    spec = {"kind": "dpr", "question_model": "a", "context_model": "b"}
+    assert pool.embedder(spec) is pool.embedder(dict(reversed(spec.items())))
+    assert pool.embedder(spec) is not pool.embedder({**spec, "normalise": True})
+    assert pool.embedder("folder/a") is pool.embedder({"kind": "sbert", "model": "folder/a"})
+    # The shared model is not loaded a second time under its own name.
+    assert pool.embedder({"kind": "sbert", "model": "hash"}) is pool.embedder()
+    assert pool.reranker() is pool.reranker("hybrid")
+    for kind in ("dense", "hybrid"):
+        index = make_index(kind, models=pool)
+        index.build(pieces())
+    assert embedder.texts_embedded == len(SENTENCES)
+    with pytest.raises(InputError, match="JSON can hold"):
+        pool.embedder({"kind": "sbert", "model": object()})
+
+
+def test_scores_say_what_they_are():
+    embedder, reranker = HashEmbedder(), ByLength()
+    made = {
+        k: make_index(k, embedder=embedder, reranker=reranker)
+        for k in ("bm25", "dense", "hybrid", "reranked")
+    }
+    assert {k: index.scale for k, index in made.items()} == {
+        "bm25": "unbounded",
+        "dense": "cosine",
+        "hybrid": "unbounded",
+        "reranked": "unbounded",
+    }
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,10 @@ def test_openai_key_is_in_no_pickle_and_no_repr(monkeypatch, letters):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(LLMError, match="OPENAI_API_KEY"):
         OpenAIEmbedder("test").embed_query("ferry")
+    with pytest.raises(InputError, match="no address of a server"):
+        OpenAIEmbedder("test", base_url="localhost:80").embed_query("ferry")
+    with pytest.raises(InputError, match="characters no key has"):
+        OpenAIEmbedder("test", api_key="schlüssel", base_url="http://localhost:1/v1").embed_query("ferry")
     for wrong in ({"batch_size": 0}, {"dimensions": 0}, {"timeout": 0}, {"model": ""}):
         with pytest.raises(InputError):
             OpenAIEmbedder(**{"model": "m", **wrong})
@@ -298,8 +302,17 @@ PAIRS = ([f"question {i}" for i in range(300)], [f"chunk {i}" for i in range(300
 
 
 @pytest.fixture(scope="module")
-def learnt():
-    pytest.importorskip("torch")
+def one_thread():
+    """Steps this small only wait for each other on several threads."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def learnt(one_thread):
     return train_projection(Noisy(), *PAIRS, ProjectionOptions(epochs=40, learning_rate=5e-3, seed=1))
 
 
@@ -327,9 +340,8 @@ def test_training_can_be_repeated_and_the_seed_matters(learnt):
     assert other.projection.digest != first.projection.digest
 
 
-def test_the_start_keeps_the_cosines():
+def test_the_start_keeps_the_cosines(one_thread):
     """Epoch 0 is the frozen embedding, so training cannot come out worse on what it is chosen by."""
-    pytest.importorskip("torch")
     frozen = Noisy()
     kept = train_projection(frozen, *PAIRS, ProjectionOptions(epochs=1, learning_rate=1e-12))
     projected = ProjectedEmbedder(frozen, kept.projection)

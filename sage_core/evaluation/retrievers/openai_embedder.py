@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sage_core.embedding import unit_rows
 from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.failures import MalformedReplyError, classify, shown_url, transport_errors
+from sage_core.llm.failures import MalformedReplyError, check_url, classify, shown_url, transport_errors
 from sage_core.usage import TokenUsage, estimate_tokens
 
 _OPENAI_URL = "https://api.openai.com/v1"
@@ -38,7 +38,8 @@ class OpenAIEmbedder:
         max_retries: Attempts after the first.
 
     Raises:
-        InputError: Where a value is out of its range.
+        InputError: Where a value is out of its range; when embedding, for an address or a key that cannot be
+            one.
         LLMError: When embedding: where the server gave no vectors.
         MissingExtraError: When embedding: where the client is not installed.
     """
@@ -150,10 +151,15 @@ class OpenAIEmbedder:
             self._usage += spent
 
     def _url(self) -> str:
-        return self._base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+        url = self._base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
+        check_url(url)
+        return url
 
     def _key(self) -> str | None:
-        return (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip() or None
+        key = (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
+        if not (key.isascii() and key.isprintable()):
+            raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")
+        return key or None
 
     def _connected(self) -> Any:
         try:
