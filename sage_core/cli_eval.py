@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +11,13 @@ import typer
 
 from sage_core.cli_options import (
     DEFAULT_EMBEDDER,
+    DEFAULT_TIMEOUT,
     BaseUrlOption,
     EmbedderOption,
     JsonOption,
     ModelOption,
     OfflineOption,
+    TimeoutOption,
     console,
     make_answerer,
     print_json,
@@ -23,6 +25,7 @@ from sage_core.cli_options import (
 from sage_core.errors import InputError
 
 if TYPE_CHECKING:
+    from sage_core.answering import Answerer
     from sage_core.embedding import Embedder
     from sage_core.evaluation.execute import Plan
     from sage_core.evaluation.experiment import Experiment
@@ -111,6 +114,7 @@ def run(
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
     concurrency: Annotated[int, typer.Option(help="Questions asked at a time.", metavar="N")] = 1,
     language: Annotated[
@@ -142,7 +146,12 @@ def run(
         data, output, questions, seed, tuple(methods or ()), fresh, concurrency, cache, language
     )
     embedding = SentenceTransformerEmbedder(embedder)
-    with choose_reader(found, reader, model, base_url, offline, embedding) as who:
+
+    def llm() -> Answerer:
+        return make_answerer(model, base_url, offline, embedding, timeout)
+
+    server = "given" if base_url else "default"
+    with choose_reader(found, reader, llm, embedding, server=server) as who:
         planned = plan(found, who, embedding, options)
         if not as_json:
             _announce(planned)
@@ -171,12 +180,19 @@ def report(
 def choose_reader(
     experiment: Experiment,
     kind: str,
-    model: str | None,
-    base_url: str | None,
-    offline: bool,
+    llm: Callable[[], Answerer],
     embedder: Embedder,
+    *,
+    server: str = "default",
 ) -> Iterator[Reader]:
-    """Who answers, by the options; a scripted server runs as long as the block.
+    """Who answers; a scripted server runs as long as the block.
+
+    Args:
+        experiment: What is run.
+        kind: One of `READERS`.
+        llm: Makes the LLM, or the extractive answerer where there is none.
+        embedder: Of the extractive answerer.
+        server: What the record says of the LLM's server.
 
     Raises:
         InputError: For an unknown kind, or an LLM that there is neither a key nor a server for.
@@ -188,13 +204,12 @@ def choose_reader(
     if kind not in READERS:
         raise InputError(f"--reader is one of {', '.join(READERS)}, not {kind!r}")
     if kind == "auto":
-        answerer = make_answerer(model, base_url, offline, embedder)
-        kind = "llm" if isinstance(answerer, LLMAnswerer) else _without_llm(experiment)
+        kind = "llm" if isinstance(llm(), LLMAnswerer) else _without_llm(experiment)
     if kind == "llm":
-        answerer = make_answerer(model, base_url, offline, embedder)
+        answerer = llm()
         if not isinstance(answerer, LLMAnswerer):
             raise InputError("--reader llm needs OPENAI_API_KEY or --base-url, and no --offline")
-        yield readers.Reader(readers.LLM, answerer, answerer.chat, "given" if base_url else "default")
+        yield readers.Reader(readers.LLM, answerer, answerer.chat, server)
     elif kind == "extractive":
         yield readers.Reader(readers.EXTRACTIVE, ExtractiveAnswerer(embedder))
     elif kind == "none":
@@ -203,8 +218,8 @@ def choose_reader(
         from sage_core.llm import OpenAIChat
 
         latency = Latency(**experiment.options.get("latency", {}))
-        with ScriptedServer(latency) as server:
-            chat = OpenAIChat(MODEL, base_url=server.base_url, api_key="none")
+        with ScriptedServer(latency) as scripted:
+            chat = OpenAIChat(MODEL, base_url=scripted.base_url, api_key="none")
             yield readers.Reader(readers.SCRIPTED, LLMAnswerer(chat), None, "scripted")
 
 

@@ -101,6 +101,11 @@ def _conditions(experiment: Experiment, results: Results) -> Iterator[str]:
     yield f"**Data:** {_WHAT_DATA[configuration.get('data', 'own')]}"
     if experiment.reader and reader.get("kind") == "llm":
         yield f"The paper's LLM is {experiment.reader}."
+    if stand_ins := _stand_ins(experiment, results):
+        yield (
+            "There was no key for OpenAI's embeddings: local retrievers stand in for them in "
+            f"{', '.join(stand_ins)}."
+        )
     sample = configuration.get("questions")
     drawn = f"{sample} questions of each set, drawn with seed" if sample else "all questions; seed"
     yield (
@@ -108,6 +113,16 @@ def _conditions(experiment: Experiment, results: Results) -> Iterator[str]:
         "is right or wrong, else a bootstrap over documents. Differences are paired, question by question; "
         "those whose interval leaves out zero are in bold."
     )
+
+
+def _stand_ins(experiment: Experiment, results: Results) -> list[str]:
+    """Rows run with another retriever than the paper's, and that retriever."""
+    run = results.configuration.get("rows", {})
+    return [
+        f"{row.name} ({run[row.name].get('index')})"
+        for row in experiment.rows
+        if "offline_index" in row.method and run.get(row.name, row.method).get("index") != row.method["index"]
+    ]
 
 
 def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator[str]:

@@ -46,7 +46,7 @@ def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[s
         if any(results.stages(dataset, r) for r in rows):
             name = f"latency{ending}.png"
             _latency(results, dataset, rows, folder / name)
-            made.append((name, f"{dataset}: mean seconds a question by stage"))
+            made.append((name, f"{dataset}: median seconds a question by stage"))
     return made
 
 
@@ -89,7 +89,7 @@ def _latency(results: Results, dataset: str, rows: Sequence[str], path: Path) ->
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=8)
-    axes.set_xlabel("seconds a question (mean)")
+    axes.set_xlabel("seconds a question (median of each stage)")
     axes.legend(fontsize=7, loc="best")
     _save(figure, path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
 from sage_core.evaluation.metrics import Difference, Interval, relative_cost_efficiency
 from sage_core.evaluation.results import EFFORT, Results
@@ -14,7 +15,7 @@ _EFFORT_LABELS = {
     "selected": "pieces sent",
     "tokens": "LLM tokens",
     "calls": "LLM calls",
-    "seconds": "seconds",
+    "seconds": "seconds (median)",
 }
 
 
@@ -59,6 +60,7 @@ def effort_table(results: Results, dataset: str) -> str:
         if not values[0]:
             continue
         cells = [f"{sum(v) / len(v):,.{_effort_digits(m)}f}" for m, v in zip(EFFORT, values, strict=True)]
+        cells[-1] = f"{median(values[-1]):.3f}"
         prepared = sum(line["seconds"] for line in results.prepared.get((dataset, row), ()))
         rows.append([row, *cells, f"{prepared:.1f}"])
     return markdown_table(["method", *(label(m) for m in EFFORT), "preparing, s in all"], rows)

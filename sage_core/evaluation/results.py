@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from sage_core.evaluation.metrics import Difference, Interval, bootstrap_mean, paired_bootstrap, wilson
@@ -90,14 +90,13 @@ class Results:
         )
 
     def stages(self, dataset: str, row: str) -> dict[str, float]:
-        """Mean seconds a question by stage, in the order in which stages are met."""
+        """Median seconds a question by stage, in the order in which stages are met.
+
+        The median, since the first questions also load models and embed what nobody had embedded yet.
+        """
         lines = self.answers.get((dataset, row), {}).values()
-        total: Counter[str] = Counter()
-        for line in lines:
-            for stage, seconds in line["seconds"].items():
-                if stage != "total":
-                    total[stage] += seconds
-        return {stage: seconds / len(lines) for stage, seconds in total.items()}
+        names = dict.fromkeys(stage for line in lines for stage in line["seconds"] if stage != "total")
+        return {stage: median(line["seconds"].get(stage, 0.0) for line in lines) for stage in names}
 
     def _take(self, line: Line) -> None:
         kind = line["kind"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from statistics import median
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -57,7 +58,7 @@ def _table(results: Results, dataset: str, metrics: list[str]) -> Table:
     for row in results.rows:
         answered = results.answers.get((dataset, row))
         if answered:
-            means = [_mean(results.values(dataset, row, name)) for name in names]
+            means = [_mean(results.values(dataset, row, name), name) for name in names]
             table.add_row(row, *(_shown(mean) for mean in means), str(len(answered)))
     return table
 
@@ -73,7 +74,10 @@ def _measured(results: Results) -> Table:
     return table
 
 
-def _mean(values: dict[str, float]) -> float | None:
+def _mean(values: dict[str, float], name: str) -> float | None:
+    """The mean, of seconds the median; None without values."""
+    if values and name == "seconds":
+        return median(values.values())
     return sum(values.values()) / len(values) if values else None
 
 
