@@ -17,24 +17,9 @@ from sage_core import (
 from sage_core.chunks import Chunk
 from sage_core.errors import LLMError
 from sage_core.selection import Selection, select
+from tests.paper_figures import FIGURE_8
 
-PAPER_FIGURE_8 = (
-    13.79,
-    13.58,
-    11.91,
-    11.55,
-    10.94,
-    7.815,
-    7.665,
-    5.490,
-    4.416,
-    1.304,
-    0.800,
-    0.255,
-    0.198,
-    0.093,
-    0.089,
-)
+PAPER_FIGURE_8 = tuple(FIGURE_8)
 
 HOSTILE = (
     "<script>window.hacked = 1</script>",

@@ -26,25 +26,8 @@ from sage_core.feedback import (
 )
 from sage_core.selection import Selection
 from sage_core.usage import NO_USAGE, TokenUsage
+from tests.paper_figures import FIGURE_8
 
-# The score list of the paper's figure 8: the gradient rule keeps 9 for every min_k from 1 to 9.
-FIGURE_8 = [
-    13.79,
-    13.58,
-    11.91,
-    11.55,
-    10.94,
-    7.815,
-    7.665,
-    5.49,
-    4.416,
-    1.304,
-    0.8,
-    0.255,
-    0.198,
-    0.093,
-    0.089,
-]
 # Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
 CLIFF: list[float | None] = [10.0, 9.0, 8.0, *[1.0] * 21]
 ONE_CALL = TokenUsage(prompt=100, completion=10, calls=1)

@@ -11,26 +11,7 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError
 from sage_core.selection import SCALES, Gradient, gradient_cut, rank_order, select, to_ratio_scale
 from sage_core.selection_rules import ExpectedF, RelativeToTop
-
-# Scores printed in the paper's figures 8 and 9 (the first nine of figure 9).
-FIGURE_8 = [
-    13.79,
-    13.58,
-    11.91,
-    11.55,
-    10.94,
-    7.815,
-    7.665,
-    5.490,
-    4.416,
-    1.304,
-    0.800,
-    0.255,
-    0.198,
-    0.093,
-    0.089,
-]
-FIGURE_9 = [5.080, 3.854, 3.016, 1.734, 1.560, 1.146, 0.842, 0.823, 0.685]
+from tests.paper_figures import FIGURE_8, FIGURE_9
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 any_score = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
