@@ -22,6 +22,7 @@ from sage_core.evaluation.report_tables import (
     quality_table,
 )
 from sage_core.evaluation.results import Results, read_results
+from sage_core.evaluation.scoring import JUDGED
 
 REPORT = "report.md"
 _MOST_FAILURES = 5
@@ -135,6 +136,14 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
     if entry.get("chance"):
         yield f"Multiple choice: guessing is right {100 * entry['chance']:.0f} % of the time."
     yield quality_table(results, dataset, experiment.metrics)
+    unread = sum(
+        line["scores"].get(JUDGED, 0) is None
+        for (name, _), lines in results.answers.items()
+        if name == dataset
+        for line in lines.values()
+    )
+    if unread:
+        yield f"{unread} replies of the judge held no score and are in no mean."
     yield "What it took, a question on average (tokens of every LLM call, the critic's too):"
     yield effort_table(results, dataset)
     comparisons = [

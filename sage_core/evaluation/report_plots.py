@@ -62,7 +62,7 @@ def _quality_by_tokens(results: Results, dataset: str, rows: Sequence[str], metr
         axes.errorbar(sum(sent) / len(sent), quality.value, yerr=error, **style)
     axes.set_xlabel("tokens of context a question (mean)")
     axes.set_ylabel(label(metric))
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
     axes.legend(fontsize=7, loc="best")
     _save(figure, path)
 
@@ -74,7 +74,7 @@ def _sizes(results: Results, dataset: str, rows: Sequence[str], path: Path) -> N
     axes.set_yticks(range(1, len(rows) + 1), rows, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("pieces sent")
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, axes.get_xlim()[1])
     _save(figure, path)
 
 
