@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -249,7 +251,8 @@ def test_the_papers_settings():
     assert settings["selection"] == {"rule": "auto", "min_k": 7, "gradient": 0.3, "max_k": None}
     assert settings["feedback"]["policy"] == "paper" and settings["feedback"]["accept_score"] == 9
     assert "strategy='threshold'" in settings["chunks"] and "threshold=0.55" in settings["chunks"]
-    own = offline({"method": "sage-paper", "min_k": 3, "policy": "adaptive"}).settings()
+    own = offline({"method": "sage-paper", "min_k": 3, "policy": "adaptive", "max_rounds": 2}).settings()
+    assert own["feedback"]["max_rounds"] == 2
     assert own["selection"]["min_k"] == 3 and own["feedback"]["policy"] == "adaptive"
 
 
@@ -280,6 +283,8 @@ def test_any_rule_of_selection():
         ({"method": "naive", "topk": 3}, "'naive' has no setting 'topk'"),
         ({"method": "naive", "min_k": 3}, "'naive' has no setting 'min_k'"),
         ({"method": "sage", "top_k": 3}, "'sage' has no setting 'top_k'"),
+        ({"method": "naive", "max_rounds": 2}, "'naive' has no setting 'max_rounds'"),
+        ({"method": "dos-rag", "policy": "paper"}, "no setting 'policy'"),
         ({"method": "naive", "top_k": 0}, "top_k must be at least 1"),
         ({"method": "naive", "top_k": "3"}, "top_k is a int"),
         ({"method": "naive", "index": "nothing"}, "unknown index"),
@@ -305,3 +310,22 @@ def test_wrong_configurations_say_what_is_wrong(spec, message):
         return
     with pytest.raises(InputError, match=message):
         offline(spec)
+
+
+def test_importing_methods_and_retrievers_stays_light():
+    code = (
+        "import sys, sage_core.evaluation.methods, sage_core.evaluation.retrievers;"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {
+        "torch",
+        "transformers",
+        "sentence_transformers",
+        "chromadb",
+        "openai",
+        "faiss",
+        "sklearn",
+        "bm25s",
+    }
+    assert not heavy & set(done.stdout.split())

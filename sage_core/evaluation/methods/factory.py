@@ -17,7 +17,7 @@ from sage_core.evaluation.methods.reading import Reading
 from sage_core.evaluation.methods.retrieval import Plan, RetrievalMethod
 from sage_core.evaluation.methods.selecting import read_selection
 from sage_core.evaluation.methods.shared import SharedWork
-from sage_core.evaluation.methods.sources import ChunkSource
+from sage_core.evaluation.methods.sources import ChunkSource, PieceSource
 from sage_core.evaluation.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
 from sage_core.evaluation.methods.tree import TreeOptions, TreeSource
 from sage_core.evaluation.methods.whole import (
@@ -189,7 +189,7 @@ def _family(kit: _Kit) -> Method:
     segmented: Spec = "paper" if switch["paper"] else "segmenter"
     source = kit.chunks(segmented if switch["segmentation"] else "fixed")
     top_k = None if switch["selection"] else kit.top_k(_TOP_K)
-    selection = read_selection(settings, top_k=top_k, paper=switch["paper"])
+    selection = read_selection(settings, top_k=top_k, feedback=switch["feedback"], paper=switch["paper"])
     return RetrievalMethod(
         kit.name,
         source=source,
@@ -206,19 +206,18 @@ def _family(kit: _Kit) -> Method:
     )
 
 
-def _best_up_to(
-    kit: _Kit, source: Any, arrangement: Arrangement, top_k: int, candidates: int = _CANDIDATES
-) -> Method:
+def _best_up_to(kit: _Kit, source: PieceSource, arrangement: Arrangement, top_k: int) -> Method:
     """The best pieces by rank, of which the arrangement makes the context."""
+    feedback = kit.settings.take("feedback", bool, False)
     return RetrievalMethod(
         kit.name,
         source=source,
         index=make_index(kit.index_spec(), models=kit.models),
         reading=kit.reading,
         plan=Plan(
-            read_selection(kit.settings, top_k=top_k, paper=False),
-            kit.settings.take("feedback", bool, False),
-            kit.candidates(top_k, candidates),
+            read_selection(kit.settings, top_k=top_k, feedback=feedback),
+            feedback,
+            kit.candidates(top_k),
         ),
         arrangement=arrangement,
         reranker=kit.reranker(False),

@@ -23,7 +23,9 @@ _RULES = {
 }
 
 
-def read_selection(settings: Settings, *, top_k: int | None, paper: bool) -> FeedbackConfig:
+def read_selection(
+    settings: Settings, *, top_k: int | None, feedback: bool, paper: bool = False
+) -> FeedbackConfig:
     """Selection and loop.
 
     Settings: ``rule`` (``"auto"``, ``"gradient"``, or ``{"kind": ..., ...}`` with a rule of
@@ -33,14 +35,15 @@ def read_selection(settings: Settings, *, top_k: int | None, paper: bool) -> Fee
     Args:
         settings: The method's configuration.
         top_k: Take so many, whatever their scores; None selects by the rule.
+        feedback: Whether there is a loop; without one its settings are left for `Settings.end` to complain.
         paper: Whether the paper's values stand where a setting is left out.
 
     Raises:
-        InputError: For a value out of range, or selection settings beside ``top_k``.
+        InputError: For a value out of range.
     """
-    values: dict[str, Any] = {name: settings.raw(name) for name in _LOOP if name in settings}
-    if paper:
-        values = {"policy": "paper", **values}
+    values: dict[str, Any] = {"policy": "paper"} if paper else {}
+    if feedback:
+        values.update((name, settings.raw(name)) for name in _LOOP if name in settings)
     if top_k is not None:
         # The rule takes min_k alone, so that the loop's steps of min_k are steps of the number of chunks.
         return FeedbackConfig(rule=FixedK(1), min_k=top_k, **values)

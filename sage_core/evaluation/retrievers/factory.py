@@ -33,8 +33,7 @@ def make_index(
 
     A string is short for ``{"kind": string}``. Kinds and their settings (all optional):
 
-    - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``stemmer`` and ``stopwords`` (both None: words as they are;
-      both left out: English).
+    - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``english`` (True; False takes words as they are).
     - ``dense``: ``embedder`` (see `make_embedder`; the shared one where left out), ``store`` (``"numpy"``,
       ``"faiss"`` or ``"chroma"``).
     - ``sbert``, ``dpr``, ``openai``, ``projected``: ``dense`` with that kind of embedder, whose settings
@@ -60,7 +59,11 @@ def make_index(
     settings = Settings(spec, "index")
     index: PieceIndex
     if settings.kind == "bm25":
-        index = _bm25(settings)
+        index = BM25Index(
+            k1=settings.take("k1", float, 1.5),
+            b=settings.take("b", float, 0.75),
+            english=settings.take("english", bool, True),
+        )
     elif settings.kind == "dense":
         store = make_store(settings.take("store", str, "numpy"))
         index = DenseIndex(models.embedder(settings.spec("embedder")), store)
@@ -117,15 +120,6 @@ def make_reranker(spec: Spec, *, embedder: Embedder | None = None) -> Reranker:
         InputError: For an unknown kind or setting, or a value out of range.
     """
     return ModelPool(embedder=embedder).reranker(spec)
-
-
-def _bm25(settings: Settings) -> BM25Index:
-    """The ``bm25`` kind."""
-    given = [name for name in ("stemmer", "stopwords") if name in settings]
-    english = not given
-    if given and (len(given) == 1 or any(settings.raw(name) is not None for name in given)):
-        raise InputError("index 'bm25': stemmer and stopwords are both None or both left out")
-    return BM25Index(k1=settings.take("k1", float, 1.5), b=settings.take("b", float, 0.75), english=english)
 
 
 def _hybrid(settings: Settings, models: ModelPool) -> HybridIndex:
