@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import pickle
 
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.abstention import NO_ANSWER
-from sage_core.errors import InputError, LLMError
+from sage_core.errors import InputError
 from sage_core.feedback import (
     UNKNOWN_USAGE,
     Done,
@@ -21,40 +20,14 @@ from sage_core.feedback import (
     Generate,
     Judge,
     Verdict,
-    arun_loop,
     run_loop,
 )
 from sage_core.selection import Selection
 from sage_core.usage import NO_USAGE, TokenUsage
-from tests.paper_figures import FIGURE_8
 
 # Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
-CLIFF: list[float | None] = [10.0, 9.0, 8.0, *[1.0] * 21]
-ONE_CALL = TokenUsage(prompt=100, completion=10, calls=1)
-
-
-def grade(score: float, adjust: int = 0) -> Verdict:
-    return Verdict(score, adjust)
-
-
-UNREADABLE = Verdict(None, 0, parsed=False, raw="I would rather not say.")
-
-
-def drive(
-    verdicts: list[Verdict],
-    config: FeedbackConfig | None = None,
-    scores: list[float | None] | None = None,
-    sizes: list[int] | None = None,
-    usage: TokenUsage = ONE_CALL,
-) -> FeedbackResult:
-    """Run a loop whose answers name their cut and whose verdicts are given in order."""
-    given = iter(verdicts)
-    loop = FeedbackLoop(FIGURE_8 if scores is None else scores, "unbounded", config, sizes=sizes)
-    return run_loop(loop, lambda s: (f"from {s.cut}", usage), lambda s, a: (next(given), usage))
-
-
-def cuts(result: FeedbackResult) -> list[int]:
-    return [r.selection.cut for r in result.rounds]
+from tests.core.feedback_scripts import CLIFF, ONE_CALL, UNREADABLE, cuts, drive, grade
+from tests.paper_figures import FIGURE_8
 
 
 def test_a_good_first_answer_is_returned_at_once() -> None:
@@ -196,63 +169,6 @@ def test_usage_by_role_and_round() -> None:
     assert [r.judge.prompt for r in result.rounds] == [99, 165]
 
 
-def test_a_critic_that_raises_keeps_the_answer() -> None:
-    def fails(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        raise LLMError("the server is gone")
-
-    result = run_loop(FeedbackLoop(FIGURE_8, "unbounded"), lambda s: ("kept", ONE_CALL), fails)
-    assert (result.answer, result.stop_reason) == ("kept", "critic_failed")
-    assert result.rounds[0].error == "the server is gone"
-    assert result.usage_by_role["judge"].calls == 1
-
-
-def test_other_errors_of_a_critic_are_not_hidden() -> None:
-    def wrong(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        run_loop(FeedbackLoop(FIGURE_8, "unbounded"), lambda s: ("kept", ONE_CALL), wrong)
-    loop = FeedbackLoop(FIGURE_8, "unbounded")
-    kept = run_loop(loop, lambda s: ("kept", ONE_CALL), wrong, failures=(ZeroDivisionError,))
-    assert kept.stop_reason == "critic_failed"
-
-
-def test_a_first_answer_that_fails_is_raised() -> None:
-    def fails(_selection: Selection) -> tuple[str, TokenUsage]:
-        raise LLMError("no answer", chunks=("a chunk",))
-
-    with pytest.raises(LLMError) as caught:
-        run_loop(FeedbackLoop(FIGURE_8, "unbounded"), fails, lambda s, a: (grade(9), ONE_CALL))
-    assert caught.value.chunks == ("a chunk",)
-
-
-def test_a_later_answer_that_fails_keeps_the_earlier_one() -> None:
-    def once(selection: Selection) -> tuple[str, TokenUsage]:
-        if selection.cut > 9:
-            raise LLMError("no answer")
-        return "first", ONE_CALL
-
-    result = run_loop(FeedbackLoop(FIGURE_8, "unbounded"), once, lambda s, a: (grade(3, 1), ONE_CALL))
-    assert (result.answer, result.score, result.stop_reason) == ("first", 3, "answer_failed")
-    assert (result.rounds[1].answer, result.rounds[1].error) == (None, "no answer")
-
-
-def test_a_local_check_saves_the_critic() -> None:
-    asked: list[str] = []
-
-    def judge(_selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-        asked.append(answer)
-        return grade(9), ONE_CALL
-
-    def check(selection: Selection, _answer: str) -> Verdict | None:
-        return Verdict(1, 1, source="local") if selection.cut == 9 else None
-
-    loop = FeedbackLoop(FIGURE_8, "unbounded")
-    result = run_loop(loop, lambda s: (f"from {s.cut}", ONE_CALL), judge, check=check)
-    assert asked == ["from 15"]
-    assert (result.usage_by_role["judge"].calls, result.stop_reason) == (1, "accepted")
-
-
 def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
     def generate(selection: Selection) -> tuple[str, TokenUsage]:
         return ("“The documents do not say”" if selection.cut < 12 else "Found."), ONE_CALL
@@ -310,43 +226,6 @@ def test_an_oracle_is_never_worse_off_than_after_its_first_answer(needed: int) -
     assert result.stop_reason == ("accepted" if needed <= 12 else "max_rounds")
     # Where none is right the cheapest of the wrong answers is returned: the first.
     assert result.best_round == (1 if needed <= 3 or needed > 12 else len(result.rounds))
-
-
-async def test_the_async_driver_gives_the_same_trace() -> None:
-    replies = [grade(3, 1), grade(4, 1), grade(2, -1)]
-    given = iter(replies)
-
-    async def generate(selection: Selection) -> tuple[str, TokenUsage]:
-        await asyncio.sleep(0)
-        return f"from {selection.cut}", ONE_CALL
-
-    async def judge(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        return next(given), ONE_CALL
-
-    result = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, judge)
-    assert result == drive(replies)
-
-
-async def test_the_async_driver_keeps_answers_too() -> None:
-    async def generate(selection: Selection) -> tuple[str, TokenUsage]:
-        if selection.cut > 9:
-            raise LLMError("no answer")
-        return "first", ONE_CALL
-
-    async def fails(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        raise LLMError("no grade")
-
-    async def wants_more(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        return grade(3, 1), ONE_CALL
-
-    failed = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, fails)
-    assert (failed.answer, failed.stop_reason) == ("first", "critic_failed")
-    later = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, wants_more)
-    assert (later.answer, later.stop_reason) == ("first", "answer_failed")
-    checked = await arun_loop(
-        FeedbackLoop(FIGURE_8, "unbounded"), generate, fails, check=lambda s, a: Verdict(10, source="local")
-    )
-    assert checked.stop_reason == "accepted"
 
 
 def test_steps_out_of_order_are_refused() -> None:

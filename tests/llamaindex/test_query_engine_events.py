@@ -1,0 +1,211 @@
+"""Prompts, events and concurrent use of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from typing import Any
+
+import pytest
+from llama_index.core import MockEmbedding, Settings, VectorStoreIndex
+from llama_index.core.callbacks import (
+    CallbackManager,
+    CBEventType,
+    EventPayload,
+    LlamaDebugHandler,
+    TokenCountingHandler,
+)
+from llama_index.core.instrumentation.events.query import QueryEndEvent, QueryStartEvent
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.utils import get_tokenizer
+
+from sage_llamaindex import (
+    SageNodePostprocessor,
+    SageQueryEngine,
+)
+from sage_llamaindex.prompts import answer_template
+from tests.llamaindex.engines import both, engine
+from tests.llamaindex.support import Recorder, ScriptedLLM, grade, scored
+
+
+class TestPrompts:
+    def test_every_key_round_trips(self) -> None:
+        found = engine(ScriptedLLM.of())
+        prompts = found.get_prompts()
+        assert {"critic:critic_template", "response_synthesizer:text_qa_template"} <= set(prompts)
+        for name in prompts:
+            template = PromptTemplate(
+                f"{name} {{question}} {{context}} {{answer}} {{query_str}} {{context_str}}"
+            )
+            found.update_prompts({name: template})
+            assert found.get_prompts()[name].get_template() == template.get_template()
+
+    def test_changed_prompts_are_used(self) -> None:
+        llm = ScriptedLLM.of()
+        found = engine(llm)
+        found.update_prompts(
+            {
+                "critic:critic_template": PromptTemplate(
+                    "You grade an answer: {question}{context}{answer} END"
+                ),
+                "response_synthesizer:text_qa_template": PromptTemplate("QA {query_str} {context_str}"),
+            }
+        )
+        found.query("Why?")
+        assert llm.asked("critic")[0].endswith("END")
+        assert llm.asked("answer")[0].startswith("QA Why?")
+
+    def test_a_critic_prompt_without_its_fields_is_refused(self) -> None:
+        found = engine(ScriptedLLM.of())
+        before = found.get_prompts()["critic:critic_template"].get_template()
+        with pytest.raises(ValueError, match="needs the fields"):
+            found.update_prompts({"critic:critic_template": PromptTemplate("hello {foo}")})
+        assert found.get_prompts()["critic:critic_template"].get_template() == before
+
+    async def test_the_cores_answer_prompt_keeps_material_apart(self) -> None:
+        llm = ScriptedLLM.of()
+        found = engine(llm, text_qa_template=answer_template())
+        for response in await both(found, "Why {not}?"):
+            assert str(response) == "an answer"
+        for prompt in llm.asked("answer"):
+            (mark,) = set(re.findall(r"<<(?:BEGIN|END) \w+ (\w+)>>", prompt))
+            assert f"<<BEGIN PASSAGES {mark}>>\ntext 0\n\ntext 1\n<<END PASSAGES {mark}>>" in prompt
+            assert f"<<BEGIN QUESTION {mark}>>\nWhy {{not}}?\n<<END QUESTION {mark}>>" in prompt
+        assert (
+            "exactly this sentence"
+            in found.get_prompts()["response_synthesizer:text_qa_template"].get_template()
+        )
+
+    def test_a_template_at_the_start_and_none_without_feedback(self) -> None:
+        llm = ScriptedLLM.of()
+        template = PromptTemplate("You grade an answer {question} {context} {answer} OWN")
+        engine(llm, critic_template=template).query("q")
+        assert llm.asked("critic")[0].endswith("OWN")
+        assert not [name for name in engine(llm, feedback="off").get_prompts() if name.startswith("critic")]
+
+
+class TestObserving:
+    async def test_query_events_spans_and_reranking(self, recorder: Recorder) -> None:
+        debug = LlamaDebugHandler(print_trace_on_end=False)
+        found = engine(ScriptedLLM.of(), callback_manager=CallbackManager([debug]))
+        for response in await both(found):
+            assert str(response) == "an answer"
+        names = recorder.names()
+        for kind in (QueryStartEvent, QueryEndEvent, ReRankStartEvent, ReRankEndEvent):
+            assert names.count(kind.__name__) == 2
+        pairs = debug.get_event_pairs(CBEventType.QUERY)
+        assert len(pairs) == 2
+        for start, end in pairs:
+            assert start.payload == {EventPayload.QUERY_STR: "Why?"}
+            assert end.payload is not None
+            assert str(end.payload[EventPayload.RESPONSE]) == "an answer"
+        assert len(debug.get_event_pairs(CBEventType.RERANKING)) == 2
+
+    @pytest.mark.parametrize("own_critic", [False, True])
+    async def test_token_counting_sees_every_call(self, own_critic: bool) -> None:
+        counter = TokenCountingHandler(tokenizer=get_tokenizer())
+        llm = ScriptedLLM.of(["a", "b"], [grade(2, 1), grade(9)])
+        critic = ScriptedLLM.of(grades=[grade(2, 1), grade(9)]) if own_critic else None
+        # The critic exists before the handler does.
+        Settings.callback_manager = CallbackManager([counter])
+        llm.callback_manager = Settings.callback_manager
+        response = engine(llm, critic=critic).query("q")
+        assert len(counter.llm_token_counts) == 4
+        summary = response.metadata["sage"]  # type: ignore[index]
+        assert summary["llm_calls"] == 4
+        assert abs(summary["tokens"] - counter.total_llm_token_count) <= 8
+
+    async def test_an_explicit_callback_manager_reaches_the_critic(self) -> None:
+        counter = TokenCountingHandler(tokenizer=get_tokenizer())
+        critic = ScriptedLLM.of()
+        engine(ScriptedLLM.of(), critic=critic, callback_manager=CallbackManager([counter])).query("q")
+        assert len([c for c in counter.llm_token_counts if "You grade" in c.prompt]) == 1
+
+    async def test_a_token_budget_stops_the_run(self) -> None:
+        from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+
+        class Budget(BaseCallbackHandler):
+            left = 2
+
+            def __init__(self) -> None:
+                super().__init__([], [])
+
+            def on_event_start(self, event_type: CBEventType, *args: Any, **kwargs: Any) -> str:
+                if event_type == CBEventType.LLM:
+                    self.left -= 1
+                    if not self.left:
+                        raise ValueError("token budget used up")
+                return ""
+
+            def on_event_end(self, *args: Any, **kwargs: Any) -> None:
+                pass
+
+            def start_trace(self, trace_id: str | None = None) -> None:
+                pass
+
+            def end_trace(self, trace_id: str | None = None, trace_map: Any = None) -> None:
+                pass
+
+        llm = ScriptedLLM.of(["a", "b"], [grade(2, 1)])
+        Settings.callback_manager = CallbackManager([Budget()])
+        with pytest.raises(ValueError, match="token budget used up"):
+            engine(llm).query("q")
+
+
+class TestSharing:
+    def test_threads(self) -> None:
+        llm = ScriptedLLM.of(["a"], [grade(2, 1)])
+        found = engine(llm, max_rounds=2)
+        results: list[Any] = []
+
+        def ask() -> None:
+            results.extend(found.query("q").metadata["sage"]["llm_calls"] for _ in range(5))  # type: ignore[index]
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [4] * 30
+
+    async def test_questions_side_by_side_count_their_own_calls(self) -> None:
+        llm = ScriptedLLM.of(["a"], [grade(2, 1)])
+        llm._delay = 0.002
+        found = engine(llm, max_rounds=2)
+        responses = await asyncio.gather(*[found.aquery(f"q{i}") for i in range(20)])
+        assert [r.metadata["sage"]["llm_calls"] for r in responses] == [4] * 20  # type: ignore[index]
+
+    async def test_the_question_is_embedded_once(self) -> None:
+        class Counting(MockEmbedding):
+            calls: int = 0
+
+            def _get_query_embedding(self, query: str) -> list[float]:
+                self.calls += 1
+                return super()._get_query_embedding(query)
+
+        embed = Counting(embed_dim=4)
+        index = VectorStoreIndex([n.node for n in scored(*[None] * 12)], embed_model=embed)
+        llm = ScriptedLLM.of(["a", "b", "c"], [grade(2, 1)])
+        response = SageQueryEngine.from_index(
+            index, llm=llm, node_postprocessors=[SageNodePostprocessor(min_k=2)]
+        ).query("q")
+        assert embed.calls == 1
+        assert response.metadata["sage"]["candidates"] == 12  # type: ignore[index]
+
+    async def test_aquery_lets_the_loop_run(self) -> None:
+        llm = ScriptedLLM.of(["a"], [grade(2, 1)])
+        llm._delay = 0.03
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.005)
+                ticks += 1
+
+        ticker = asyncio.create_task(tick())
+        await engine(llm).aquery("q")
+        ticker.cancel()
+        assert ticks > 3
