@@ -40,6 +40,7 @@ Remake the tables of the SAGE paper and of "The Chronicles of RAG", or run an ex
   sage-rag eval run table3 --data dev         on the development sets, without an LLM
   sage-rag eval run table3 --data sets/       on the published sets in sets/quality and sets/qasper
   sage-rag eval report sage-eval/table3-...   write the report again
+  sage-rag eval compare BEFORE AFTER          what changed between two runs
 
 A run that was broken off goes on when it is started again.
 """
@@ -174,6 +175,19 @@ def report(
     from sage_core.evaluation.report import write_report
 
     console().print(f"written to {write_report(folder)}", markup=False)
+
+
+@app.command("compare")
+def compare_(
+    first: Annotated[Path, typer.Argument(metavar="BEFORE", help="Folder of a run.")],
+    second: Annotated[Path, typer.Argument(metavar="AFTER", help="Folder of another.")],
+) -> None:
+    """Compare two runs question by question: rows and metrics that both have, with 95 % intervals."""
+    from sage_core.evaluation.comparison import compare
+    from sage_core.evaluation.results import read_results
+    from sage_core.rendering.evaluation import comparison_view
+
+    console().print(comparison_view(compare(read_results(first), read_results(second))))
 
 
 @contextmanager

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 
 from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sage_core.evaluation.comparison import Change
 from sage_core.evaluation.report_tables import label, number
 from sage_core.evaluation.results import EFFORT, Results
 from sage_core.evaluation.runner import Progress as RunProgress
@@ -47,11 +49,28 @@ def results_view(results: Results) -> RenderableType:
     return Group(*views)
 
 
+def comparison_view(changes: Sequence[Change]) -> RenderableType:
+    """What changed between two runs; changes whose interval leaves out zero are in bold."""
+    table = Table(box=None, header_style="dim")
+    for name in ("data set", "method", "metric"):
+        table.add_column(name)
+    for name in ("before", "after", "difference", "95 % interval", "p", "n"):
+        table.add_column(name, justify="right")
+    for change in changes:
+        found = change.difference
+        means = (_shown(change.before), _shown(change.after), f"{found.value:+.3f}")
+        interval = f"{found.low:+.3f} to {found.high:+.3f}"
+        cells = (change.dataset, change.row, label(change.metric), *means, interval)
+        style = "bold" if change.clear else None
+        table.add_row(*map(escape, cells), f"{found.p:.3f}", str(found.n), style=style)
+    return table
+
+
 def _table(results: Results, dataset: str, metrics: list[str]) -> Table:
     names = [
         name for name in [*metrics, *EFFORT] if any(results.values(dataset, r, name) for r in results.rows)
     ]
-    table = Table(title=dataset, title_justify="left", box=None, header_style="dim")
+    table = Table(title=escape(dataset), title_justify="left", box=None, header_style="dim")
     table.add_column("method")
     for name in (*names, "n"):
         table.add_column(label(name) if name != "n" else "n", justify="right")
@@ -59,7 +78,7 @@ def _table(results: Results, dataset: str, metrics: list[str]) -> Table:
         answered = results.answers.get((dataset, row))
         if answered:
             means = [_mean(results.values(dataset, row, name), name) for name in names]
-            table.add_row(row, *(_shown(mean) for mean in means), str(len(answered)))
+            table.add_row(escape(row), *(_shown(mean) for mean in means), str(len(answered)))
     return table
 
 
@@ -70,7 +89,7 @@ def _measured(results: Results) -> Table:
     for column in columns:
         table.add_column(column, justify="right")
     for line in results.measured:
-        table.add_row(line["row"], *(number(line["figures"].get(column), 3) for column in columns))
+        table.add_row(escape(line["row"]), *(number(line["figures"].get(column), 3) for column in columns))
     return table
 
 

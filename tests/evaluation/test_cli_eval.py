@@ -123,6 +123,24 @@ def test_changed_settings_need_another_folder_or_fresh(
     assert len(results().values("facts", "one", "recall@1")) == 6
 
 
+def test_compare_two_runs(own: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run([*own, "--reader", "none"]) == 0
+    rows = [{**row, "top_k": 3} for row in OWN["rows"]]  # type: ignore[attr-defined]
+    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": rows}))
+    own[own.index("out")] = "after"
+    assert run([*own, "--reader", "none", "--questions", "7"]) == 0
+    capsys.readouterr()
+    assert run(["eval", "compare", "out", "after"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (sent,) = [line for line in lines if line[:4] == ["facts", "one", "pieces", "sent"]]
+    assert sent[4:7] == ["1.000", "3.000", "+2.000"] and sent[-1] == "7"
+    own[own.index("after")] = "other"
+    other = [{**OWN["rows"][0], "row": "alone"}]  # type: ignore[index]
+    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": other, "baseline": ""}))
+    assert run([*own, "--reader", "none"]) == 0
+    assert "in common" in mistake(capsys, "eval", "compare", "out", "other")
+
+
 def test_without_an_output_every_configuration_has_a_folder(own: list[str]) -> None:
     own.remove("-o")
     own.remove("out")
