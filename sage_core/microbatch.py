@@ -112,7 +112,7 @@ class MicroBatcher(Generic[T, R]):
         """Run jobs together; if that fails, one by one, so that only the culprit's caller sees the error."""
         try:
             results = self._run([job.item for job in batch])
-        except Exception as error:
+        except Exception as error:  # any: it is handed to the callers, whose threads wait
             if len(batch) > 1:
                 for job in batch:
                     self._finish([job])

@@ -52,7 +52,7 @@ class Critic:
         if structured is not None:
             try:
                 return self._read(structured.invoke(messages, prepared), messages)
-            except Exception as error:
+            except Exception as error:  # any: models have errors of their own, and text is still to try
                 self._give_up_on_structure(error)
                 before = _LOST
         verdict, usage = self._read(self.llm.invoke(messages, config), messages)
@@ -67,7 +67,7 @@ class Critic:
         if structured is not None:
             try:
                 return self._read(await structured.ainvoke(messages, prepared), messages)
-            except Exception as error:
+            except Exception as error:  # any: models have errors of their own, and text is still to try
                 self._give_up_on_structure(error)
                 before = _LOST
         verdict, usage = self._read(await self.llm.ainvoke(messages, config), messages)

@@ -23,7 +23,7 @@ def service_errors(answered: bool) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # any: `as_llm_error` tells which are of a service, the rest is raised again
         known = as_llm_error(error) if answered else None
         if known is None or known is error:
             raise

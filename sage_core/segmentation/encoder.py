@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,19 +101,6 @@ def tokenize(sentences: Sequence[str], max_tokens: int) -> Tokens:
         position = np.arange(len(ids)) - np.repeat(np.cumsum(full) - full, full)
         ids = ids[position < max_tokens]
     return Tokens(ids, lengths, surface_features(sentences), full)
-
-
-class SentenceEncoder(Protocol):
-    """Turns sentences into vectors, each sentence by itself."""
-
-    @property
-    def size(self) -> int:
-        """Width of the vectors."""
-        ...
-
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        """(n, size) vectors of n sentences."""
-        ...
 
 
 class StaticEncoder:

@@ -89,12 +89,6 @@ class PairModel:
         values = probability(self._head.logits(vectors[:-1], vectors[1:]), self._calibration)
         return split_gaps(values, [len(document) for document in documents]), tokens.full_lengths
 
-    def pair_probabilities(self, left: Sequence[str], right: Sequence[str]) -> NDArray[np.float32]:
-        """P(same) of pairs of sentences, whatever their order in a text."""
-        tokens = tokenize([*left, *right], self.encoder.config.max_tokens)
-        vectors, _ = self.encoder.encode_tokens(tokens)
-        return probability(self._head.logits(vectors[: len(left)], vectors[len(left) :]), self._calibration)
-
 
 def encoder_config(config: dict[str, Any]) -> EncoderConfig:
     """The encoder's part of a model's configuration."""
