@@ -106,6 +106,8 @@ def _core(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 
 def _reply(request: Request) -> str:
+    if "exam question" in request.system:
+        return json.dumps({"question": "Where are tickets sold?", "answer": "on board"})
     return ACCEPTED if request.is_critic else "The ferry leaves at eleven."
 
 
