@@ -4,13 +4,16 @@
     python benchmarks/concurrency.py --cross-encoder PATH  # with a cross-encoder instead
 
 Every worker asks its next question as soon as it has the last one's chunks, so that the number in flight is
-constant. Cold: no text was ever scored before. Warm: the reranker has met the chunks, no question was asked
-before. Levels alternate within each round, so that a busy machine slows all of them alike.
+constant. No question is asked twice. Warm: sentences were embedded at ingest, as by default; in threads, and
+in asyncio tasks. Without: a store made with text_vectors=False, and a reranker that has met no text. Levels
+alternate within each round, so that a busy machine slows all of them alike; the processor's time for one
+question depends less on what else runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import resource
 import statistics
 import sys
@@ -25,7 +28,7 @@ import numpy as np
 from ranking_data import DATA, read_jsonl
 
 from sage_core.embedding import SentenceTransformerEmbedder
-from sage_core.rag import Sage
+from sage_core.rag import Sage, SageConfig
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker
 
 LEVELS = (1, 5, 10)
@@ -65,33 +68,69 @@ def latencies(sage: Sage, batch: Sequence[str], workers: int) -> tuple[list[floa
         return times, len(batch) / (time.perf_counter() - start)
 
 
+def async_latencies(sage: Sage, batch: Sequence[str], workers: int) -> tuple[list[float], float]:
+    """`latencies` of `Sage.aretrieve`, every worker a task."""
+
+    async def work(mine: Sequence[str]) -> list[float]:
+        times = []
+        for question in mine:
+            start = time.perf_counter()
+            await sage.aretrieve(question)
+            times.append(time.perf_counter() - start)
+        return times
+
+    async def run() -> list[list[float]]:
+        return await asyncio.gather(*(work(batch[i::workers]) for i in range(workers)))
+
+    start = time.perf_counter()
+    times = [t for part in asyncio.run(run()) for t in part]
+    return times, len(batch) / (time.perf_counter() - start)
+
+
 def peak_mebibytes() -> float:
     """Most memory that the process ever held."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def measure(sage: Sage, asked: list[str], rounds: int, each: int, kind: str, remake: bool) -> None:
+def measure(
+    sage: Sage,
+    asked: list[str],
+    rounds: int,
+    each: int,
+    kind: str,
+    *,
+    remake: bool = False,
+    tasks: bool = False,
+) -> None:
     """Print a table; takes its questions off ``asked``, each used once."""
     times: dict[int, list[float]] = {level: [] for level in LEVELS}
     rates: dict[int, list[float]] = {level: [] for level in LEVELS}
+    processor: dict[int, list[float]] = {level: [] for level in LEVELS}
     memory = dict.fromkeys(LEVELS, 0.0)
     for _ in range(rounds):
         for level in LEVELS:
             if remake:
                 sage.reranker = HybridReranker(sage.embedder)
-            found, rate = latencies(sage, [asked.pop() for _ in range(each * level)], level)
+            batch = [asked.pop() for _ in range(each * level)]
+            start = time.process_time()
+            found, rate = (async_latencies if tasks else latencies)(sage, batch, level)
+            processor[level].append((time.process_time() - start) / len(batch))
             times[level] += found
             rates[level].append(rate)
             memory[level] = max(memory[level], peak_mebibytes())
     alone = statistics.median(times[1])
-    print(f"\n{kind}\n\n| in flight | median ms | 95th ms | against one | questions/s | peak MiB so far |")
-    print("|---|---|---|---|---|---|")
+    print(
+        f"\n{kind}\n\n| in flight | median ms | 95th ms | against one | questions/s | "
+        "processor ms a question | peak MiB so far |\n|---|---|---|---|---|---|---|"
+    )
     for level in LEVELS:
         median, late = statistics.median(times[level]), float(np.percentile(times[level], 95))
         print(
-            f"| {level} | {1000 * median:.0f} | {1000 * late:.0f} | {median / alone:.2f}x | "
-            f"{statistics.median(rates[level]):.1f} | {memory[level]:.0f} |"
+            f"| {level} | {1000 * median:.1f} | {1000 * late:.1f} | {median / alone:.2f}x | "
+            f"{statistics.median(rates[level]):.1f} | {1000 * statistics.median(processor[level]):.1f} | "
+            f"{memory[level]:.0f} |",
+            flush=True,
         )
 
 
@@ -101,6 +140,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cross-encoder", help="name or folder of a cross-encoder")
+    parser.add_argument("--skip-without", action="store_true", help="only the store with sentence vectors")
     parser.add_argument("--documents", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--each", type=int, default=8, help="questions per worker and round")
@@ -108,21 +148,28 @@ def main() -> None:
     embedder = SentenceTransformerEmbedder()
     hybrid = arguments.cross_encoder is None
     reranker: Reranker = HybridReranker(embedder) if hybrid else CrossEncoderReranker(arguments.cross_encoder)
+    asked = questions()
     with tempfile.TemporaryDirectory() as folder:
-        texts, store = Path(folder) / "texts", Path(folder) / "store"
+        texts = Path(folder) / "texts"
         texts.mkdir()
         write_corpus(texts, arguments.documents)
-        with Sage(store, embedder=embedder, reranker=reranker) as sage:
-            report = sage.ingest([texts])
-            asked = questions()
-            sage.retrieve(asked.pop())
-            print(f"{report.chunks} chunks, {sage.config.candidates} candidates, {reranker.name}")
-            if hybrid:
-                measure(sage, asked, 1, 2, "Cold", remake=True)
-                found = sage.store.search(embedder.embed_query(asked.pop()), report.chunks)
-                sage.reranker.score(asked.pop(), [f.chunk.text for f in found])
-            kind = "Warm" if hybrid else "Cross-encoder"
-            measure(sage, asked, arguments.rounds, arguments.each, kind, remake=False)
+        for kept in (True, False) if hybrid and not arguments.skip_without else (True,):
+            settings = SageConfig(text_vectors=kept)
+            store = Path(folder) / f"store-{kept}"
+            with Sage(store, embedder=embedder, reranker=reranker, config=settings) as sage:
+                report = sage.ingest([texts])
+                size = sage.store.info().text_vector_bytes / 2**10 / report.chunks
+                print(
+                    f"\n{report.chunks} chunks, ingested in {report.seconds:.1f} s, {size:.1f} KiB of "
+                    f"vectors a chunk; {sage.config.candidates} candidates, {reranker.name}"
+                )
+                sage.retrieve(asked.pop())
+                if not kept:
+                    measure(sage, asked, 1, 2, "Without", remake=True)
+                    continue
+                kind = "Warm" if hybrid else "Cross-encoder"
+                measure(sage, asked, arguments.rounds, arguments.each, f"{kind}, threads")
+                measure(sage, asked, arguments.rounds, arguments.each, f"{kind}, asyncio", tasks=True)
 
 
 if __name__ == "__main__":

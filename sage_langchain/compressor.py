@@ -16,6 +16,7 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore
 from sage_core.selection import Scale, Selection, check_bounds, rank_order, resolve_rule, select
+from sage_langchain._compressor_scores import CompressorScores
 from sage_langchain._cross_encoder import LangChainCrossEncoder, is_cross_encoder
 
 SCORE_KEY = "relevance_score"
@@ -36,11 +37,12 @@ class SageCompressor(BaseDocumentCompressor):
       the metadata (Cohere, Jina and most hosted rerankers do).
 
     Attributes:
-        reranker: A `sage_core.ranking.Reranker`, or a LangChain `BaseCrossEncoder` (then ``scale`` says what
-            its numbers are). None takes the built-in hybrid reranker, which downloads nothing.
+        reranker: A `sage_core.ranking.Reranker`; or a LangChain `BaseCrossEncoder` (then ``scale`` says what
+            its numbers are); or a LangChain compressor that writes ``relevance_score``, whose ``top_n`` then
+            does not matter. None takes the built-in hybrid reranker, which downloads nothing.
         score_key: Read scores from this metadata key and run no reranker.
-        scale: What the numbers under ``score_key``, or of a `BaseCrossEncoder`, are. For ``score_key`` the
-            default is ``"probability"``. Other rerankers know their own.
+        scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are.
+            For ``score_key`` and compressors the default is ``"probability"``. Others know their own.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
         min_k: Least number to keep; None for the rule's own (7, or 1 for rules such as ``FixedK`` that name
@@ -91,15 +93,17 @@ class SageCompressor(BaseDocumentCompressor):
             if wrapped is None or wrapped.model is not given or wrapped.scale != self.scale:
                 wrapped = self._wrapped = LangChainCrossEncoder(given, self.scale)
             return wrapped
+        if isinstance(given, BaseDocumentCompressor) and not isinstance(given, SageCompressor):
+            return CompressorScores(given, self.scale or "probability", SCORE_KEY)
         if self.scale is not None and self.score_key is None:
             raise InputError(
-                "scale goes with score_key or a LangChain cross-encoder; this reranker has its own"
+                "scale goes with score_key, or a cross-encoder or compressor of LangChain's; this reranker "
+                "has its own"
             )
         if given is not None and not (hasattr(given, "score") and hasattr(given, "scale")):
             raise InputError(
-                "reranker must have score(query, texts) and a scale, or be a BaseCrossEncoder; "
-                f"{type(given).__name__} is neither. A LangChain compressor that writes scores goes before "
-                "this one: SageCompressor(score_key='relevance_score')"
+                "reranker must have score(query, texts) and a scale, or be a BaseCrossEncoder, or a "
+                f"compressor that writes metadata['relevance_score']; {type(given).__name__} is none of them"
             )
         reranker: Reranker | None = given
         return reranker

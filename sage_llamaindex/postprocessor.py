@@ -21,6 +21,7 @@ from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker, as
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection import Rule, Scale, Selection, check_bounds, least_kept, resolve_rule, select
 from sage_llamaindex._component import SageComponent
+from sage_llamaindex._postprocessor_scores import PostprocessorScores
 from sage_llamaindex._scores import ScaleName, guess_scale, plain_score, rule_from_data, rule_to_data
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     reranker: Any = Field(
         default=None,
         description="None: select on the scores that are there. 'hybrid': sage-rag's offline reranker. Any "
-        "other name: a sentence-transformers cross-encoder. Or a `sage_core.ranking.Reranker` object.",
+        "other name: a sentence-transformers cross-encoder. Or a `sage_core.ranking.Reranker` object, or a "
+        "reranker of LlamaIndex's own, whose top_n then does not matter.",
     )
     scale: ScaleName = Field(
         default="auto",
@@ -102,7 +104,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         default=None, description="Where a cross-encoder given by name runs: 'cpu', 'cuda'. None: it chooses."
     )
 
-    _scorer: Reranker | None = PrivateAttr(default=None)
+    _scorer: Reranker | PostprocessorScores | None = PrivateAttr(default=None)
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
     _warned: bool = PrivateAttr(default=False)
     _told_few: bool = PrivateAttr(default=False)
@@ -130,16 +132,15 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 f"it was saved with a reranker object ({value['custom']}): pass it again, "
                 "SageNodePostprocessor.from_dict(data, reranker=...)"
             )
-        if isinstance(value, BaseNodePostprocessor):
-            raise InputError(
-                f"put the {type(value).__name__} before this one in node_postprocessors, with its top_n as "
-                "large as the number of candidates; this one then selects on its scores"
-            )
+        if isinstance(value, BaseNodePostprocessor) and not isinstance(value, SageNodePostprocessor):
+            return value
         raise InputError(f"reranker is None, a name or a Reranker, not {type(value).__name__}")
 
     @field_serializer("reranker")
     def _write_reranker(self, value: Any) -> Any:
-        return value if value is None or isinstance(value, str) else {"custom": value.name}
+        if value is None or isinstance(value, str):
+            return value
+        return {"custom": getattr(value, "name", type(value).__name__)}
 
     @field_validator("rule", mode="before")
     @classmethod
@@ -156,14 +157,20 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         """Check the bounds; make the reranker (cheap: models are loaded on first use)."""
         check_bounds(self.min_k, self.max_k)
         select((), rule=self.rule, gradient=self.gradient)
-        made_from = (id(self.reranker), self.device)
+        made_from = (id(self.reranker), self.device, self.scale)
         if made_from != self._made_from:
             named = isinstance(self.reranker, str)
             if self.device is not None and (not named or self.reranker == HYBRID):
                 raise InputError("device is for a cross-encoder given by name; a reranker object has its own")
-            self._scorer = self._make_reranker() if named else self.reranker
+            self._scorer = self._make_reranker() if named else self._adopted()
             self._made_from = made_from
         return self
+
+    def _adopted(self) -> Reranker | PostprocessorScores | None:
+        if isinstance(self.reranker, BaseNodePostprocessor):
+            return PostprocessorScores(self.reranker, self.scale)
+        given: Reranker | None = self.reranker
+        return given
 
     def _make_reranker(self) -> Reranker:
         if self.reranker == HYBRID:
@@ -179,8 +186,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         self._tell_if_few(nodes)
         if self._scorer is None:
             return self._given(nodes)
-        query = _query_of(query_bundle)
-        texts = _texts(nodes)
+        bundle = _query_of(query_bundle)
+        if isinstance(self._scorer, PostprocessorScores):
+            return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle))
+        query, texts = bundle.query_str, _texts(nodes)
         scores = checked_scores(self._scorer.name, self._scorer.score(query, texts), len(texts))
         return self._scored(nodes, scores, self._scorer.scale)
 
@@ -189,7 +198,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         self._tell_if_few(nodes)
         if self._scorer is None:
             return self._given(nodes)
-        scores = await ascore(self._scorer, _query_of(query_bundle), _texts(nodes))
+        bundle = _query_of(query_bundle)
+        if isinstance(self._scorer, PostprocessorScores):
+            return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle))
+        scores = await ascore(self._scorer, bundle.query_str, _texts(nodes))
         return self._scored(nodes, scores, self._scorer.scale)
 
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
@@ -274,7 +286,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         scale: Scale | Literal["auto"] = self.scale
         return Ranking(copies, guess_scale([n.score for n in copies]) if scale == "auto" else scale)
 
-    def _scored(self, nodes: Sequence[NodeWithScore], scores: Sequence[float], scale: Scale) -> Ranking:
+    def _scored(
+        self, nodes: Sequence[NodeWithScore], scores: Sequence[float | None], scale: Scale
+    ) -> Ranking:
         copies = []
         for old, score in zip(nodes, scores, strict=True):
             node = old.node
@@ -289,10 +303,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return Ranking(tuple(copies), scale)
 
 
-def _query_of(query_bundle: QueryBundle | None) -> str:
+def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:
     if query_bundle is None:
         raise InputError("reranking needs the question: pass query_str or query_bundle")
-    return query_bundle.query_str
+    return query_bundle
 
 
 def _texts(nodes: Sequence[NodeWithScore]) -> list[str]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import InMemoryVectorStore
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from sage_core.errors import InputError
 from sage_core.selection import select
@@ -203,6 +203,58 @@ def test_langchain_cross_encoders_are_rerankers_too():
         SageCompressor(reranker=Plain())
     with pytest.raises(InputError, match="shape"):
         SageCompressor(reranker=Wrong(), scale="logit").compress_documents(documents(), "q")
+
+
+class WritesScores(BaseDocumentCompressor):
+    """As hosted rerankers do: best first, at most top_n, the score in the metadata of what it returns."""
+
+    top_n: int = 2
+    calls: list = Field(default_factory=list)
+    factor: float = 1.0
+
+    def compress_documents(self, documents, query, callbacks=None):
+        self.calls.append(len(documents))
+        shares = WordReranker().score(query, [d.page_content for d in documents])
+        ranked = sorted(zip(shares, documents, strict=True), key=lambda pair: -pair[0])
+        return [
+            Document(d.page_content, metadata={**d.metadata, "relevance_score": np.float32(s * self.factor)})
+            for s, d in ranked[: self.top_n]
+            if s > 0
+        ]
+
+
+async def test_langchain_compressors_that_write_scores_are_rerankers_too():
+    docs = [Document(t, metadata={"n": i}) for i, t in enumerate(("bees", "tea and bees", "tea", "ferry"))]
+    stock = WritesScores()
+    compressor = SageCompressor(reranker=stock, min_k=1, select=False)
+    out = compressor.compress_documents(docs, "tea bees")
+    assert [(d.metadata["n"], d.metadata["relevance_score"]) for d in out] == [
+        (1, 1.0),
+        (0, 0.5),
+        (2, 0.5),
+        (3, None),
+    ]
+    assert stock.top_n == 2 and stock.calls == [4], "its own top_n neither cuts nor changes"
+    assert await compressor.acompress_documents(docs, "tea bees") == out
+    assert compressor.score_scale == "probability"
+    assert [
+        d.metadata["n"]
+        for d in SageCompressor(reranker=stock, min_k=1, gradient=0.6).compress_documents(docs, "tea bees")
+    ] == [1]
+
+
+def test_compressors_whose_scores_cannot_be_read_are_named():
+    docs = [Document("tea"), Document("bees")]
+    with pytest.raises(InputError, match="WritesScores gave scores outside"):
+        SageCompressor(reranker=WritesScores(factor=7)).compress_documents(docs, "tea")
+    assert SageCompressor(reranker=WritesScores(factor=7), scale="unbounded").compress_documents(docs, "tea")
+
+    class Drops(BaseDocumentCompressor):
+        def compress_documents(self, documents, query, callbacks=None):
+            return list(documents)
+
+    with pytest.raises(InputError, match="Drops returned documents without"):
+        SageCompressor(reranker=Drops()).compress_documents(docs, "tea")
 
 
 async def test_async_awaits_rerankers_that_can_be_awaited():

@@ -342,8 +342,10 @@ class TestSaving:
             SageNodePostprocessor(top_n=3)
         with pytest.raises(ValueError, match="never run"):
             SageNodePostprocessor(trust_remote_code=True)
-        with pytest.raises(ValueError, match="before this one in node_postprocessors"):
-            SageNodePostprocessor(reranker=LongContextReorder())
+        with pytest.raises(ValueError, match="LongContextReorder set no scores"):
+            SageNodePostprocessor(reranker=LongContextReorder()).postprocess_nodes(scored(0.5), query_str="q")
+        with pytest.raises(ValueError, match="not SageNodePostprocessor"):
+            SageNodePostprocessor(reranker=SageNodePostprocessor())
         with pytest.raises(ValueError, match="device is for a cross-encoder"):
             SageNodePostprocessor(reranker="hybrid", device="cpu")
 

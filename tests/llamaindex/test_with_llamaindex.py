@@ -267,6 +267,41 @@ class TestScoresOfOthers:
         )
         assert [n.node_id for n in found.query("q").source_nodes] == ["n1", "n2"]
 
+    async def test_llm_rerank_as_the_reranker(self) -> None:
+        reply = "Doc: 1, Relevance: 2\nDoc: 2, Relevance: 9\nDoc: 3, Relevance: 8\n"
+        nodes = FixedRetriever(0.5, 0.4, 0.3, 0.2).retrieve("q")
+        for run in ("sync", "async"):
+            rerank = LLMRerank(llm=ScriptedLLM.of([reply]), top_n=1, choice_batch_size=5)
+            sage = SageNodePostprocessor(reranker=rerank, min_k=1)
+            kept = (
+                sage.postprocess_nodes(nodes, query_str="q")
+                if run == "sync"
+                else await sage.apostprocess_nodes(nodes, query_str="q")
+            )
+            # Its top_n of 1 does not cut; the node it said nothing of has no score and is no evidence.
+            assert [(n.node_id, n.score) for n in kept] == [("n1", 9.0), ("n2", 8.0)]
+            assert rerank.top_n == 1 and nodes[0].score == 0.5
+            ranking = sage.rank(nodes, QueryBundle("q")) if run == "sync" else None
+            assert ranking is None or ranking.scale == "unbounded"
+
+    def test_sentence_transformer_rerank_as_the_reranker(self, tmp_path: Any) -> None:
+        pytest.importorskip("sentence_transformers")
+        from llama_index.core.postprocessor import SentenceTransformerRerank
+
+        folder = tiny_cross_encoder(tmp_path)
+        nodes = FixedRetriever(*[0.5] * 6).retrieve("q")
+        stock = SentenceTransformerRerank(model=folder, top_n=2, device="cpu")
+        sage = SageNodePostprocessor(reranker=stock, scale="logit", min_k=6)
+        expected = SentenceTransformerRerank(model=folder, top_n=6, device="cpu").postprocess_nodes(
+            FixedRetriever(*[0.5] * 6).retrieve("q"), query_str="text 3"
+        )
+        kept = sage.postprocess_nodes(nodes, query_str="text 3")
+        assert [n.node_id for n in kept] == [n.node_id for n in expected]
+        assert [n.score for n in kept] == pytest.approx([float(n.score or 0) for n in expected])
+        assert sage.to_dict()["reranker"] == {"custom": "SentenceTransformerRerank"}
+        with pytest.raises(ValueError, match="needs the question"):
+            sage.postprocess_nodes(nodes)
+
     def test_behind_sentence_transformer_rerank(self, tmp_path: Any) -> None:
         pytest.importorskip("sentence_transformers")
         from llama_index.core.postprocessor import SentenceTransformerRerank
