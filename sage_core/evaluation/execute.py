@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -201,8 +201,19 @@ def _resolved(row: Row) -> Row:
 
 def _need_key(row: Row) -> None:
     """Raise InputError for OpenAI embeddings without a key, before anything is cut or embedded."""
-    if "'openai'" in repr(row.method) and not _has_key():
+    if not _has_key() and _asks_openai(row.method):
         raise InputError("OpenAI's embeddings need OPENAI_API_KEY")
+
+
+def _asks_openai(spec: object) -> bool:
+    """Whether a configuration has OpenAI's own embeddings anywhere within."""
+    if isinstance(spec, Mapping):
+        if spec.get("kind") == "openai":
+            return not (spec.get("base_url") or os.environ.get("OPENAI_BASE_URL"))
+        return any(_asks_openai(spec.get(name)) for name in ("index", "embedder", "first", "of", "parts"))
+    if isinstance(spec, list | tuple):
+        return any(_asks_openai(part) for part in spec)
+    return spec == "openai" and not os.environ.get("OPENAI_BASE_URL")
 
 
 def _has_key() -> bool:
