@@ -13,6 +13,7 @@ from sage_core.evaluation.readers import PLAINLY
 from sage_core.evaluation.report_paper import cited_table, claims_table, printed_table
 from sage_core.evaluation.report_plots import draw
 from sage_core.evaluation.report_tables import (
+    choices_table,
     difference_table,
     efficiency_table,
     effort_table,
@@ -136,6 +137,9 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
     if entry.get("chance"):
         yield f"Multiple choice: guessing is right {100 * entry['chance']:.0f} % of the time."
     yield quality_table(results, dataset, experiment.metrics)
+    if any(results.values(dataset, row, "accuracy") for row in results.rows):
+        yield "An answer that names no option counts as wrong:"
+        yield choices_table(results, dataset)
     unread = sum(
         line["scores"].get(JUDGED, 0) is None
         for (name, _), lines in results.answers.items()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from sage_core.evaluation.metrics import Difference, Interval, relative_cost_efficiency
+from sage_core.evaluation.metrics import Difference, Interval, relative_cost_efficiency, wilson
 from sage_core.evaluation.results import EFFORT, Results
 from sage_core.evaluation.scoring import metric_label
 
@@ -50,6 +50,22 @@ def quality_table(results: Results, dataset: str, metrics: Sequence[str]) -> str
         n = str(counts.pop()) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
         rows.append([row, *cells, n, str(len(results.failed.get((dataset, row), {})))])
     return markdown_table(["method", *(label(m) for m in shown), "n", "failed"], rows)
+
+
+def choices_table(results: Results, dataset: str) -> str:
+    """Multiple choice: how many answers are right, wrong, or name no option at all."""
+    rows = []
+    for row in results.rows:
+        lines = results.answers.get((dataset, row), {})
+        right = results.values(dataset, row, "accuracy")
+        if right:
+            named = [question for question in right if lines[question]["choice"] is not None]
+            correct = sum(right[question] for question in named)
+            share = with_interval(wilson(int(correct), len(named))) if named else "-"
+            wrong, none = len(named) - correct, len(right) - len(named)
+            rows.append([row, f"{correct:.0f}", f"{wrong:.0f}", str(none), share])
+    headers = ["method", "right", "wrong", "named no option", "right among those that named one"]
+    return markdown_table(headers, rows)
 
 
 def effort_table(results: Results, dataset: str) -> str:

@@ -13,6 +13,7 @@ from sage_core.evaluation.experiment import Experiment, load_experiment, parse_e
 from sage_core.evaluation.report import render, write_report
 from sage_core.evaluation.report_paper import claims_table
 from sage_core.evaluation.report_tables import (
+    choices_table,
     difference_table,
     efficiency_table,
     markdown_table,
@@ -104,6 +105,13 @@ def test_accuracy_has_wilson_s_interval_and_n() -> None:
     table = quality_table(results(), "quality", ["accuracy"])
     assert cells(table, "SAGE")[1:] == ["0.750 [0.598, 0.858]", "40", "0"]
     assert "DPR" not in table
+
+
+def test_answers_that_name_no_option_are_counted_apart() -> None:
+    silent = [answer("SAGE", i, right=i < 10, choice=0 if i < 15 else None) for i in range(40)]
+    found = gather(header(), silent)
+    assert cells(choices_table(found, "quality"), "SAGE")[1:] == ["10", "5", "25", "0.667 [0.417, 0.848]"]
+    assert "names no option" in render(load_experiment("table12"), found)
 
 
 def test_other_metrics_are_bootstrapped_over_documents() -> None:
