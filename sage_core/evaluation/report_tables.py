@@ -24,6 +24,11 @@ def label(metric: str) -> str:
     return _EFFORT_LABELS[metric] if metric in _EFFORT_LABELS else metric_label(metric)
 
 
+def p_value(p: float) -> str:
+    """A p-value with three digits, never 0."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
     """A table in Markdown; the first ``left`` columns stand left, the others right."""
     rule = ["---" if i < left else "---:" for i in range(len(headers))]
@@ -98,7 +103,7 @@ def difference_table(
             shown = with_interval(difference, _digits(metric))
             clear = difference.low > 0 or difference.high < 0
             relative = f"{100 * difference.value / base:+.1f} %" if base > 0 else "-"
-            cells = [f"**{shown}**" if clear else shown, relative, f"{difference.p:.3f}", str(difference.n)]
+            cells = [f"**{shown}**" if clear else shown, relative, p_value(difference.p), str(difference.n)]
             rows.append([row, baseline, label(metric), *cells])
     return markdown_table(["method", "against", "metric", "difference", "relative", "p", "n"], rows, left=3)
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sage_core.evaluation.comparison import Change
-from sage_core.evaluation.report_tables import label, number
+from sage_core.evaluation.report_tables import label, number, p_value
 from sage_core.evaluation.results import EFFORT, Results
 from sage_core.evaluation.runner import Progress as RunProgress
 
@@ -62,7 +62,7 @@ def comparison_view(changes: Sequence[Change]) -> RenderableType:
         interval = f"{found.low:+.3f} to {found.high:+.3f}"
         cells = (change.dataset, change.row, label(change.metric), *means, interval)
         style = "bold" if change.clear else None
-        table.add_row(*map(escape, cells), f"{found.p:.3f}", str(found.n), style=style)
+        table.add_row(*map(escape, cells), p_value(found.p), str(found.n), style=style)
     return table
 
 
