@@ -90,11 +90,23 @@ def _llamaindex(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 def _langchain(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     pytest.importorskip("langchain_core", reason="the langchain extra is not installed")
-    from langchain_core.documents import Document
+    from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.embeddings import DeterministicFakeEmbedding
     from langchain_core.language_models import FakeListChatModel
 
+    class HostedRerank(BaseDocumentCompressor):
+        """Writes scores and keeps the best few, as hosted rerankers do."""
+
+        top_n: int = 3
+
+        def compress_documents(self, documents, query, callbacks=None):
+            return [
+                Document(page_content=d.page_content, metadata={**d.metadata, "relevance_score": 1 / (2 + i)})
+                for i, d in enumerate(documents[: self.top_n])
+            ]
+
     yield {
+        "cohere": HostedRerank(),
         "llm": FakeListChatModel(responses=["The ferry leaves at eleven.", ACCEPTED]),
         "embeddings": DeterministicFakeEmbedding(size=16),
         "documents": [Document(page_content=GUIDE, metadata={"source": "guide.md"})],
