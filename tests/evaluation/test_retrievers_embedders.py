@@ -326,6 +326,7 @@ def mean_rank(embedder):
 
 def test_a_projection_learns_what_the_frozen_embedding_hides(learnt):
     assert learnt.accuracy_after > learnt.accuracy_before + 0.05
+    assert learnt.mrr_after > 1.5 * learnt.mrr_before
     assert learnt.epoch > 0 and learnt.pairs == (240, 60)
     frozen = Noisy()
     before, after = mean_rank(frozen), mean_rank(ProjectedEmbedder(frozen, learnt.projection))
@@ -383,6 +384,14 @@ def test_training_says_what_it_cannot_learn_from():
     for wrong in ({"epochs": 0}, {"dropout": 1.0}, {"held_out": 0.0}, {"learning_rate": 0.0}):
         with pytest.raises(InputError):
             ProjectionOptions(**wrong)
+
+
+def test_training_that_only_harms_is_not_kept(one_thread):
+    """Questions and chunks that agree already: a wild training cannot mend them, and the start stays."""
+    perfect = HashEmbedder()
+    texts = [f"topic{i} thing{i} place{i}" for i in range(60)]
+    kept = train_projection(perfect, texts, texts, ProjectionOptions(epochs=3, learning_rate=1.0))
+    assert kept.epoch == 0 and kept.mrr_after == kept.mrr_before == 1.0
 
 
 def test_best_accuracy_by_hand():
