@@ -3,6 +3,7 @@
     python benchmarks/selection.py                         # all sets, each weighing the same
     python benchmarks/selection.py --sets hotpot_sample    # evidence in two places
     python benchmarks/selection.py --cross-encoder PATH    # a third source of scores
+    python benchmarks/selection.py --output plots          # and draw the Pareto fronts (SVG; --format png)
 
 Two score sources: chunk cosines, and the offline reranker fitted without the set in question. A rule
 is judged by recall of evidence characters at equal mean tokens. The reference at those tokens is fixed k,
@@ -15,11 +16,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pareto
 from calibrate_reranker import Example, examples, fit, predict
 from numpy.typing import NDArray
+from pareto import share
+from ranked_lists import Floats, Lists, Result, bootstrap, build, fixed_at, gap_closed
 from ranking_data import SETS, DevSet
 
 from sage_core.embedding import SentenceTransformerEmbedder
@@ -37,46 +41,9 @@ from sage_core.selection_rules import (
     default_rule,
 )
 
-Floats = NDArray[np.float64]
 MIN_K = (1, 2, 3, 5, 7)
 BANDS = (250.0, 500.0)
 FOLDS = 5
-RESAMPLES = 2000
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Ranked lists of one score source; arrays are per question and number kept, ``(questions, N + 1)``."""
-
-    name: str
-    scale: Scale
-    scores: list[list[float]]
-    recall: Floats
-    tokens: Floats
-    characters: Floats
-    covered: Floats
-    evidence: Floats
-    weight: Floats
-
-    def at(self, values: Floats, k: NDArray[np.int64]) -> Floats:
-        """The value of each question at its own k."""
-        picked: Floats = values[np.arange(len(k)), k]
-        return picked
-
-    def mean(self, values: Floats) -> float:
-        """Weighted mean over questions: every set weighs the same."""
-        return float(values @ self.weight)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one setting kept, per question."""
-
-    family: str
-    setting: str
-    k: NDArray[np.int64]
-    tokens: float
-    recall: float
 
 
 def settings(scale: Scale, scores: list[list[float]]) -> Iterator[tuple[str, str, Rule, int]]:
@@ -105,32 +72,6 @@ def settings(scale: Scale, scores: list[list[float]]) -> Iterator[tuple[str, str
                 yield family, f"{label} min_k={min_k}".strip(), rule, min_k
 
 
-def build(name: str, scale: Scale, sets: dict[str, list[Example]], scores: dict[str, list[Floats]]) -> Lists:
-    """Sort every list by its scores and accumulate what each number kept would give."""
-    width = max(len(s) for rows in scores.values() for s in rows) + 1
-    columns: dict[str, list[Floats]] = {"recall": [], "tokens": [], "characters": [], "covered": []}
-    evidence, weight, kept = [], [], []
-    for set_name, questions in sets.items():
-        for example, score in zip(questions, scores[set_name], strict=True):
-            order = np.argsort(-score, kind="stable")
-            found = _prefix(example.covered[order], width)
-            columns["covered"].append(found)
-            columns["recall"].append(found / example.evidence)
-            columns["tokens"].append(_prefix(example.tokens[order], width))
-            columns["characters"].append(_prefix(example.characters[order], width))
-            evidence.append(float(example.evidence))
-            weight.append(1 / len(sets) / len(questions))
-            kept.append([float(s) for s in score])
-    arrays = {key: np.stack(rows) for key, rows in columns.items()}
-    return Lists(name, scale, kept, **arrays, evidence=np.array(evidence), weight=np.array(weight))
-
-
-def _prefix(values: NDArray[np.int64], width: int) -> Floats:
-    """0 and the running sums, held at the last where the list is shorter."""
-    sums = np.concatenate([[0], np.cumsum(values)]).astype(float)
-    return np.pad(sums, (0, width - len(sums)), mode="edge")
-
-
 def run(lists: Lists) -> list[Result]:
     """Apply every setting to every list."""
     results = []
@@ -141,88 +82,13 @@ def run(lists: Lists) -> list[Result]:
     return results
 
 
-def fixed_at(lists: Lists, tokens: float) -> Floats:
-    """Recall of each question under fixed k, interpolated between k to the given mean tokens."""
-    means = lists.weight @ lists.tokens / lists.weight.sum()
-    upper = int(np.clip(np.searchsorted(means, tokens), 1, len(means) - 1))
-    share = float(np.clip((tokens - means[upper - 1]) / max(means[upper] - means[upper - 1], 1e-9), 0, 1))
-    mixed: Floats = (1 - share) * lists.recall[:, upper - 1] + share * lists.recall[:, upper]
-    return mixed
-
-
-def oracle_curve(lists: Lists) -> tuple[Floats, Floats]:
-    """Mean tokens and recall of the best k of every question (at least 1), from sparing to lavish."""
-    points = []
-    for price in np.geomspace(1e-1, 1e-7, 200):
-        k = 1 + np.argmax(lists.recall[:, 1:] - price * lists.tokens[:, 1:], axis=1)
-        points.append((lists.mean(lists.at(lists.tokens, k)), lists.mean(lists.at(lists.recall, k))))
-    tokens, recall = np.array(points).T
-    return tokens, recall
-
-
-def bootstrap(delta: Floats, weight: Floats) -> tuple[float, float]:
-    """95% interval of the weighted mean difference, over resampled questions."""
-    rng = np.random.default_rng(0)
-    picks = rng.integers(0, len(delta), (RESAMPLES, len(delta)))
-    means = (delta * weight)[picks].sum(axis=1) / weight[picks].sum(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
-
-
-def quality(lists: Lists, k: NDArray[np.int64]) -> tuple[float, float]:
-    """Pooled precision (all covered over all retrieved characters) and mean IoU."""
-    covered, characters = lists.at(lists.covered, k), lists.at(lists.characters, k)
-    iou = covered / (characters + lists.evidence - covered)
-    return lists.mean(covered) / lists.mean(characters), lists.mean(iou)
-
-
-def shuffled(lists: Lists, k: NDArray[np.int64]) -> tuple[float, float]:
-    """`quality` of the same k's dealt to random questions, mean of 20 deals."""
-    rng = np.random.default_rng(0)
-    precision, iou = np.mean([quality(lists, rng.permutation(k)) for _ in range(20)], axis=0)
-    return float(precision), float(iou)
-
-
-def pareto(lists: Lists, results: list[Result]) -> None:
-    """Print the settings that no other beats in both tokens and recall, by steps of half a point."""
-    oracle_tokens, oracle_recall = oracle_curve(lists)
-    print(f"\n### {lists.name}: Pareto front\n")
-    print(
-        "| rule | setting | tokens | recall | fixed k | oracle | gap closed "
-        "| pooled P (shuffled) | IoU (shuffled) |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    best = -1.0
-    for r in sorted(results, key=lambda r: (r.tokens, -r.recall)):
-        if r.recall < best + 0.005 or r.tokens > 1000:
-            continue
-        best = r.recall
-        row(lists, r, oracle_tokens, oracle_recall)
-
-
-def row(lists: Lists, r: Result, oracle_tokens: Floats, oracle_recall: Floats) -> None:
-    """Print one line of `pareto`."""
-    fixed = lists.mean(fixed_at(lists, r.tokens))
-    oracle = float(np.interp(r.tokens, oracle_tokens, oracle_recall))
-    (precision, iou), (precision_0, iou_0) = quality(lists, r.k), shuffled(lists, r.k)
-    print(
-        f"| {r.family} | {r.setting} | {r.tokens:.0f} | {r.recall:.3f} | {fixed:.3f} | {oracle:.3f} | "
-        f"{_share(r.recall - fixed, oracle - fixed)} | {precision:.3f} ({precision_0:.3f}) | "
-        f"{iou:.3f} ({iou_0:.3f}) |"
-    )
-
-
-def _share(part: float, whole: float) -> str:
-    return f"{part / whole:+.0%}" if whole > 1e-6 else "-"
-
-
 def held_out(lists: Lists, results: list[Result]) -> None:
     """Print each family at two budgets, its parameter chosen on other questions."""
     print(f"\n### {lists.name}: families, parameter chosen on other questions\n")
     print(
-        "| family | budget | tokens | recall - fixed k at equal tokens | gap closed |\n|---|---|---|---|---|"
+        "| family | budget | tokens | recall - fixed k at equal tokens | gap closed [95%] |\n"
+        "|---|---|---|---|---|"
     )
-    oracle_tokens, oracle_recall = oracle_curve(lists)
     fold = np.arange(len(lists.weight)) % FOLDS
     for family in dict.fromkeys(r.family for r in results):
         if family == "fixed k":
@@ -236,11 +102,11 @@ def held_out(lists: Lists, results: list[Result]) -> None:
             tokens = lists.mean(lists.at(lists.tokens, k))
             delta = lists.at(lists.recall, k) - fixed_at(lists, tokens)
             low, high = bootstrap(delta, lists.weight)
-            gap = float(np.interp(tokens, oracle_tokens, oracle_recall)) - lists.mean(fixed_at(lists, tokens))
+            closed = share(*gap_closed(lists, lists.at(lists.recall, k), tokens))
             gain = lists.mean(delta)
             print(
                 f"| {family} | {band:.0f} | {tokens:.0f} | "
-                f"{100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] | {_share(gain, gap)} |"
+                f"{100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] | {closed} |"
             )
 
 
@@ -312,10 +178,17 @@ def main() -> None:
         "--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET", help=f"of {SETS}"
     )
     parser.add_argument("--cross-encoder", help="name or folder of a cross-encoder: a third score source")
+    parser.add_argument("--output", type=Path, help="folder for a plot of each source; needs matplotlib")
+    parser.add_argument("--format", default="svg", choices=("svg", "png"))
     arguments = parser.parse_args()
     for lists in sources(arguments.sets, arguments.cross_encoder):
         results = run(lists)
-        pareto(lists, results)
+        print(f"\n### {lists.name}: Pareto front\n")
+        print("\n".join(pareto.table(lists, results)))
+        if arguments.output is not None:
+            path = arguments.output / f"pareto-{lists.name}.{arguments.format}"
+            pareto.plot(lists, results, path)
+            print(f"\nplot: {path}")
         held_out(lists, results)
         defaults(lists, results)
 
