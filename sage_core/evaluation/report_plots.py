@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from sage_core.errors import MissingExtraError
 from sage_core.evaluation.report_tables import label
 from sage_core.evaluation.results import Results
 
+_MEASURED_STAGES = ("retrieval, s", "feedback, s", "answering, s")
 _COLOURS = ("#4C72B0", "#DD8452", "#55A868", "#C44E52", "#8172B3", "#937860", "#DA8BC3", "#8C8C8C")
 
 
@@ -45,8 +46,16 @@ def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[s
             made.append((name, f"{dataset}: pieces sent a question (box: middle half; line: median)"))
         if any(results.stages(dataset, r) for r in rows):
             name = f"latency{ending}.png"
-            _latency(results, dataset, rows, folder / name)
+            stages = {row: results.stages(dataset, row) for row in rows}
+            _stacked(stages, "seconds a question (median of each stage)", folder / name)
             made.append((name, f"{dataset}: median seconds a question by stage"))
+    if any(stage in line["figures"] for line in results.measured for stage in _MEASURED_STAGES):
+        measured = {
+            line["row"]: {stage: line["figures"].get(stage, 0.0) for stage in _MEASURED_STAGES}
+            for line in results.measured
+        }
+        _stacked(measured, "seconds (mean; feedback and answering: of one call)", folder / "stages.png")
+        made.append(("stages.png", "Seconds by stage and number of questions at a time"))
     return made
 
 
@@ -78,9 +87,10 @@ def _sizes(results: Results, dataset: str, rows: Sequence[str], path: Path) -> N
     _save(figure, path)
 
 
-def _latency(results: Results, dataset: str, rows: Sequence[str], path: Path) -> None:
+def _stacked(stages: Mapping[str, Mapping[str, float]], axis: str, path: Path) -> None:
+    """Bars of seconds by stage, a row each."""
+    rows = list(stages)
     figure, axes = _axes(7, 1.2 + 0.4 * len(rows))
-    stages = {row: results.stages(dataset, row) for row in rows}
     names = list(dict.fromkeys(stage for found in stages.values() for stage in found))
     left = [0.0] * len(rows)
     for position, stage in enumerate(names):
@@ -89,7 +99,7 @@ def _latency(results: Results, dataset: str, rows: Sequence[str], path: Path) ->
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=8)
-    axes.set_xlabel("seconds a question (median of each stage)")
+    axes.set_xlabel(axis)
     axes.legend(fontsize=7, loc="best")
     _save(figure, path)
 

@@ -289,6 +289,7 @@ def test_scalability(own: list[str], tmp_path: Path) -> None:
     assert (one["row"], three["row"]) == ("SAGE", "SAGE (3x)")
     assert one["figures"]["answering, s"] >= 0.05 and one["figures"]["host memory, GB"] > 0
     # Made-up answers are not scored.
+    assert Path("out/stages.png").stat().st_size > 1000
     assert "F1" not in one["figures"] and "3 questions, 0 failed" in three["note"]
     assert run(own) == 0
     assert len(results().measured) == 2
