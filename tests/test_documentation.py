@@ -106,3 +106,19 @@ def test_the_site_lists_every_page():
 
     pages = {str(Path(p).relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")}
     assert set(leaves(config["nav"])) == pages
+
+
+def test_the_workflow_runs_what_a_developer_runs():
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+    jobs = workflow["jobs"].values()
+    commands = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    targets = {word for run in commands for word in run.split()[1:] if run.startswith("make ")}
+    offered = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    local = re.findall(r"^make (.+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+    plain = {target for target in targets if target.isalpha()}
+    assert plain <= offered
+    assert {target for line in local for target in line.split()} - {"install", "build"} <= plain
+    pythons = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
+    declared = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert pythons == declared
