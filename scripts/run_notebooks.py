@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
-LIMIT = 300
+LIMIT = 600
 """Seconds for one notebook: each takes less than 60 on two cores, and CI machines may be slow."""
 
 PRELUDE = """
