@@ -47,13 +47,14 @@ def measure(
 ) -> Outcome:
     """Every row at one question at a time, and one of them at each level of concurrency.
 
-    Options: ``levels`` (1, 5, 10), ``questions_per_worker`` (4), ``scaled_row``, ``characters`` (60,000:
-    about the paper's corpus of 10,336 tokens), ``warm_questions`` (24). Everything is measured warm: models
-    are loaded, and other questions have been asked, so that levels differ in concurrency alone.
+    Options: ``levels`` (1, 5, 10), ``questions`` (20: at least so many are asked at each level),
+    ``scaled_row``, ``characters`` (60,000: about the paper's corpus of 10,336 tokens), ``warm_questions``
+    (120). Everything is measured warm: models are loaded, and enough other questions have been asked that the
+    reranker has met the chunks, so that levels differ in concurrency alone.
     """
     options = plan.experiment.options
     documents, questions = corpus(plan.datasets[0], int(options.get("characters", 60_000)))
-    each = int(options.get("questions_per_worker", 4))
+    least = int(options.get("questions", 20))
     jobs = [
         (row, level)
         for row in plan.experiment.rows
@@ -61,7 +62,8 @@ def measure(
         if level == 1 or row.name == options.get("scaled_row")
     ]
     done = {line["row"] for line in folder.lines() if line["kind"] == "measured"}
-    outcome, left_out, failed = 0, {}, 0
+    begin = outcome = failed = 0
+    left_out: dict[str, str] = {}
     ready: tuple[str, Method, dict[str, float]] | None = None
     for number, (row, level) in enumerate(jobs):
         if _name(row, level) in done or row.name in left_out:
@@ -70,14 +72,16 @@ def measure(
             progress(Progress(_name(row, level), "answering", number, len(jobs), failed))
         try:
             if ready is None or ready[0] != row.name:
-                warm = questions[-int(options.get("warm_questions", 24)) :]
+                warm = questions[-int(options.get("warm_questions", 120)) :]
                 ready = (row.name, *_prepared(maker, row, documents, warm))
         except SageError as error:
             left_out[row.name] = str(error)
             folder.append({"kind": "left_out", "row": row.name, "reason": str(error)})
             continue
         # Each level has questions of its own, as far as there are enough: an embedded question is remembered.
-        asked = list(islice(cycle(questions), number * each, number * each + level * each))
+        count = max(level, -(-least // level) * level)
+        asked = list(islice(cycle(questions), begin, begin + count))
+        begin += count
         with memory_peak() as peak:
             load = answer_all(ready[1], asked, level)
         failed += load.failed

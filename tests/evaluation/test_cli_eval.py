@@ -280,7 +280,7 @@ def test_speed_of_segmentation(own: list[str]) -> None:
 
 def test_scalability(own: list[str], tmp_path: Path) -> None:
     row = {**OWN["rows"][0], "row": "SAGE"}  # type: ignore[index]
-    options = {"levels": [1, 3], "questions_per_worker": 1, "scaled_row": "SAGE", "warm_questions": 2}
+    options = {"levels": [1, 3], "questions": 2, "scaled_row": "SAGE", "warm_questions": 2}
     options["latency"] = {"answer": 0.05, "critic": 0.05}  # type: ignore[assignment]
     experiment = {**OWN, "kind": "scalability", "rows": [row], "baseline": "", "options": options}
     (tmp_path / "own.json").write_text(json.dumps(experiment))
