@@ -79,7 +79,7 @@ def _bm25s(k1: float, b: float) -> Any:
     try:
         import bm25s
     except ImportError as error:
-        raise MissingExtraError("the BM25 index", "models") from error
+        raise MissingExtraError("the BM25 index", "eval") from error
     library_logger = logging.getLogger("bm25s")
     if library_logger.level == logging.DEBUG:
         library_logger.setLevel(logging.INFO)  # its import asks for debug output at every search
