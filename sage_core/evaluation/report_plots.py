@@ -10,6 +10,7 @@ from sage_core.errors import MissingExtraError
 from sage_core.evaluation.report_tables import label
 from sage_core.evaluation.results import Results
 
+_EVIDENCE = "evidence_recall"
 _MEASURED_STAGES = ("retrieval, s", "feedback, s", "answering, s")
 _COLOURS = ("#4C72B0", "#DD8452", "#55A868", "#C44E52", "#8172B3", "#937860", "#DA8BC3", "#8C8C8C")
 
@@ -19,7 +20,7 @@ def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[s
 
     Args:
         results: A run.
-        metrics: The first one that has values is the quality.
+        metrics: The first one that has values is the quality; evidence recall has a plot of its own.
         folder: Where the PNG files go.
 
     Returns:
@@ -36,10 +37,12 @@ def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[s
         ending = f"-{number + 1}" if len(results.datasets) > 1 else ""
         quality = next((m for m in metrics if any(results.values(dataset, r, m) for r in rows)), None)
         tokens = any(any(results.values(dataset, r, "context_tokens").values()) for r in rows)
-        if quality is not None and tokens:
-            name = f"quality{ending}.png"
-            _quality_by_tokens(results, dataset, rows, quality, folder / name)
-            made.append((name, f"{dataset}: {label(quality)} against tokens of context, 95 % intervals"))
+        shown = {"quality": quality, "evidence": _EVIDENCE if quality != _EVIDENCE else None}
+        for start, metric in shown.items():
+            if tokens and metric and any(results.values(dataset, r, metric) for r in rows):
+                name = f"{start}{ending}.png"
+                _quality_by_tokens(results, dataset, rows, metric, folder / name)
+                made.append((name, f"{dataset}: {label(metric)} against tokens of context, 95 % intervals"))
         if any(len(set(results.values(dataset, r, "selected").values())) > 1 for r in rows):
             name = f"selected{ending}.png"
             _sizes(results, dataset, rows, folder / name)
@@ -60,7 +63,7 @@ def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[s
 
 
 def _quality_by_tokens(results: Results, dataset: str, rows: Sequence[str], metric: str, path: Path) -> None:
-    figure, axes = _axes(7, 4.5)
+    figure, axes = _axes(8, 4.5)
     for position, row in enumerate(rows):
         quality = results.estimate(dataset, row, metric)
         if quality is None:
@@ -72,7 +75,7 @@ def _quality_by_tokens(results: Results, dataset: str, rows: Sequence[str], metr
     axes.set_xlabel("tokens of context a question (mean)")
     axes.set_ylabel(label(metric))
     axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
-    axes.legend(fontsize=7, loc="best")
+    figure.legend(fontsize=7, loc="outside right upper")
     _save(figure, path)
 
 
@@ -100,7 +103,7 @@ def _stacked(stages: Mapping[str, Mapping[str, float]], axis: str, path: Path) -
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=8)
     axes.set_xlabel(axis)
-    axes.legend(fontsize=7, loc="best")
+    figure.legend(fontsize=7, loc="outside right upper")
     _save(figure, path)
 
 
