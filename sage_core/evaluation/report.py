@@ -151,8 +151,8 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
     yield "What it took, a question on average (tokens of every LLM call, the critic's too):"
     yield effort_table(results, dataset)
     yield (
-        "The methods of a run share chunks and embeddings: whoever embeds a text first pays for it. Times that "
-        "compare are those of the experiment `scalability`."
+        "The methods of a run share chunks and embeddings: whoever embeds a text first pays for it. Times "
+        "that compare are those of the experiment `scalability`."
     )
     comparisons = [
         pair for pair in experiment.comparisons() if all(results.answers.get((dataset, row)) for row in pair)
