@@ -57,7 +57,8 @@ def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[s
             line["row"]: {stage: line["figures"].get(stage, 0.0) for stage in _MEASURED_STAGES}
             for line in results.measured
         }
-        _stacked(measured, "seconds (mean; feedback and answering: of one call)", folder / "stages.png")
+        axis = "seconds (retrieval: median; feedback and answering: mean of a call)"
+        _stacked(measured, axis, folder / "stages.png")
         made.append(("stages.png", "Seconds by stage and number of questions at a time"))
     return made
 
