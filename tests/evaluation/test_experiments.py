@@ -205,3 +205,22 @@ def test_only_and_comparisons() -> None:
     found = load_experiment("table4")
     assert found.comparisons()[0] == ("Naive RAG with Segmentation", "Naive RAG")
     assert len(found.comparisons()) == 4
+
+
+def test_every_row_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sage_core.embedding import SentenceTransformerEmbedder
+    from sage_core.evaluation.execute import MethodMaker, _chosen
+    from sage_core.evaluation.readers import NOBODY, NoReader, Reader
+
+    make = MethodMaker(Reader(NOBODY, NoReader()), SentenceTransformerEmbedder())
+    for key in ("", "sk-test"):  # with a key, OpenAI's embeddings are configured; nothing is asked here
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+        for row in _chosen(experiment, ()).rows:
+            try:
+                method = make(row)
+            except InputError as error:
+                assert "need OPENAI_API_KEY" in str(error) and not key, f"{row.name}: {error}"
+                continue
+            assert method.name == row.name or method.name.startswith(row.name)
+            assert json.dumps(method.settings())
