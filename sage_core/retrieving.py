@@ -80,8 +80,10 @@ class Retriever:
         self._together: MicroBatcher[_Asked, Retrieval | list[Found]] = MicroBatcher(
             self._batch, limit=_MOST_TOGETHER, delay=_DELAY
         )
-        self._lock = threading.Lock()
-        self._checked = False
+        # Held while a model loads, so never by the event loop's thread.
+        self._check_lock = threading.Lock()
+        self._checked: tuple[Embedder, StoreIdentity] | None = None
+        self._pool_lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
 
     def retrieve(self, question: str) -> Retrieval:
@@ -103,11 +105,11 @@ class Retriever:
 
     def store_changed(self) -> None:
         """The store may have been emptied or made anew: check it before the next search."""
-        self._checked = False
+        self._checked = None
 
     def close(self) -> None:
         """End the threads; they start again where they are needed again."""
-        with self._lock:
+        with self._pool_lock:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)
@@ -118,17 +120,22 @@ class Retriever:
         alone = None if hasattr(embedder, "embed_queries") else embedder.embed_query(question)
         return self._together(_Asked(question, alone))
 
-    def _check(self) -> None:
-        """Once: the store was made with this embedding model. Its name is checked before the model loads."""
-        with self._lock:
-            if self._checked:
-                return
+    def _check(self) -> StoreIdentity:
+        """See that the store was made with this embedding model, by its name before the model loads.
+
+        Done once for each model: afterwards every search compares what is returned here.
+        """
+        with self._check_lock:
             store, embedder = self._parts.store, self._parts.embedder
+            if self._checked is not None and self._checked[0] is embedder:
+                return self._checked[1]
             store.check(StoreIdentity(embedder.name))
             if not store.info().chunks:
                 raise StoreError(f"the store at {store.path} is empty: run `sage-rag ingest` first")
-            store.check(StoreIdentity(embedder.name, embedder.embed_query(PROBE)))
-            self._checked = True
+            identity = StoreIdentity(embedder.name, embedder.embed_query(PROBE))
+            store.check(identity)
+            self._checked = embedder, identity
+            return identity
 
     def _batch(self, asked: Sequence[_Asked]) -> list[Retrieval | list[Found]]:
         """Search for several questions; score and select too where the reranker works on vectors."""
@@ -137,6 +144,7 @@ class Retriever:
             self._vectors(asked),
             self._parts.config.candidates,
             maker=reranker.vectors_name if isinstance(reranker, VectorReranker) else None,
+            identity=self._check(),
         )
         if not isinstance(reranker, VectorReranker):
             return list(found)
@@ -193,12 +201,12 @@ class Retriever:
         )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        with self._lock:
+        context = contextvars.copy_context()
+        with self._pool_lock:  # `close` may come from another thread
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sage-retrieve")
-            pool = self._pool
-        context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(work))
+            done = asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(work))
+        return await done
 
 
 def _fitting(tokens: Sequence[int], budget: int | None) -> int | None:

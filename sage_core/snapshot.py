@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sage_core.chroma import chroma_errors
 from sage_core.chunks import Chunk, Found
+from sage_core.identity import StoreIdentity
 from sage_core.manifest import DocumentRecord, Manifest
 from sage_core.ranking.features import TextVectors
 from sage_core.vector_files import VectorFiles
@@ -44,13 +45,25 @@ class Snapshot:
     """One generation of a store. What it read once it keeps, because within a generation nothing changes.
 
     Args:
+        generation: Which one; see `Manifest.generation`.
+        identity: The models that it was made with.
         collection: The Chroma collection.
         manifest: Which versions count.
         vector_files: Text vectors.
         path: The store's folder, for messages.
     """
 
-    def __init__(self, collection: Any, manifest: Manifest, vector_files: VectorFiles, path: Path) -> None:
+    def __init__(
+        self,
+        generation: str,
+        identity: StoreIdentity,
+        collection: Any,
+        manifest: Manifest,
+        vector_files: VectorFiles,
+        path: Path,
+    ) -> None:
+        self.generation = generation
+        self.identity = identity
         self._collection = collection
         self._manifest = manifest
         self._vector_files = vector_files

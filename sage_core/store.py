@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.chroma import chroma_errors, open_collection, require_chroma
+from sage_core.chroma import DATABASE, check_process, chroma_errors, open_collection, require_chroma
 from sage_core.chunks import Found, NewDocument, document_id, version_of
 from sage_core.errors import InputError, StoreError
 from sage_core.files import as_path, kind_of
@@ -30,8 +30,8 @@ from sage_core.vector_files import VectorFiles
 
 logger = logging.getLogger(__name__)
 
-_DATABASE = "chroma.sqlite3"
 _SWEEP = 200  # versions deleted in one go
+_TRIES = 8  # searches that a writer came between, before one is taken as it is
 
 
 class ChromaStore:
@@ -47,10 +47,9 @@ class ChromaStore:
         self.path = as_path(path)
         self._manifest = Manifest(self.path / "manifest.sqlite3")
         self._vector_files = VectorFiles(self.path / "vectors")
-        self._client: Any = None
         self._collection: Any = None
+        self._most_rows = 1
         self._snapshot: Snapshot | None = None
-        self._generation = ""
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -88,7 +87,10 @@ class ChromaStore:
 
     def check(self, identity: StoreIdentity) -> None:
         """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
-        difference = self._identity().difference(identity)
+        self._check(self._identity(), identity)
+
+    def _check(self, mine: StoreIdentity, given: StoreIdentity) -> None:
+        difference = mine.difference(given)
         if difference is not None:
             raise StoreError(
                 f"the store at {self.path} was made with {difference}: use the same, ingest into another "
@@ -99,7 +101,9 @@ class ChromaStore:
         settings = self._manifest.settings()
         schema = settings.get("schema")
         if schema is None:
-            raise StoreError(f"the store at {self.path} was never finished: run `sage-rag ingest` again")
+            raise StoreError(
+                f"the store at {self.path} is being made, or was never finished: run `sage-rag ingest` again"
+            )
         if schema != SCHEMA:
             raise StoreError(
                 f"the store at {self.path} has format {schema!r}, this version reads {SCHEMA}: make it anew "
@@ -137,7 +141,7 @@ class ChromaStore:
             yield
 
     def _create(self, identity: StoreIdentity) -> None:
-        if not self.exists and (self.path / _DATABASE).exists():
+        if not self.exists and (self.path / DATABASE).exists():
             raise StoreError(
                 f"{self.path} holds a Chroma database that sage-rag did not make: choose another folder"
             )
@@ -149,12 +153,13 @@ class ChromaStore:
     def _clear(self) -> None:
         """Empty the manifest, then delete the Chroma files, and nothing else in the folder."""
         self._manifest.empty()
-        self.close()
-        for path in self.path.iterdir():
-            if path.name.startswith(_DATABASE):
-                path.unlink()
-            elif path.is_dir() and (path / "header.bin").is_file():
-                shutil.rmtree(path)
+        with self._lock:  # no thread that searches opens what is about to go
+            self._collection = self._snapshot = None
+            for path in self.path.iterdir():
+                if path.name.startswith(DATABASE):
+                    path.unlink()
+                elif path.is_dir() and (path / "header.bin").is_file():
+                    shutil.rmtree(path)
         self._vector_files.clear()
 
     @staticmethod
@@ -190,7 +195,7 @@ class ChromaStore:
         file, references = self._write_text_vectors(new, maker)
         self._manifest.begin((records[d.source].version for d in new), file)
         with chroma_errors(self.path):
-            step = self._client.get_max_batch_size()
+            step = self._most_rows
             for start in range(0, len(chunks), step):
                 part = chunks[start : start + step]
                 collection.upsert(
@@ -249,7 +254,12 @@ class ChromaStore:
         return self.search_many(vector[None, :], n)[0]
 
     def search_many(
-        self, vectors: NDArray[np.float32], n: int, *, maker: str | None = None
+        self,
+        vectors: NDArray[np.float32],
+        n: int,
+        *,
+        maker: str | None = None,
+        identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
         """`search` for several questions at once, which takes less time than one after the other.
 
@@ -257,13 +267,23 @@ class ChromaStore:
             vectors: Unit vectors, shape ``(questions, d)``.
             n: How many for each.
             maker: Give text vectors made by this (`VectorReranker.vectors_name`), where they are there.
+            identity: The embedding model of ``vectors``; another process may have made the store anew.
 
         Raises:
-            StoreError: As `search`.
+            StoreError: As `search`, and where the store was made with another model.
         """
         if n < 1:
             raise InputError(f"the number of candidates must be at least 1, not {n}")
-        return self._current().search(vectors, n, maker) if len(vectors) else []
+        if not len(vectors):
+            return []
+        for _ in range(_TRIES):
+            snapshot = self._current()
+            if identity is not None:
+                self._check(snapshot.identity, identity)
+            found = snapshot.search(vectors, n, maker)
+            if self._manifest.generation() == snapshot.generation:
+                break  # else: a document that was replaced meanwhile may be missing
+        return found
 
     # -- Chroma ---------------------------------------------------------------------------------------
 
@@ -278,27 +298,31 @@ class ChromaStore:
 
     def _opened(self, create: bool) -> Any:
         if self._collection is None:
-            self._client, self._collection = open_collection(self.path, create=create)
+            self._collection, self._most_rows = open_collection(self.path, create=create)
         return self._collection
 
     def _current(self) -> Snapshot:
         """The store as it is now: Chroma's index in memory does not notice what another process writes."""
-        generation = self._manifest.generation()
+        check_process()
         with self._lock:
-            if self._snapshot is None or generation != self._generation:
-                if generation != self._generation:
-                    # Not closed: another thread may be searching it. It goes when nobody holds it any more.
-                    self._client = self._collection = None
+            generation = self._manifest.generation()
+            if self._snapshot is None or generation != self._snapshot.generation:
+                # Not closed: another thread may be searching it. It goes when nobody holds it any more.
+                self._collection = None
                 self._snapshot = Snapshot(
-                    self._opened(create=False), self._manifest, self._vector_files, self.path
+                    generation,
+                    self._identity(),
+                    self._opened(create=False),
+                    self._manifest,
+                    self._vector_files,
+                    self.path,
                 )
-                self._generation = generation
             return self._snapshot
 
     def close(self) -> None:
         """Release the files. The store opens again where it is used again."""
         with self._lock:
-            self._client = self._collection = self._snapshot = None
+            self._collection = self._snapshot = None
 
     def __enter__(self) -> ChromaStore:
         return self
