@@ -2,6 +2,7 @@
 
     python benchmarks/calibrate_reranker.py            # report only
     python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
+    python benchmarks/calibrate_reranker.py --cross-encoder sage-minilm   # with a cross-encoder's logit
 
 Every set weighs the same in the fit, whatever its number of questions. "Held out" means that the set was not
 in the fit; "cross-validated" means that the question was not (five folds). Recall is the share of
@@ -11,9 +12,10 @@ evidence characters within a budget of tokens: whole chunks in rank order, at le
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,10 +25,13 @@ from ranking_data import SETS, Candidates, DevSet
 
 import sage_core.ranking as ranking_package
 from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.ranking import CrossEncoderReranker
+from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
 from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
+from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER
 from sage_core.sentences import split_sentences
 
-TARGET = Path(ranking_package.__file__).parent / "calibration.json"
+PACKAGE = Path(ranking_package.__file__).parent
 BUDGETS = (250, 500)
 FOLDS = 5
 RIDGE = 1.0
@@ -68,6 +73,16 @@ def examples(dev: DevSet) -> list[Example]:
     return [example(c, q) for c, q in zip(dev.candidates, dev.query_vectors, strict=True)]
 
 
+def crossed(dev: DevSet, found: Sequence[Example], reranker: CrossEncoderReranker) -> list[Example]:
+    """The same questions with the cross-encoder's logit as the last feature."""
+    folder = BUNDLED_FOLDER if reranker.name == BUNDLED else Path(reranker.name)
+    key = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    return [
+        replace(e, features=np.concatenate([e.features, row[:, None].astype(np.float64)], axis=1))
+        for e, row in zip(found, dev.logits(reranker, key), strict=True)
+    ]
+
+
 def fit(sets: Sequence[Sequence[Example]]) -> NDArray[np.float64]:
     """Coefficients, then the intercept, of a logistic regression in which every set weighs the same."""
     x = np.concatenate([e.features for s in sets for e in s])
@@ -86,6 +101,11 @@ def fit(sets: Sequence[Sequence[Example]]) -> NDArray[np.float64]:
         if np.abs(step).max() < 1e-9:
             return beta
     raise RuntimeError("the fit did not converge")
+
+
+def names(beta: NDArray[np.float64]) -> tuple[str, ...]:
+    """The features that a fit has coefficients for."""
+    return FEATURES if len(beta) == len(FEATURES) + 1 else (*FEATURES, CROSSED)
 
 
 def sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,6 +170,11 @@ def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[st
     for name, questions in sets.items():
         print(line(f"{name}: chunk cosine", questions, [e.features[:, 0] for e in questions]))
         print(line(f"{name}: plain sum", questions, [e.features[:, :3].sum(axis=1) for e in questions]))
+        if len(beta) > len(FEATURES) + 1:
+            print(line(f"{name}: cross-encoder", questions, [e.features[:, -1] for e in questions]))
+            plain = {n: without_logit(q) for n, q in sets.items()}
+            scores = predict(fit([q for n, q in plain.items() if n != name]), plain[name])
+            print(line(f"{name}: held out, no cross-encoder", questions, scores))
         scores = predict(fit([q for n, q in sets.items() if n != name]), questions)
         print(line(f"{name}: held out", questions, scores))
         held_out += scores
@@ -165,13 +190,18 @@ def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[st
     )
     for label, n, said, seen in rows:
         print(f"| {label} | {n} | {said:.3f} | {seen:.3f} |")
-    print("\n" + "\n".join(f"{f}: {b:.4f}" for f, b in zip([*FEATURES, "intercept"], beta, strict=True)))
+    print("\n" + "\n".join(f"{f}: {b:.4f}" for f, b in zip([*names(beta), "intercept"], beta, strict=True)))
     outside, _ = reliability(np.concatenate(held_out), y)
     return {
         "ece_cross_validated": round(error, 4),
         "ece_held_out_sets": round(outside, 4),
         "auc": round(auc(p, y), 4),
     }
+
+
+def without_logit(questions: Sequence[Example]) -> list[Example]:
+    """The questions with the features of every text alone."""
+    return [replace(e, features=e.features[:, : len(FEATURES)]) for e in questions]
 
 
 def cross_validated(sets: dict[str, list[Example]]) -> list[NDArray[np.float64]]:
@@ -191,24 +221,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help=f"write {TARGET.name} into the package")
+    parser.add_argument("--write", action="store_true", help="write the calibration into the package")
     parser.add_argument("--questions", type=int, default=600, help="most questions of a set (default 600)")
+    parser.add_argument("--cross-encoder", metavar="NAME", help="name or folder of a cross-encoder to add")
     arguments = parser.parse_args()
     embedder = SentenceTransformerEmbedder()
     load = partial(DevSet, embedder=embedder, max_questions=arguments.questions)
-    sets = {name: examples(load(name)) for name in SETS}
+    developed = {name: load(name) for name in SETS}
+    sets = {name: examples(dev) for name, dev in developed.items()}
+    content: dict[str, object] = {"embedder": embedder.name}
+    if arguments.cross_encoder:
+        reranker = CrossEncoderReranker(arguments.cross_encoder)
+        sets = {name: crossed(dev, sets[name], reranker) for name, dev in developed.items()}
+        content["cross_encoder"] = reranker.name
     beta = fit(list(sets.values()))
     figures = report(sets, beta)
     if arguments.write:
-        content = {
-            "embedder": embedder.name,
+        content |= {
             "intercept": round(float(beta[-1]), 4),
-            "coefficients": {f: round(float(b), 4) for f, b in zip(FEATURES, beta, strict=False)},
+            "coefficients": {f: round(float(b), 4) for f, b in zip(names(beta), beta, strict=False)},
             "fitted_on": {name: len(questions) for name, questions in sets.items()},
             "figures": figures,
         }
-        TARGET.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        print(f"\nwrote {TARGET}")
+        target = PACKAGE / (CROSSED_FILE if arguments.cross_encoder else FILE)
+        target.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        print(f"\nwrote {target}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding import Embedder
+from sage_core.ranking import BatchReranker
 from sage_core.sentences import split_sentences
 from sage_core.spans import Span
 from sage_core.tokens import get_counter
@@ -182,6 +183,19 @@ class DevSet:
             best = best[np.isfinite(row[best])]
             result.append(self._candidates(question, best, row[best]))
         return result
+
+    def logits(self, reranker: BatchReranker, key: str) -> list[NDArray[np.float32]]:
+        """A cross-encoder's scores of every question's candidates, from the cache where ``key`` is there."""
+        asked = [(c.question.text, [self.chunks[i].text for i in c.chunks]) for c in self.candidates]
+        digest = hashlib.sha256("\0".join([key, *(x for q, t in asked for x in (q, *t))]).encode())
+        path = CACHE / f"{self.name}-logits-{digest.hexdigest()[:16]}.npz"
+        if not path.is_file():
+            rows = [np.asarray(reranker.score(q, texts), dtype=np.float32) for q, texts in asked]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(path, logits=np.concatenate(rows))
+        flat = np.load(path)["logits"]
+        ends = np.cumsum([len(texts) for _, texts in asked])
+        return [np.asarray(row, dtype=np.float32) for row in np.split(flat, ends[:-1])]
 
     def _candidates(self, question: Question, best: NDArray[Any], cosine: NDArray[Any]) -> Candidates:
         chunks = [self.chunks[i] for i in best]

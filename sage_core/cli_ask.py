@@ -91,7 +91,10 @@ def ask(
     reranker: Annotated[
         str | None,
         typer.Option(
-            help="A cross-encoder to rerank with: name or folder.", metavar="NAME", show_default="hybrid"
+            help="hybrid; hybrid+sage-minilm, with the bundled cross-encoder (slower); or a cross-encoder's "
+            "name or folder.",
+            metavar="NAME",
+            show_default="hybrid",
         ),
     ] = None,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
@@ -118,19 +121,19 @@ def ask(
     from sage_core.feedback import FeedbackConfig
     from sage_core.pricing import PriceList
     from sage_core.rag import Sage, SageConfig
-    from sage_core.ranking import CrossEncoderReranker
+    from sage_core.ranking import named_reranker
 
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = SentenceTransformerEmbedder(embedder)
-    cross_encoder = CrossEncoderReranker(reranker) if reranker else None
+    scorer = named_reranker(reranker, embedder=embedding) if reranker else None
     feedback = FeedbackConfig(
         accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k, gradient=gradient
     )
     sage = Sage(
         store,
         embedder=embedding,
-        reranker=cross_encoder,
+        reranker=scorer,
         answerer=make_answerer(model, base_url, offline, embedding, timeout),
         config=SageConfig(
             candidates,

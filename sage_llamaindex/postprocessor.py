@@ -17,7 +17,8 @@ from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_val
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker, ascore
+from sage_core.ranking import Reranker, ascore, named_reranker
+from sage_core.ranking.named import HYBRID
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection import Rule, Scale, Selection, check_bounds, least_kept, resolve_rule, select
 from sage_llamaindex._component import SageComponent
@@ -27,7 +28,6 @@ from sage_llamaindex._scores import ScaleName, guess_scale, plain_score, rule_fr
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
 
-HYBRID = "hybrid"
 RETRIEVAL_SCORE = "retrieval_score"
 Ended = Callable[[Sequence[NodeWithScore]], None]
 
@@ -68,9 +68,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     reranker: Any = Field(
         default=None,
-        description="None: select on the scores that are there. 'hybrid': sage-rag's offline reranker. Any "
-        "other name: a sentence-transformers cross-encoder. Or a `sage_core.ranking.Reranker` object, or a "
-        "reranker of LlamaIndex's own, whose top_n then does not matter.",
+        description="None: select on the scores that are there. 'hybrid': sage-rag's offline reranker; "
+        "'hybrid+sage-minilm': with the bundled cross-encoder. Any other name: a cross-encoder. Or a "
+        "`sage_core.ranking.Reranker` object, or a reranker of LlamaIndex's own, whose top_n then does not "
+        "matter.",
     )
     scale: ScaleName = Field(
         default="auto",
@@ -173,9 +174,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return given
 
     def _make_reranker(self) -> Reranker:
-        if self.reranker == HYBRID:
-            return HybridReranker()
-        return CrossEncoderReranker(self.reranker, device=self.device)
+        return named_reranker(self.reranker, device=self.device)
 
     def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """Score the nodes without leaving any out: by the reranker, or by the scores they have.

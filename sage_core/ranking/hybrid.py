@@ -2,72 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sage_core.checks import check_part
 from sage_core.embedding import Embedder, SentenceTransformerEmbedder, unit_rows
-from sage_core.errors import InputError, ModelError
+from sage_core.errors import InputError
 from sage_core.microbatch import MicroBatcher
-from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
+from sage_core.ranking.calibration import Calibration
+from sage_core.ranking.features import TextVectors, feature_matrix
 from sage_core.ranking.kept import KeptByText
 from sage_core.ranking.lexical import words
-from sage_core.ranking.protocol import Request, VectorRequest
+from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest
 from sage_core.selection import Scale
 from sage_core.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
 
 _Requested = Request | VectorRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """A logistic model over `FEATURES`, fitted by ``benchmarks/calibrate_reranker.py``.
-
-    Attributes:
-        embedder: Name of the embedding model whose cosines it was fitted on.
-        coefficients: One per feature.
-        intercept: The log-odds where every feature is 0.
-    """
-
-    embedder: str
-    coefficients: tuple[float, ...]
-    intercept: float
-
-    @classmethod
-    def load(cls, path: Path | None = None) -> Calibration:
-        """Read a calibration; without a path, the one of the package.
-
-        Raises:
-            ModelError: For a file that cannot be read or was fitted on other features.
-        """
-        try:
-            source = path or resources.files("sage_core.ranking").joinpath("calibration.json")
-            data = json.loads(source.read_text(encoding="utf-8"))
-            coefficients = data["coefficients"]
-            if tuple(coefficients) != FEATURES:
-                raise ValueError(f"fitted on {', '.join(coefficients)}, not on {', '.join(FEATURES)}")
-            values = tuple(float(x) for x in coefficients.values())
-            return cls(str(data["embedder"]), values, float(data["intercept"]))
-        except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ModelError(
-                f"cannot use the calibration {path or 'of the package'} ({error}): remake it with "
-                "benchmarks/calibrate_reranker.py"
-            ) from error
-
-    def probability(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability of relevance for each row of ``features``."""
-        logits = features @ np.array(self.coefficients) + self.intercept
-        return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))  # A sigmoid that cannot overflow.
 
 
 class HybridReranker:
@@ -84,6 +40,9 @@ class HybridReranker:
     Args:
         embedder: Gives the embeddings; None for all-MiniLM-L6-v2. Probabilities are calibrated for that
             one; with another the order is sound, and a warning says that the calibration is not.
+        cross_encoder: Its logit joins the similarities: `CrossEncoderReranker()`, the bundled one, for which
+            the package's calibration is made. It reads every candidate with the question, which takes far
+            longer than all the rest.
         calibration: A file made by ``benchmarks/calibrate_reranker.py``; None for the package's.
         cache_size: Most texts whose embeddings and words are kept, about 10 KB each for a text of 100 tokens.
 
@@ -98,21 +57,26 @@ class HybridReranker:
         self,
         embedder: Embedder | None = None,
         *,
+        cross_encoder: BatchReranker | None = None,
         calibration: Path | str | None = None,
         cache_size: int = 4_096,
     ) -> None:
         check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
         self._embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
-        self._calibration = Calibration.load(Path(calibration) if calibration is not None else None)
+        check_part("cross_encoder", cross_encoder, ("score", "score_many"), "CrossEncoderReranker()")
+        self._cross = cross_encoder
+        self._calibration = Calibration.load(
+            Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
+        )
         self._vectors: KeptByText[TextVectors] = KeptByText(cache_size)
         self._words: KeptByText[tuple[str, ...]] = KeptByText(cache_size)
         self._start()
-        if self._embedder.name != self._calibration.embedder:
-            logger.warning(
-                "probabilities are calibrated for %s, not for %s",
-                self._calibration.embedder,
-                self._embedder.name,
-            )
+        models = [(self._embedder.name, self._calibration.embedder)]
+        if cross_encoder is not None:
+            models.append((cross_encoder.name, str(self._calibration.cross_encoder)))
+        for given, known in models:
+            if given != known:
+                logger.warning("probabilities are calibrated for %s, not for %s", known, given)
 
     def _start(self) -> None:
         """What cannot be pickled."""
@@ -122,11 +86,13 @@ class HybridReranker:
 
     @property
     def name(self) -> str:
-        """``hybrid`` and the embedding model."""
-        return f"hybrid({self._embedder.name})"
+        """``hybrid`` and its models."""
+        cross = f", {self._cross.name}" if self._cross is not None else ""
+        return f"hybrid({self._embedder.name}{cross})"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._embedder!r})"
+        cross = f", cross_encoder={self._cross!r}" if self._cross is not None else ""
+        return f"{type(self).__name__}({self._embedder!r}{cross})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_together": None}
@@ -160,7 +126,8 @@ class HybridReranker:
         vectors = {text: v for r in asked for text, v in _given(r) if v is not None}
         vectors.update(self._vectors.of((t for t in texts if t not in vectors), self.text_vectors))
         text_words = self._words.of(texts, lambda new: [tuple(words(t)) for t in new])
-        return [self._score(request, vectors, text_words) for request in requests]
+        logits = self._logits(requests)
+        return [self._score(r, vectors, text_words, row) for r, row in zip(requests, logits, strict=True)]
 
     def text_vectors(self, texts: Sequence[str]) -> list[TextVectors]:
         """Embed texts and their sentences, each different string once; see `VectorReranker.text_vectors`."""
@@ -173,8 +140,18 @@ class HybridReranker:
             for text in texts
         ]
 
+    def _logits(self, requests: Sequence[_Requested]) -> Sequence[Sequence[float] | None]:
+        """What the cross-encoder says of every text; None where there is no cross-encoder."""
+        if self._cross is None:
+            return [None] * len(requests)
+        return self._cross.score_many([Request(r.query, r.texts) for r in requests])
+
     def _score(
-        self, request: _Requested, vectors: dict[str, TextVectors], text_words: dict[str, tuple[str, ...]]
+        self,
+        request: _Requested,
+        vectors: dict[str, TextVectors],
+        text_words: dict[str, tuple[str, ...]],
+        logits: Sequence[float] | None,
     ) -> list[float]:
         scores = [0.0] * len(request.texts)
         filled = [i for i, text in enumerate(request.texts) if text in text_words]
@@ -188,6 +165,9 @@ class HybridReranker:
             [vectors[t] for t in texts],
             [text_words[t] for t in texts],
         )
+        if logits is not None:
+            column = np.array([logits[i] for i in filled], dtype=np.float64)
+            features = np.concatenate([features, column[:, None]], axis=1)
         for i, value in zip(filled, self._calibration.probability(features), strict=True):
             scores[i] = float(value)
         return scores

@@ -14,7 +14,8 @@ from sage_core.evaluation.retrievers.dpr import DPR_CONTEXT_MODEL, DPR_QUESTION_
 from sage_core.evaluation.retrievers.openai_embedder import OpenAIEmbedder
 from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
 from sage_core.evaluation.specs import Settings, Spec
-from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker
+from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker
+from sage_core.ranking.named import HYBRID, HYBRID_CROSSED
 
 EMBEDDERS = ("sbert", "dpr", "openai", "projected")
 
@@ -61,7 +62,8 @@ class ModelPool:
                 self._reranker = self.reranker("hybrid")
             return self._reranker
         if isinstance(spec, str):
-            spec = {"kind": spec} if spec == "hybrid" else {"kind": "cross-encoder", "model": spec}
+            hybrid = spec in (HYBRID, HYBRID_CROSSED)
+            spec = {"kind": spec} if hybrid else {"kind": "cross-encoder", "model": spec}
         return self._once("reranker", spec, lambda: self._make_reranker(spec))
 
     def _once(self, what: str, spec: Spec, make: Callable[[], T]) -> T:
@@ -115,8 +117,8 @@ class ModelPool:
     def _make_reranker(self, spec: Spec) -> Reranker:
         settings = Settings(spec, "reranker")
         reranker: Reranker
-        if settings.kind == "hybrid":
-            reranker = HybridReranker(self.embedder())
+        if settings.kind in (HYBRID, HYBRID_CROSSED):
+            reranker = named_reranker(settings.kind, embedder=self.embedder())
         elif settings.kind == "cross-encoder":
             reranker = CrossEncoderReranker(
                 settings.need("model", str),
@@ -125,6 +127,8 @@ class ModelPool:
                 max_length=settings.take("max_length", int),
             )
         else:
-            raise InputError(f"unknown reranker {settings.kind!r}: 'hybrid' or 'cross-encoder'")
+            raise InputError(
+                f"unknown reranker {settings.kind!r}: {HYBRID!r}, {HYBRID_CROSSED!r} or 'cross-encoder'"
+            )
         settings.end()
         return reranker

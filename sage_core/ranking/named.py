@@ -1,0 +1,35 @@
+"""Rerankers by name, for command lines and configurations."""
+
+from __future__ import annotations
+
+from sage_core.embedding import Embedder
+from sage_core.errors import InputError
+from sage_core.ranking.cross_encoder import CrossEncoderReranker
+from sage_core.ranking.hybrid import HybridReranker
+from sage_core.ranking.packed import BUNDLED
+from sage_core.ranking.protocol import Reranker
+
+HYBRID = "hybrid"
+HYBRID_CROSSED = f"{HYBRID}+{BUNDLED}"
+
+
+def named_reranker(name: str, *, embedder: Embedder | None = None, device: str | None = None) -> Reranker:
+    """The reranker of a name.
+
+    Args:
+        name: ``"hybrid"``, the offline default; ``"hybrid+sage-minilm"``, the same with the logit of the
+            bundled cross-encoder; ``"sage-minilm"``, that cross-encoder alone; any other name or folder is a
+            cross-encoder's.
+        embedder: Gives the hybrid's embeddings; all-MiniLM-L6-v2 where None.
+        device: Where a cross-encoder runs.
+
+    Raises:
+        InputError: For a device with ``"hybrid"``, which has no model of its own.
+    """
+    if name == HYBRID_CROSSED:
+        return HybridReranker(embedder, cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
+    if name != HYBRID:
+        return CrossEncoderReranker(name, device=device)
+    if device is not None:
+        raise InputError("device is for a cross-encoder given by name; 'hybrid' has none")
+    return HybridReranker(embedder)
