@@ -81,6 +81,7 @@ class LLMServer:
         script: The replies; see the module.
         latency: Seconds every reply takes.
         slots: Requests worked on at the same time, as a real server has; None for no limit.
+        hold: No reply before so many requests are in flight at the same time.
         embed: From a text to its vector.
         embed_first: Replies to the first requests for embeddings, in the place of vectors.
     """
@@ -91,6 +92,7 @@ class LLMServer:
         *,
         latency: float = 0.0,
         slots: int | None = None,
+        hold: int = 0,
         embed: Embed | None = None,
         embed_first: Sequence[Reply] = (),
     ) -> None:
@@ -103,9 +105,10 @@ class LLMServer:
         self.requests: list[Request] = []
         self.in_flight = 0
         self.max_in_flight = 0
-        self.waiting = 0
-        # How many were waiting for a slot at the moment one came free, reply by reply.
-        self.queue_lengths: list[int] = []
+        self.most_at_work = 0
+        self._at_work = 0
+        self._hold = hold
+        self._held = asyncio.Event()
         self.base_url = ""
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -180,14 +183,17 @@ class LLMServer:
 
     async def _work(self, request: Request) -> Reply:
         """Take a slot, take the time, make the reply."""
-        self.waiting += 1
+        if self.in_flight >= self._hold:
+            self._held.set()
+        await self._held.wait()
         async with self._slots if self._slots is not None else contextlib.nullcontext():
-            self.waiting -= 1
+            self._at_work += 1
+            self.most_at_work = max(self.most_at_work, self._at_work)
             request.started = self._loop.time()
             scripted = self._next(request)
             await asyncio.sleep(self._latency + scripted.delay)
             request.ended = self._loop.time()
-            self.queue_lengths.append(self.waiting)
+            self._at_work -= 1
         return scripted
 
     def _next(self, request: Request) -> Reply:
