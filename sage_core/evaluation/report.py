@@ -112,8 +112,8 @@ def _conditions(experiment: Experiment, results: Results) -> Iterator[str]:
     drawn = f"{sample} questions of each set, drawn with seed" if sample else "all questions; seed"
     yield (
         f"**Sample:** {drawn} {configuration.get('seed')}. Intervals are 95 %: Wilson's where each question "
-        "is right or wrong, else a bootstrap over documents. Differences are paired, question by question; "
-        "those whose interval leaves out zero are in bold."
+        "is right or wrong, else a bootstrap over documents (over questions where there is one document). "
+        "Differences are paired, question by question; those whose interval leaves out zero are in bold."
     )
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from sage_core.evaluation.metrics import Difference, Interval, bootstrap_mean, paired_bootstrap, wilson
+from sage_core.evaluation.metrics.registry import metric as metric_named
 from sage_core.evaluation.run_folder import RESULTS, Line, read_header, read_lines
 
 EFFORT = ("context_tokens", "selected", "tokens", "calls", "seconds")
@@ -65,12 +66,13 @@ class Results:
         """Mean and 95 % interval of a metric; None where there are no values.
 
         Wilson's interval where every question is right or wrong, else a bootstrap that draws whole documents,
-        since questions about one document are no independent draws.
+        since questions about one document are no independent draws. A number such as rounds is no share and
+        has no Wilson interval, even where it is 1 throughout.
         """
         values = self.values(dataset, row, metric)
         if not values:
             return None
-        if all(value in (0.0, 1.0) for value in values.values()):
+        if _is_share(metric) and all(value in (0.0, 1.0) for value in values.values()):
             return wilson(int(sum(values.values())), len(values))
         lines = self.answers[dataset, row]
         groups = [lines[question]["document"] for question in values]
@@ -142,6 +144,11 @@ def gather(header: Mapping[str, Any], lines: Iterable[Line]) -> Results:
     for line in lines:
         results._take(line)
     return results
+
+
+def _is_share(name: str) -> bool:
+    """Whether a metric is a share; a cost is a number of something."""
+    return name not in EFFORT and metric_named(name).share
 
 
 def value_of(line: Line, metric: str) -> float | None:

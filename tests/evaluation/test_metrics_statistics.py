@@ -43,6 +43,15 @@ def test_groups_are_drawn_whole():
         bootstrap_mean(values, groups=[1, 2, 3])
 
 
+def test_one_group_leaves_the_uncertainty_of_its_questions():
+    values, other = [1.0, 0.5, 0.0, 0.75] * 3, [0.0, 0.5, 0.25, 0.75] * 3
+    assert bootstrap_mean(values, groups=["guide"] * 12) == bootstrap_mean(values)
+    difference = paired_bootstrap(values, other, groups=["guide"] * 12)
+    assert difference == paired_bootstrap(values, other)
+    assert difference.low < difference.value < difference.high
+    assert difference.p > 0.01
+
+
 def test_groups_of_unequal_size_weigh_by_size():
     found = bootstrap_mean([1.0] * 30 + [0.0] * 10, groups=["a"] * 30 + ["b"] * 10, samples=4000)
     assert found.value == 0.75

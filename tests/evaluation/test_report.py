@@ -122,6 +122,14 @@ def test_other_metrics_are_bootstrapped_over_documents() -> None:
     assert interval.high - interval.low > 0.15
 
 
+def test_a_number_that_is_one_throughout_is_no_share() -> None:
+    lines = [answer("SAGE", i, right=True, scores={"rounds": 1.0, "accuracy": 1.0}) for i in range(40)]
+    found = gather(header(), lines)
+    rounds, accuracy = (found.estimate("quality", "SAGE", name) for name in ("rounds", "accuracy"))
+    assert rounds is not None and (rounds.low, rounds.high) == (1.0, 1.0)
+    assert accuracy is not None and accuracy.low < 0.95
+
+
 def test_differences_are_paired_and_those_clear_of_zero_bold() -> None:
     table = difference_table(results(), "quality", [("SAGE", "BM25")], ["accuracy"])
     first, tokens = table.splitlines()[2:]

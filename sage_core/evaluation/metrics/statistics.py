@@ -69,7 +69,8 @@ def bootstrap_mean(
         samples: Resamples.
         seed: Of the resampling.
         groups: What belongs together (the document of each question): whole groups are drawn, since questions
-            about one document are no independent draws. None draws single questions.
+            about one document are no independent draws. None draws single questions, and so does one group,
+            whose resamples would all be the same.
 
     Raises:
         InputError: Without values, for values that are no numbers, or settings out of range.
@@ -165,8 +166,9 @@ def _resampled_means(
             raise InputError(f"there are {len(data)} figures, but {len(groups)} groups")
         numbers: dict[Hashable, int] = {}
         index = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
-        sums = np.asarray(np.bincount(index, weights=data), dtype=np.float64)
-        sizes = np.bincount(index).astype(np.float64)
+        if len(numbers) > 1:
+            sums = np.asarray(np.bincount(index, weights=data), dtype=np.float64)
+            sizes = np.bincount(index).astype(np.float64)
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // len(sums))
     means = np.empty(samples)
