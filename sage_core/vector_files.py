@@ -28,6 +28,16 @@ logger = logging.getLogger(__name__)
 _OPEN_FILES = 256
 
 
+def _most_open() -> int:
+    """How many files to keep open: each map holds one, and macOS lets a process have 256 in all."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return _OPEN_FILES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _OPEN_FILES if soft < 0 else max(min(_OPEN_FILES, soft // 4), 1)
+
+
 class VectorFiles:
     """The files of one store. Safe across threads.
 
@@ -39,6 +49,7 @@ class VectorFiles:
         self.folder = folder
         self._open: OrderedDict[str, NDArray[np.float16] | None] = OrderedDict()
         self._lock = threading.Lock()
+        self._most_open = _most_open()
 
     def write(self, maker: str, vectors: Sequence[TextVectors]) -> tuple[str, list[str]]:
         """Write a file.
@@ -96,7 +107,7 @@ class VectorFiles:
             logger.warning("vectors in %s cannot be read (%s): texts are embedded anew", name, error)
         with self._lock:
             self._open[name] = rows
-            while len(self._open) > _OPEN_FILES:
+            while len(self._open) > self._most_open:
                 self._open.popitem(last=False)
         return rows
 

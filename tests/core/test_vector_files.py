@@ -244,3 +244,17 @@ def test_threads_get_what_one_alone_gets(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert got == [True] * 80
+
+
+def test_few_files_are_kept_open_where_few_may_be(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        files = VectorFiles(tmp_path / "vectors")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    vectors = TextVectors(np.ones(4, np.float32), np.ones((2, 4), np.float32))
+    references = [files.write("maker", [vectors])[1][0] for _ in range(80)]
+    assert all(files.read("maker", reference) is not None for reference in references)
+    assert len(files._open) == 64
