@@ -17,8 +17,12 @@ from sage_core.microbatch import MicroBatcher
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER, PackedCrossEncoder, is_packed
 from sage_core.ranking.protocol import Request
 from sage_core.selection import Scale
+from sage_core.tokens import without_lone_surrogates
 
 logger = logging.getLogger(__name__)
+
+LEAST_LENGTH = 5
+"""Word pieces of the shortest pair: three marks, and one of each text."""
 
 _Predict = Callable[[list[tuple[str, str]]], Any]
 
@@ -57,8 +61,8 @@ class CrossEncoderReranker:
             raise InputError("a cross-encoder needs a name or a folder")
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, not {batch_size}")
-        if max_length is not None and max_length < 1:
-            raise InputError(f"max_length must be at least 1, not {max_length}")
+        if max_length is not None and max_length < LEAST_LENGTH:
+            raise InputError(f"max_length must be at least {LEAST_LENGTH}, not {max_length}")
         self.name = str(name_or_path)
         self._device = device
         self._batch_size = batch_size
@@ -90,7 +94,8 @@ class CrossEncoderReranker:
 
     def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
         """Score the candidates of several questions in shared batches; see `BatchReranker.score_many`."""
-        pairs = [(request.query, text) for request in requests for text in request.texts]
+        clean = without_lone_surrogates
+        pairs = [(clean(request.query), clean(text)) for request in requests for text in request.texts]
         logits = iter(self._predict(pairs))
         return [[next(logits) for _ in request.texts] for request in requests]
 

@@ -17,7 +17,7 @@ from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import TextVectors, feature_matrix
 from sage_core.ranking.kept import KeptByText
 from sage_core.ranking.lexical import words
-from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest
+from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest, checked_scores
 from sage_core.selection import Scale
 from sage_core.sentences import split_sentences
 
@@ -141,10 +141,12 @@ class HybridReranker:
         ]
 
     def _logits(self, requests: Sequence[_Requested]) -> Sequence[Sequence[float] | None]:
-        """What the cross-encoder says of every text; None where there is no cross-encoder."""
+        """What the cross-encoder says of every text that is not blank; None where there is none."""
         if self._cross is None:
             return [None] * len(requests)
-        return self._cross.score_many([Request(r.query, r.texts) for r in requests])
+        asked = [Request(r.query, [t for t in r.texts if t.strip() and r.query.strip()]) for r in requests]
+        found = self._cross.score_many(asked)
+        return [checked_scores(self._cross.name, f, len(a.texts)) for f, a in zip(found, asked, strict=True)]
 
     def _score(
         self,
@@ -166,8 +168,7 @@ class HybridReranker:
             [text_words[t] for t in texts],
         )
         if logits is not None:
-            column = np.array([logits[i] for i in filled], dtype=np.float64)
-            features = np.concatenate([features, column[:, None]], axis=1)
+            features = np.column_stack([features, logits])
         for i, value in zip(filled, self._calibration.probability(features), strict=True):
             scores[i] = float(value)
         return scores

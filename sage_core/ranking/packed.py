@@ -89,15 +89,18 @@ class PackedCrossEncoder:
         config, tensors, _ = load_folder(folder)
         if config.get("kind") != _KIND:
             raise ModelError(f"{folder} does not hold a packed cross-encoder")
-        with quiet_loading():
-            model = BertForSequenceClassification(BertConfig(**config["bert"], num_labels=1))
         try:
+            with quiet_loading():
+                model = BertForSequenceClassification(BertConfig(**config["bert"], num_labels=1))
             model.load_state_dict({n: torch.from_numpy(v) for n, v in tensors.items()})
-        except RuntimeError as error:
+        except Exception as error:  # a configuration can be wrong in as many ways as BERT has settings
             raise ModelError(f"{folder}: the weights do not fit the configuration ({error})") from error
         accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-        self._device = torch.device(device or accelerator)
-        self._model: Any = model.float().eval().to(self._device)
+        try:
+            self._device = torch.device(device or accelerator)
+            self._model: Any = model.float().eval().to(self._device)
+        except (RuntimeError, AssertionError) as error:
+            raise ModelError(f"cannot use the device {device!r} for the cross-encoder ({error})") from error
         self._budget = _PASS_TOKENS if self._device.type == "cpu" else _PASS_TOKENS_ACCELERATOR
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
         longest = min(max_length or _LONGEST, int(config["bert"]["max_position_embeddings"]))
