@@ -258,7 +258,8 @@ def _show_outcome(outcome: Outcome, folder: Path, report: Path) -> None:
     from sage_core.rendering.evaluation import results_view
 
     out = console()
-    out.print(results_view(read_results(folder)))
+    results = read_results(folder)
+    out.print(results_view(results))
     for row, reason in outcome.left_out.items():
         out.print(f"left out: {row}: {reason}", style="yellow", markup=False)
     if outcome.failed or outcome.unasked:
@@ -268,6 +269,9 @@ def _show_outcome(outcome: Outcome, folder: Path, report: Path) -> None:
             style="yellow",
             markup=False,
         )
+        errors = dict.fromkeys(error for failed in results.failed.values() for error in failed.values())
+        for error in list(errors)[:3]:
+            out.print(f"failed: {error}", style="yellow", markup=False)
     out.print(f"{outcome.answered} results new, {outcome.kept} from before; report: {report}", markup=False)
 
 

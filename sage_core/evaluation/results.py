@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from sage_core.evaluation.metrics import Difference, Interval, bootstrap_mean, paired_bootstrap, wilson
-from sage_core.evaluation.metrics.registry import metric as metric_named
+from sage_core.evaluation.metrics.registry import METRICS
 from sage_core.evaluation.run_folder import RESULTS, Line, read_header, read_lines
 
 EFFORT = ("context_tokens", "selected", "tokens", "calls", "seconds")
@@ -147,8 +147,8 @@ def gather(header: Mapping[str, Any], lines: Iterable[Line]) -> Results:
 
 
 def _is_share(name: str) -> bool:
-    """Whether a metric is a share; a cost is a number of something."""
-    return name not in EFFORT and metric_named(name).share
+    """Whether a metric is a share; costs and a judge's score are numbers of something."""
+    return METRICS[name].share if name in METRICS else "@" in name
 
 
 def value_of(line: Line, metric: str) -> float | None:

@@ -164,6 +164,7 @@ def test_an_llm_answers_grades_and_judges(own: list[str], capsys: pytest.Capture
     assert code == 1
     out = capsys.readouterr().out
     assert "2 questions failed" in out and "run it again" in out
+    assert "failed: model 'tiny'" in out
     found = results()
     assert found.header["configuration"]["reader"] == {"kind": "llm", "label": "tiny", "server": "given"}
     assert "127.0.0.1" not in Path("out/header.json").read_text()
