@@ -17,7 +17,7 @@ from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Ver
 from sage_core.files import PathArgument
 from sage_core.ingest import DocumentSegmenter, ingest
 from sage_core.ingest_report import IngestReport, ProgressFunction
-from sage_core.ranking import HybridReranker, Reranker, VectorReranker
+from sage_core.ranking import HybridReranker, Reranker, VectorReranker, named_reranker
 from sage_core.results import Answer, Retrieval
 from sage_core.retrieving import Retriever
 from sage_core.segmentation import Segmenter
@@ -76,7 +76,8 @@ class Sage:
         store: The folder of the store, or an opened one.
         segmenter: Cuts documents; the bundled `Segmenter` where None.
         embedder: all-MiniLM-L6-v2 where None.
-        reranker: `HybridReranker` over ``embedder`` where None.
+        reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`), over ``embedder`` where
+            it embeds; ``"hybrid"`` where None.
         answerer: `ExtractiveAnswerer`, which needs no LLM, where None.
         counter: Token counter of all token figures; that of the default segmenter where None.
         config: Settings.
@@ -91,7 +92,7 @@ class Sage:
         *,
         segmenter: DocumentSegmenter | None = None,
         embedder: Embedder | None = None,
-        reranker: Reranker | None = None,
+        reranker: Reranker | str | None = None,
         answerer: Answerer | None = None,
         counter: TokenCounter | None = None,
         config: SageConfig | None = None,
@@ -100,7 +101,8 @@ class Sage:
         check_part(
             "embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder(...)"
         )
-        check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...)")
+        if not isinstance(reranker, str):
+            check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...), or its name")
         check_part("answerer", answerer, ("generate", "judge"), "LLMAnswerer(OpenAIChat(...))")
         check_part("counter", counter, ("count_many",), "get_counter('words')")
         if config is not None and not isinstance(config, SageConfig):
@@ -110,7 +112,9 @@ class Sage:
         self.embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
         self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(self.embedder)
         if reranker is not None:
-            self.reranker = reranker
+            self.reranker = (
+                named_reranker(reranker, embedder=self.embedder) if isinstance(reranker, str) else reranker
+            )
         self.counter = counter if counter is not None else get_counter()
         self.config = config if config is not None else SageConfig()
         self._retriever = Retriever(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.ranking import Reranker, ascore
+from sage_core.ranking import Reranker, ascore, named_reranker
 from sage_core.selection import Scale, Selection, check_bounds, rank_order, resolve_rule, select
 from sage_langchain._compressor_scores import CompressorScores
 from sage_langchain._cross_encoder import LangChainCrossEncoder, is_cross_encoder
@@ -37,9 +37,11 @@ class SageCompressor(BaseDocumentCompressor):
       the metadata (Cohere, Jina and most hosted rerankers do).
 
     Attributes:
-        reranker: A `sage_core.ranking.Reranker`; or a LangChain `BaseCrossEncoder` (then ``scale`` says what
-            its numbers are); or a LangChain compressor that writes ``relevance_score``, whose ``top_n`` then
-            does not matter. None takes the built-in hybrid reranker, which downloads nothing.
+        reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"hybrid+sage-minilm"``,
+            ``"sage-minilm"``, any cross-encoder's name or folder); or a LangChain
+            `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor that
+            writes ``relevance_score``, whose ``top_n`` then does not matter. None takes ``"hybrid"``, which
+            downloads nothing.
         score_key: Read scores from this metadata key and run no reranker.
         scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are.
             For ``score_key`` and compressors the default is ``"probability"``. Others know their own.
@@ -100,9 +102,11 @@ class SageCompressor(BaseDocumentCompressor):
                 "scale goes with score_key, or a cross-encoder or compressor of LangChain's; this reranker "
                 "has its own"
             )
+        if isinstance(given, str):
+            return _named(given)
         if given is not None and not (hasattr(given, "score") and hasattr(given, "scale")):
             raise InputError(
-                "reranker must have score(query, texts) and a scale, or be a BaseCrossEncoder, or a "
+                "reranker must be a name, have score(query, texts) and a scale, be a BaseCrossEncoder, or a "
                 f"compressor that writes metadata['relevance_score']; {type(given).__name__} is none of them"
             )
         reranker: Reranker | None = given
@@ -175,7 +179,7 @@ class SageCompressor(BaseDocumentCompressor):
         )
 
     def _scorer(self) -> Reranker:
-        return self._adopted() or _default_reranker()
+        return self._adopted() or _named("hybrid")
 
     def _scores_found(self, documents: Sequence[Document], key: str) -> list[float | None]:
         scores: list[float | None] = []
@@ -226,9 +230,7 @@ def _with_score(document: Document, score: float | None) -> Document:
     return document.model_copy(update={"metadata": {**copy.deepcopy(document.metadata), SCORE_KEY: value}})
 
 
-@cache
-def _default_reranker() -> Reranker:
+@lru_cache(maxsize=8)
+def _named(name: str) -> Reranker:
     """One for the process, so that its model is loaded once."""
-    from sage_core.ranking import HybridReranker
-
-    return HybridReranker()
+    return named_reranker(name)

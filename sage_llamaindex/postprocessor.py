@@ -126,7 +126,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @field_validator("reranker", mode="before")
     @classmethod
     def _read_reranker(cls, value: Any) -> Any:
-        if value is None or (isinstance(value, str) and value) or isinstance(value, Reranker):
+        if value is None or isinstance(value, str | Reranker):
             return value
         if isinstance(value, Mapping) and "custom" in value:
             raise InputError(

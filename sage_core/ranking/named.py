@@ -24,8 +24,13 @@ def named_reranker(name: str, *, embedder: Embedder | None = None, device: str |
         device: Where a cross-encoder runs.
 
     Raises:
-        InputError: For a device with ``"hybrid"``, which has no model of its own.
+        InputError: For a blank name, and a device with ``"hybrid"``, which has no model of its own.
     """
+    if not name.strip():
+        raise InputError(
+            f"the reranker's name is blank: say {HYBRID!r}, {HYBRID_CROSSED!r}, {BUNDLED!r}, or a "
+            "cross-encoder's name or folder"
+        )
     if name == HYBRID_CROSSED:
         return HybridReranker(embedder, cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
     if name != HYBRID:

@@ -14,9 +14,10 @@ from langchain_core.messages import AIMessage
 from langchain_core.retrievers import BaseRetriever as LCBaseRetriever
 from llama_index.core.base.base_retriever import BaseRetriever as LIBaseRetriever
 from llama_index.core.schema import Document as LIDocument
-from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core import FeedbackConfig, FeedbackLoop, LLMAnswerer, OpenAIChat, Segmenter, run_loop, select
+from sage_core import FeedbackConfig, FeedbackLoop, LLMAnswerer, OpenAIChat, Sage, Segmenter, run_loop, select
+from sage_core.ranking import named_reranker
 from sage_core.selection_rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -171,3 +172,30 @@ def test_the_same_trace(name):
     assert (len(expected["rounds"]), expected["stop_reason"]) == ENDINGS[name]
     assert through_llamaindex(script) == expected
     assert through_langchain(script) == expected
+
+
+@pytest.mark.parametrize("name", ["hybrid", "sage-minilm"])
+def test_a_reranker_by_name_is_the_same_one_through_every_door(name, tmp_path):
+    query = "Who keeps record number 5?"
+    with Sage(tmp_path / "store", reranker=name) as sage:
+        expected = sage.reranker.score(query, PASSAGES)
+        assert sage.reranker.name == named_reranker(name).name
+    nodes = [NodeWithScore(node=TextNode(id_=str(i), text=p)) for i, p in enumerate(PASSAGES)]
+    ranking = SageNodePostprocessor(reranker=name).rank(nodes, QueryBundle(query))
+    compressor = SageCompressor(reranker=name, select=False)
+    documents = [LCDocument(page_content=p, metadata={"i": i}) for i, p in enumerate(PASSAGES)]
+    ranked = {d.metadata["i"]: d.metadata["relevance_score"] for d in compressor.rank(documents, query)}
+    assert ranking.scores == pytest.approx(expected, abs=1e-5)
+    assert [ranked[i] for i in range(len(PASSAGES))] == pytest.approx(expected, abs=1e-5)
+    assert ranking.scale == compressor.score_scale == named_reranker(name).scale
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_name_of_a_reranker_is_an_error_at_every_door(blank, tmp_path):
+    for use in (
+        lambda: Sage(tmp_path / "store", reranker=blank),
+        lambda: SageNodePostprocessor(reranker=blank),
+        lambda: SageCompressor(reranker=blank),
+    ):
+        with pytest.raises(ValueError, match="reranker's name is blank: say 'hybrid'"):
+            use()
