@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sage_core.errors import InputError
 
@@ -86,3 +87,20 @@ def checked_options(options: object) -> tuple[str, ...] | None:
     if not all(isinstance(option, str) and option.strip() for option in options):
         raise InputError(f"every option is a text that is not blank, not {list(options)!r}")
     return tuple(options) or None
+
+
+def near_match(name: str, known: Iterable[str], advice: Mapping[str, str] | None = None) -> str:
+    """What to say after "there is no argument ``name``": advice of our own, else the nearest known name.
+
+    Args:
+        name: What was given.
+        known: What there is.
+        advice: From names of other libraries to what to do instead.
+
+    Returns:
+        Words that begin with ``": "`` or ``"; "``; empty where nothing is near.
+    """
+    if advice and name in advice:
+        return f": {advice[name]}"
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

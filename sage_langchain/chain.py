@@ -17,6 +17,7 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
 from typing_extensions import Self
 
+from sage_core.checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
 from sage_core.tokens import get_counter
@@ -257,9 +258,13 @@ def create_sage_chain(
         **settings: The fields of `SageChain`.
 
     Raises:
-        InputError: If the two are swapped.
+        InputError: If the two are swapped, the model is a name, or there is no such setting.
     """
     _check_model(llm)
+    for name in settings:
+        if name not in SageChain.model_fields:
+            near = near_match(name, SageChain.model_fields)
+            raise InputError(f"create_sage_chain has no setting {name!r}{near}")
     return SageChain(llm=llm, retriever=retriever, prompt=prompt, **settings)
 
 
@@ -270,6 +275,8 @@ def _inputs(given: Any) -> dict[str, Any]:
 
 
 def _check_model(value: Any) -> None:
+    if isinstance(value, str):
+        raise InputError(f"the model is a chat model object, such as ChatOpenAI(...), not its name {value!r}")
     if isinstance(value, BaseRetriever | VectorStore):
         raise InputError(
             f"the model is a {type(value).__name__}: create_sage_chain takes the model first, then the "

@@ -73,8 +73,14 @@ class SageRetriever(BaseRetriever):
             **kwargs: Passed to the class, such as ``base_compressor`` or ``k``.
 
         Raises:
-            InputError: For a setting of the compressor's (``min_k``), which goes into ``base_compressor``.
+            InputError: For what is no vector store, and for a setting of the compressor's (``min_k``), which
+                goes into ``base_compressor``.
         """
+        if not isinstance(vectorstore, VectorStore):
+            raise InputError(
+                f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
+                "there is SageRetriever(base_retriever=retriever)"
+            )
         misplaced = sorted(kwargs.keys() & (SageCompressor.model_fields.keys() - cls.model_fields.keys()))
         if misplaced:
             name = misplaced[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables.config import run_in_executor
 from langchain_text_splitters import TextSplitter
 
+from sage_core.checks import near_match
 from sage_core.errors import InputError
 from sage_core.spans import Span
 from sage_core.tokens import CallableCounter, TokenCounter, get_counter
@@ -27,6 +29,20 @@ from sage_langchain._lengths import (
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
     from sage_core.sentences import SentenceSplitter
+
+# Arguments of the splitters that this one replaces -> what to do instead.
+_ADVICE = {
+    "separators": "sentences and blank lines are found by the segmenter; leave it out",
+    "separator": "sentences and blank lines are found by the segmenter; leave it out",
+    "is_separator_regex": "sentences are found by the segmenter; leave it out",
+    "embeddings": "the segmenter has a model of its own (`model`)",
+    "buffer_size": "the segmenter compares sentences itself; leave it out",
+    "breakpoint_threshold_type": "use `threshold`, a probability from 0 to 1",
+    "breakpoint_threshold_amount": "use `threshold`, a probability from 0 to 1",
+    "number_of_chunks": "the number follows from the text; bound sizes by `chunk_size`, `min_chunk_size`",
+    "sentence_split_regex": "use `sentences`, a function from a text to (start, end) pairs",
+    "tokens_per_chunk": "use `chunk_size` with from_huggingface_tokenizer(tokenizer)",
+}
 
 
 class SageTextSplitter(TextSplitter):
@@ -58,6 +74,7 @@ class SageTextSplitter(TextSplitter):
 
     Raises:
         InputError: For settings out of range (it is a ValueError too).
+        TypeError: For an argument that it does not have.
     """
 
     def __init__(
@@ -78,8 +95,13 @@ class SageTextSplitter(TextSplitter):
         model: str | BoundaryModel = "default",
         sentences: SentenceSplitter | None = None,
         segmenter: Segmenter | None = None,
+        **unknown: Any,
     ) -> None:
         from sage_core.segmentation import Segmenter
+
+        for name in unknown:
+            hint = near_match(name, _ARGUMENTS, _ADVICE)
+            raise TypeError(f"SageTextSplitter() got an unexpected keyword argument {name!r}{hint}")
 
         if chunk_overlap != 0:
             raise InputError(
@@ -159,7 +181,7 @@ class SageTextSplitter(TextSplitter):
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
         """Chunks of several documents, all segmented in common batches. Chunks get no id of their own."""
-        kept = list(documents)
+        kept = [_checked_document(document) for document in documents]
         return self.create_documents([d.page_content for d in kept], [self._metadata_of(d) for d in kept])
 
     def lazy_split_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
@@ -168,7 +190,7 @@ class SageTextSplitter(TextSplitter):
 
         def texts() -> Iterator[str]:
             for document in documents:
-                waiting.append(document)
+                waiting.append(_checked_document(document))
                 yield _checked_text(document.page_content)
 
         for spans in self._segmenter.segment_iter(texts()):
@@ -247,6 +269,12 @@ class SageTextSplitter(TextSplitter):
         return Document(page_content=span.of(text), metadata=own)
 
 
+def _checked_document(document: Document) -> Document:
+    if isinstance(document, str):
+        raise InputError("documents are Document objects, not texts: for texts use create_documents([text])")
+    return document
+
+
 def _checked_text(text: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"a text is a str, not {type(text).__name__}; for Documents use split_documents")
@@ -258,3 +286,6 @@ def _counter(chunk_size: int | None, length_function: Callable[[str], int]) -> T
     if length_function is len:
         return None if chunk_size is None else get_counter("chars")
     return CallableCounter(length_function, length_name(length_function))
+
+
+_ARGUMENTS = frozenset(inspect.signature(SageTextSplitter.__init__).parameters) - {"self", "unknown"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 from llama_index.core.schema import BaseComponent
 from pydantic import model_validator
 
+from sage_core.checks import near_match
 from sage_core.errors import InputError
 
 
@@ -42,10 +42,8 @@ class SageComponent(BaseComponent):
 
     @classmethod
     def _hint(cls, name: str) -> str:
-        if name in cls._advice:
-            return f": {cls._advice[name]}"
-        close = difflib.get_close_matches(name, cls.model_fields, n=1)
-        return f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(sorted(cls.model_fields))}"
+        near = near_match(name, cls.model_fields, cls._advice)
+        return near or f"; it has {', '.join(sorted(cls.model_fields))}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; one that is refused leaves the object as it was, which pydantic does not see to."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -10,6 +9,7 @@ from typing import Any, Literal, get_args
 from llama_index.core.prompts import BasePromptTemplate
 
 from sage_core.abstention import NO_ANSWER
+from sage_core.checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
@@ -60,11 +60,17 @@ class EngineOptions:
 
 OPTIONS = frozenset(field.name for field in fields(EngineOptions))
 
+# Names of `RetryQueryEngine`.
+RENAMED = {
+    "max_retries": "use `max_rounds`, which counts the first answer too: max_retries + 1",
+    "evaluator": "use `critic`, which takes an evaluator as well",
+    "query_evaluator": "use `critic`, which takes an evaluator as well",
+}
+
 
 def refuse_unknown(given: Mapping[str, Any], known: frozenset[str], where: str, advice: str = "") -> None:
     """Raise TypeError, as Python does, for a keyword argument that is not known."""
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{hint}{advice}")
+            hint = near_match(name, known, RENAMED) + ("" if name in RENAMED else advice)
+            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{hint}")

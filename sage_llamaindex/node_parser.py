@@ -222,6 +222,24 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         found = self._spans(texts, [self._limit(size) for size in sizes])
         return [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
 
+    def get_nodes_from_documents(
+        self, documents: Sequence[Document], show_progress: bool = False, **kwargs: Any
+    ) -> list[BaseNode]:
+        """The chunks of all documents.
+
+        Raises:
+            InputError: For plain texts in their place.
+        """
+        _check_documents(documents)
+        return super().get_nodes_from_documents(documents, show_progress, **kwargs)
+
+    async def aget_nodes_from_documents(
+        self, documents: Sequence[Document], show_progress: bool = False, **kwargs: Any
+    ) -> list[BaseNode]:
+        """`get_nodes_from_documents` as a coroutine."""
+        _check_documents(documents)
+        return await super().aget_nodes_from_documents(documents, show_progress, **kwargs)
+
     def _parse_nodes(
         self, nodes: Sequence[BaseNode], show_progress: bool = False, **kwargs: Any
     ) -> list[BaseNode]:
@@ -291,3 +309,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             pieces = [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
             event.on_end(payload={EventPayload.CHUNKS: pieces})
         return found
+
+
+def _check_documents(documents: Sequence[Any]) -> None:
+    if isinstance(documents, str) or any(isinstance(item, str) for item in documents):
+        raise InputError("documents are Document objects, not texts: give [Document(text=text)]")

@@ -186,8 +186,14 @@ class SageQueryEngine(RetrieverQueryEngine):
             kwargs: As for `from_args`.
 
         Raises:
+            InputError: For what is no index.
             TypeError: For an unknown argument.
         """
+        if not isinstance(index, BaseIndex):
+            raise InputError(
+                f"from_index takes an index, as VectorStoreIndex.from_documents(...) gives, not {index!r:.80}"
+                "; for a retriever there is from_args(retriever)"
+            )
         known = OPTIONS | _PARTS | _SYNTHESIS | {"response_synthesizer"}
         hint = "; retriever arguments go into retriever_args={...}"
         refuse_unknown(kwargs, known, "SageQueryEngine.from_index", hint)

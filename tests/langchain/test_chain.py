@@ -290,7 +290,7 @@ def test_wrong_construction_is_named():
         chain(prompt=ChatPromptTemplate.from_template("{input}"))
     with pytest.raises(ValidationError, match="prompt template, not str"):
         chain(prompt="{context} {input}")
-    with pytest.raises(ValidationError, match="max_round"):
+    with pytest.raises(InputError, match="max_round"):
         chain(max_round=2)
     with pytest.raises(InputError, match="question"):
         chain().invoke({"text": "bees?"})

@@ -1,0 +1,47 @@
+"""Arguments of other classes and of the wrong kind: each error says what to give instead."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+from sage_core.errors import InputError
+from sage_langchain import SageRetriever, SageTextSplitter, create_sage_chain
+
+
+class Empty(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("separators", "leave it out"),
+        ("breakpoint_threshold_type", "use `threshold`"),
+        ("chunk_sise", "did you mean 'chunk_size'"),
+    ],
+)
+def test_unknown_arguments_of_the_splitter(name, said):
+    for make in (SageTextSplitter, lambda **given: SageTextSplitter(100, **given)):
+        with pytest.raises(TypeError, match=f"{name!r}.*{said}"):
+            make(**{name: 1})
+
+
+def test_texts_are_no_documents():
+    splitter = SageTextSplitter()
+    for use in (splitter.split_documents, lambda texts: list(splitter.lazy_split_documents(texts))):
+        with pytest.raises(InputError, match="use create_documents"):
+            use(["text"])
+    assert splitter.split_documents([Document("text")])[0].page_content == "text"
+
+
+def test_a_retriever_is_no_vector_store():
+    with pytest.raises(InputError, match=r"not a Empty; .*SageRetriever\(base_retriever=retriever\)"):
+        SageRetriever.from_vectorstore(Empty())
+
+
+def test_a_name_is_no_model_and_a_typo_is_told():
+    with pytest.raises(InputError, match="not its name 'gpt'"):
+        create_sage_chain("gpt", Empty())
+    with pytest.raises(InputError, match="'max_round'; did you mean 'max_rounds'"):
+        create_sage_chain(lambda _: "answer", Empty(), max_round=3)
