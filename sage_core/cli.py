@@ -38,7 +38,7 @@ Without an LLM, answers are quoted by a plainly labelled extractive answerer. An
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
 
 Exit codes: 0 done, 1 failed (store, model, missing package), 2 wrong input, 3 the LLM gave no answer,
-4 ingested, but something could not be opened, 130 interrupted.
+4 ingested, but a file or folder could not be opened, 130 interrupted.
 """
 
 app = typer.Typer(

@@ -17,9 +17,11 @@ from sage_core.cli_options import (
     OfflineOption,
     StoreOption,
     TimeoutOption,
+    asks_llm,
     console,
     make_answerer,
     print_json,
+    require_packages,
 )
 from sage_core.cli_report import HtmlOption, answer_with_page, checked
 from sage_core.errors import LLMError
@@ -121,19 +123,18 @@ def ask(
     from sage_core.feedback import FeedbackConfig
     from sage_core.pricing import PriceList
     from sage_core.rag import Sage, SageConfig
-    from sage_core.ranking import named_reranker
 
+    require_packages(embedder, llm=asks_llm(model, base_url, offline))
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = SentenceTransformerEmbedder(embedder)
-    scorer = named_reranker(reranker, embedder=embedding) if reranker else None
     feedback = FeedbackConfig(
         accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k, gradient=gradient
     )
     sage = Sage(
         store,
         embedder=embedding,
-        reranker=scorer,
+        reranker=reranker,
         answerer=make_answerer(model, base_url, offline, embedding, timeout),
         config=SageConfig(
             candidates,

@@ -17,9 +17,11 @@ from sage_core.cli_options import (
     ModelOption,
     OfflineOption,
     TimeoutOption,
+    asks_llm,
     console,
     make_answerer,
     path_argument,
+    require_packages,
 )
 from sage_core.errors import InputError, LLMError
 
@@ -87,6 +89,7 @@ def demo(
     from sage_core.rag import Sage, SageConfig
     from sage_core.rendering.progress import ingest_bar
 
+    require_packages(llm=asks_llm(model, base_url, offline))
     began = time.perf_counter()
     folder = documents_folder()
     embedder = SentenceTransformerEmbedder(DEFAULT_EMBEDDER)

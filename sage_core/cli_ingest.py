@@ -22,6 +22,7 @@ from sage_core.cli_options import (
     make_segmenter,
     path_argument,
     print_json,
+    require_packages,
 )
 
 if TYPE_CHECKING:
@@ -63,13 +64,16 @@ def ingest(
     whenever documents change: files with the same content are skipped, changed ones replaced, and those
     that are gone from PATH are removed. A run that is broken off loses nothing; the next one finishes it.
 
-    What cannot be read below a folder is named and skipped. Where it could not even be opened, the store
-    keeps what it has of it, and the exit code is 4. Links to folders are not followed, but named.
+    What cannot be read below a folder is named on standard error and skipped. A file that was opened but
+    holds no readable text (binary, a broken pdf) is taken out of the store, and the exit code stays 0. Of a
+    file or folder that could not even be opened the store keeps what it has, and the exit code is 4. With
+    --json, both are under "skipped". Links to folders are not followed, but named.
     """
     from sage_core.embedding import SentenceTransformerEmbedder
     from sage_core.rag import Sage
     from sage_core.rendering.progress import ingest_bar
 
+    require_packages(embedder)
     sage = Sage(
         store,
         segmenter=make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold),
@@ -97,13 +101,16 @@ def show_report(report: IngestReport, store: Path) -> None:
         if group
     ]
     from sage_core.rendering.terminal import one_line
+    from sage_core.rendering.words import counted
 
     out = console()
     out.print(
-        f"{', '.join(parts) or 'nothing to do'}; {report.chunks} chunks written in {report.seconds:.1f} s"
+        f"{', '.join(parts) or 'nothing to do'}; {counted(report.chunks, 'chunk')} written "
+        f"in {report.seconds:.1f} s"
     )
     out.print(
-        f"{store} holds {report.chunks_in_store:,} chunks of {report.documents_in_store:,} documents",
+        f"{store} holds {counted(report.chunks_in_store, 'chunk')} of "
+        f"{counted(report.documents_in_store, 'document')}",
         markup=False,
     )
     if not report.complete:

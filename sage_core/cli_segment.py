@@ -53,6 +53,7 @@ def segment(
     """
     from sage_core.documents import decode, read_document
     from sage_core.errors import InputError
+    from sage_core.files import kind_of
     from sage_core.rendering.segments import segments_view
 
     html = checked(html)
@@ -61,6 +62,8 @@ def segment(
         if not text.strip():
             raise InputError("standard input holds no text")
     else:
+        if kind_of(Path(file)) == "folder":
+            raise InputError(f"segment takes one file, and {file} is a folder: name a file in it")
         text = read_document(file, encoding=encoding).text
     model = make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold)
     view = model.explain(text)

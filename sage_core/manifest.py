@@ -83,7 +83,10 @@ class Manifest:
     def _connect(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         """A connection whose statements commit together, or not at all."""
         if not create and kind_of(self.path) != "file":
-            raise StoreError(f"no store at {self.path.parent}: make one with `sage-rag ingest`")
+            raise StoreError(
+                f"no store at {self.path.parent}: make one with "
+                f"`sage-rag ingest docs/ --store {self.path.parent}`"
+            )
         try:
             with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
                 yield connection

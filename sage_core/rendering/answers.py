@@ -8,13 +8,13 @@ from rich.text import Text
 
 from sage_core.feedback import STOP_MEANINGS, FeedbackResult, Round
 from sage_core.rendering.terminal import one_line, terminal_safe
-from sage_core.rendering.words import ASKED, grade_words
+from sage_core.rendering.words import ASKED, counted, grade_words
 from sage_core.results import Answer
 
 
 def answer_view(answer: Answer) -> RenderableType:
     """The answer, its grade, the rounds, and why they ended."""
-    used = f"{len(answer.sources)} chunks, {answer.tokens:,} tokens; {_usage(answer.feedback)}"
+    used = f"{counted(len(answer.sources), 'chunk')}, {answer.tokens:,} tokens; {_usage(answer.feedback)}"
     panel = _panel(answer.text, f"Answer ({one_line(answer.answerer)})")
     return Group(panel, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
 
@@ -55,7 +55,7 @@ def _round(round_: Round) -> str:
     adjust = round_.verdict.adjust if round_.verdict is not None else 0
     change = f", {ASKED[adjust]}" if adjust else ""
     failed = f", failed: {one_line(round_.error)}" if round_.error else ""
-    return f"{round_.number}: {round_.selection.cut} chunks, {grade}{change}{failed}"
+    return f"{round_.number}: {counted(round_.selection.cut, 'chunk')}, {grade}{change}{failed}"
 
 
 def _usage(feedback: FeedbackResult) -> str:

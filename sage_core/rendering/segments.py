@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from sage_core.rendering.terminal import terminal_safe
+from sage_core.rendering.words import counted
 from sage_core.segmentation.view import SegmentationView
 from sage_core.spans import Span
 
@@ -21,7 +22,7 @@ def segments_view(view: SegmentationView) -> RenderableType:
     total = sum(view.tokens)
     count = len(view.spans)
     mean = f", {total / count:.0f} tokens each on average" if count else ""
-    return Group(*lines, Text(f"{count} chunks{mean}; numbers are P(same topic)", style="bold"))
+    return Group(*lines, Text(f"{counted(count, 'chunk')}{mean}; numbers are P(same topic)", style="bold"))
 
 
 def _lines(view: SegmentationView, asked: dict[int, float]) -> Iterator[RenderableType]:

@@ -26,3 +26,8 @@ def grade_words(verdict: Verdict | None) -> str:
 def saving_words(tokens: int, compared: int) -> str:
     """How much less or more ``tokens`` is, in per cent; empty where there is nothing to compare with."""
     return f"{tokens / compared - 1:+.0%}" if compared else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, such as "1 chunk" and "1,200 chunks"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
