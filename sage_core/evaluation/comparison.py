@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sage_core.errors import InputError
-from sage_core.evaluation.metrics import Difference, paired_bootstrap
-from sage_core.evaluation.results import EFFORT, Results
+from sage_core.evaluation.metrics import Difference, paired_difference
+from sage_core.evaluation.results import EFFORT, Results, is_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Change:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.difference.low > 0 or self.difference.high < 0
+        """Whether the interval leaves out zero and p is below 0.05."""
+        return self.difference.clear
 
 
 def compare(first: Results, second: Results) -> list[Change]:
@@ -60,8 +60,11 @@ def _change(first: Results, second: Results, dataset: str, row: str, metric: str
     if not both:
         return None
     lines = first.answers[dataset, row]
-    difference = paired_bootstrap(
-        [after[q] for q in both], [before[q] for q in both], groups=[lines[q]["document"] for q in both]
+    difference = paired_difference(
+        [after[q] for q in both],
+        [before[q] for q in both],
+        share=is_share(metric),
+        groups=[lines[q]["document"] for q in both],
     )
     n = len(both)
     return Change(

@@ -22,7 +22,7 @@ from sage_core.evaluation.report_tables import (
     measured_table,
     quality_table,
 )
-from sage_core.evaluation.results import Results, read_results
+from sage_core.evaluation.results import FEW, Results, read_results
 from sage_core.evaluation.scoring import JUDGED
 
 REPORT = "report.md"
@@ -113,7 +113,18 @@ def _conditions(experiment: Experiment, results: Results) -> Iterator[str]:
     yield (
         f"**Sample:** {drawn} {configuration.get('seed')}. Intervals are 95 %: Wilson's where each question "
         "is right or wrong, else a bootstrap over documents (over questions where there is one document). "
-        "Differences are paired, question by question; those whose interval leaves out zero are in bold."
+        "Differences are paired, question by question. p is McNemar's exact test where each question is "
+        "right or wrong, else a permutation test that flips the sign of each document's difference (each "
+        "question's where there is one document). Bold: the interval leaves out zero and p is below 0.05."
+        + _few_documents(results)
+    )
+
+
+def _few_documents(results: Results) -> str:
+    """What to make of intervals over few documents; empty where there are enough."""
+    few = ", ".join(f"{name} ({count})" for name, count in results.few_documents().items())
+    return (
+        f" Intervals are too narrow where fewer than {FEW} documents are asked about: {few}." if few else ""
     )
 
 

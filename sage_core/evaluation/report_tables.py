@@ -101,9 +101,13 @@ def difference_table(
             shared = [theirs[question] for question in mine if question in theirs]
             base = sum(shared) / len(shared)
             shown = with_interval(difference, _digits(metric))
-            clear = difference.low > 0 or difference.high < 0
             relative = f"{100 * difference.value / base:+.1f} %" if base > 0 else "-"
-            cells = [f"**{shown}**" if clear else shown, relative, p_value(difference.p), str(difference.n)]
+            cells = [
+                f"**{shown}**" if difference.clear else shown,
+                relative,
+                p_value(difference.p),
+                str(difference.n),
+            ]
             rows.append([row, baseline, label(metric), *cells])
     return markdown_table(["method", "against", "metric", "difference", "relative", "p", "n"], rows, left=3)
 

@@ -8,12 +8,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from sage_core.evaluation.metrics import Difference, Interval, bootstrap_mean, paired_bootstrap, wilson
+from sage_core.evaluation.metrics import Difference, Interval, bootstrap_mean, paired_difference, wilson
 from sage_core.evaluation.metrics.registry import METRICS
 from sage_core.evaluation.run_folder import RESULTS, Line, read_header, read_lines
 
 EFFORT = ("context_tokens", "selected", "tokens", "calls", "seconds")
 """What a result cost, whatever the metrics: tokens sent as context, pieces, all LLM tokens, calls, time."""
+
+FEW = 10
+"""Below so many documents a bootstrap over them gives intervals that are too narrow."""
 
 Key = tuple[str, str]
 """Data set and row."""
@@ -72,7 +75,7 @@ class Results:
         values = self.values(dataset, row, metric)
         if not values:
             return None
-        if _is_share(metric) and all(value in (0.0, 1.0) for value in values.values()):
+        if is_share(metric) and all(value in (0.0, 1.0) for value in values.values()):
             return wilson(int(sum(values.values())), len(values))
         lines = self.answers[dataset, row]
         groups = [lines[question]["document"] for question in values]
@@ -85,11 +88,19 @@ class Results:
         if not both:
             return None
         lines = self.answers[dataset, row]
-        return paired_bootstrap(
+        return paired_difference(
             [first[q] for q in both],
             [second[q] for q in both],
+            share=is_share(metric),
             groups=[lines[q]["document"] for q in both],
         )
+
+    def few_documents(self) -> dict[str, int]:
+        """Data sets whose answered questions are about fewer than `FEW` documents, and how many."""
+        asked: dict[str, set[str]] = {}
+        for (dataset, _), lines in self.answers.items():
+            asked.setdefault(dataset, set()).update(line["document"] for line in lines.values())
+        return {name: len(documents) for name, documents in asked.items() if 0 < len(documents) < FEW}
 
     def stages(self, dataset: str, row: str) -> dict[str, float]:
         """Median seconds a question by stage, in the order in which stages are met.
@@ -146,7 +157,7 @@ def gather(header: Mapping[str, Any], lines: Iterable[Line]) -> Results:
     return results
 
 
-def _is_share(name: str) -> bool:
+def is_share(name: str) -> bool:
     """Whether a metric is a share; costs and a judge's score are numbers of something."""
     return METRICS[name].share if name in METRICS else "@" in name
 

@@ -50,7 +50,7 @@ def results_view(results: Results) -> RenderableType:
 
 
 def comparison_view(changes: Sequence[Change]) -> RenderableType:
-    """What changed between two runs; changes whose interval leaves out zero are in bold."""
+    """What changed between two runs; clear changes (interval without zero, p below 0.05) are in bold."""
     table = Table(box=None, header_style="dim")
     for name in ("data set", "method", "metric"):
         table.add_column(name)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sage_core.errors import InputError
-from sage_core.evaluation.metrics import bootstrap_mean, mcnemar, paired_bootstrap, wilson
+from sage_core.evaluation.metrics import bootstrap_mean, mcnemar, paired_bootstrap, paired_difference, wilson
 
 
 def test_bootstrap_of_a_mean_agrees_with_the_normal_interval():
@@ -86,6 +86,32 @@ def test_p_values_of_no_difference_are_uniform_enough():
     ]
     assert 0.02 < np.mean(np.array(found) < 0.05) < 0.10
     assert 0.42 < np.mean(np.array(found) < 0.5) < 0.58
+
+
+def test_sign_flips_by_hand():
+    # Sums of documents 3, 2 and 1 all to one side: 2 of 8 flips are as extreme. 3, 2 and -1: 4 of 8.
+    for third, p in ((1.0, 2 / 8), (-1.0, 4 / 8)):
+        first, groups = [1.0, 2.0, 2.0, third], ["a", "a", "b", "c"]
+        assert paired_bootstrap(first, [0.0] * 4, groups=groups).p == pytest.approx(p)
+    # Documents without a difference say nothing, whether counted or drawn.
+    more = paired_bootstrap([1.0, 2.0, 2.0, 1.0] + [0.0] * 30, [0.0] * 34, groups=range(34))
+    assert more.p == pytest.approx(2 / 16)
+
+
+def test_sign_flips_drawn_agree_with_sign_flips_counted(monkeypatch):
+    values = np.random.default_rng(2).normal(0.4, 1, size=12).tolist()
+    counted = paired_bootstrap(values, [0.0] * 12).p
+    monkeypatch.setattr("sage_core.evaluation.metrics.statistics._EXACT", 0)
+    assert paired_bootstrap(values, [0.0] * 12).p == pytest.approx(counted, abs=0.02)
+
+
+def test_right_or_wrong_is_mcnemar_s_and_the_rest_is_not():
+    first, second = [1.0] * 5 + [0.0] * 11, [0.0] * 16
+    assert paired_difference(first, second, share=True).p == mcnemar(first, second) == 2 / 32
+    groups = [0] * 15 + [1]
+    assert paired_difference(first, second, groups=groups).p == 1
+    half = [0.5, *first[1:]]
+    assert paired_difference(half, second, share=True) == paired_bootstrap(half, second)
 
 
 def test_mcnemar_by_hand():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sage_core.errors import InputError
+from sage_core.evaluation.comparison import compare
 from sage_core.evaluation.experiment import Experiment, load_experiment, parse_experiment
 from sage_core.evaluation.report import render, write_report
 from sage_core.evaluation.report_paper import claims_table
@@ -134,10 +135,36 @@ def test_differences_are_paired_and_those_clear_of_zero_bold() -> None:
     table = difference_table(results(), "quality", [("SAGE", "BM25")], ["accuracy"])
     first, tokens = table.splitlines()[2:]
     assert re.search(r"\*\*0\.250 \[0\.\d+, 0\.\d+\]\*\* \| \+50\.0 % \| (0\.\d{3}|< 0\.001) \| 40", first)
-    assert "**-40 [-40, -40]** | -40.0 %" in tokens
+    # All four documents agree, yet of 16 ways to flip their signs 2 are as extreme: no bold from that.
+    assert "| -40 [-40, -40] | -40.0 % | 0.125 | 40 |" in tokens
     only_half = [answer("SAGE", i, right=True) for i in range(20)]
     half = gather(header(), [*lines()[:40], *only_half])
     assert difference_table(half, "quality", [("SAGE", "BM25")], ["accuracy"]).count("| 20 |") == 2
+
+
+def test_few_discordant_questions_are_not_bold() -> None:
+    """5 of 16 questions over 6 documents, all to one side: the bootstrap's interval alone would claim it."""
+    better = {0, 1, 2, 3, 4}
+    bm25 = [answer("BM25", i, right=i == 15, document=f"d{i % 6}") for i in range(16)]
+    sage = [answer("SAGE", i, right=i == 15 or i in better, document=f"d{i % 6}") for i in range(16)]
+    found = gather(header(), [*bm25, *sage])
+    difference = found.difference("quality", "SAGE", "BM25", "accuracy")
+    assert difference is not None and difference.low > 0
+    assert difference.p == pytest.approx(2 / 2**5) and not difference.clear
+    assert "**" not in difference_table(found, "quality", [("SAGE", "BM25")], ["accuracy"])
+    text = render(load_experiment("table12"), found)
+    assert "Intervals are too narrow where fewer than 10 documents are asked about: quality (6)." in text
+    (same,) = [c for c in compare(found, found) if c.row == "SAGE" and c.metric == "accuracy"]
+    assert same.difference.p == 1 and not same.clear
+
+
+def test_enough_documents_need_no_warning_and_are_bold() -> None:
+    bm25 = [answer("BM25", i, right=False, document=f"d{i}") for i in range(16)]
+    sage = [answer("SAGE", i, right=True, tokens=60, document=f"d{i}") for i in range(16)]
+    found = gather(header(), [*bm25, *sage])
+    table = difference_table(found, "quality", [("SAGE", "BM25")], ["accuracy"])
+    assert "**1.000 [1.000, 1.000]** | - | < 0.001" in table and "**-40 [-40, -40]**" in table
+    assert "too narrow" not in render(load_experiment("table12"), found)
 
 
 def test_cost_efficiency_counts_every_call() -> None:

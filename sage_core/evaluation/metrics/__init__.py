@@ -21,6 +21,7 @@ from sage_core.evaluation.metrics.statistics import (
     bootstrap_mean,
     mcnemar,
     paired_bootstrap,
+    paired_difference,
     wilson,
 )
 from sage_core.evaluation.metrics.words import normalise, words
@@ -52,6 +53,7 @@ __all__ = [
     "ndcg_at",
     "normalise",
     "paired_bootstrap",
+    "paired_difference",
     "pooled_precision",
     "recall_at",
     "relative_cost_efficiency",
