@@ -10,6 +10,7 @@ from pathlib import Path
 from sage_core.embedding import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.data_choice import DEVELOPMENT, choose_data
+from sage_core.evaluation.datasets import dataset_names
 from sage_core.evaluation.experiment import QUESTIONS, Experiment, Row
 from sage_core.evaluation.measurements import measurement
 from sage_core.evaluation.protocols import Method
@@ -223,4 +224,5 @@ def _has_key() -> bool:
 def _data_kind(data: str | None, datasets: Sequence[Dataset], experiment: Experiment) -> str:
     if data == DEVELOPMENT:
         return "dev"
-    return "published" if {d.name for d in datasets} <= set(experiment.datasets) else "own"
+    published = set(experiment.datasets) & dataset_names().keys()
+    return "published" if {d.name for d in datasets} <= published else "own"

@@ -77,7 +77,7 @@ class Experiment:
     Attributes:
         name: Its name on the command line.
         title: What it is, with the table's number.
-        about: One line for a list.
+        about: One line for a list; empty where the title says it all.
         kind: `QUESTIONS`, or the name of a measurement.
         datasets: The data sets of the paper.
         development: Development sets that stand in for them with ``--data dev``.
@@ -99,7 +99,7 @@ class Experiment:
 
     name: str
     title: str
-    about: str
+    about: str = ""
     kind: str = QUESTIONS
     datasets: tuple[str, ...] = ()
     development: tuple[str, ...] = ()
@@ -194,8 +194,8 @@ def _experiment(raw: dict[str, Any]) -> Experiment:
     known = {f.name for f in fields(Experiment)} - {"raw"}
     if unknown := sorted(raw.keys() - known):
         raise InputError(f"unknown settings {', '.join(unknown)}")
-    if missing := sorted({"title", "about"} - raw.keys()):
-        raise InputError(f"{' and '.join(missing)} missing")
+    if "title" not in raw:
+        raise InputError("title missing")
     raw["rows"] = tuple(_row(row) for row in raw.get("rows", ()))
     raw["pairs"] = tuple((str(a), str(b)) for a, b in raw.get("pairs", ()))
     raw["cited"] = tuple(CitedRow(**row) for row in raw.get("cited", ()))

@@ -9,7 +9,7 @@ from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.evaluation.experiment import Experiment, parse_experiment
-from sage_core.evaluation.readers import PLAINLY
+from sage_core.evaluation.readers import NOBODY, PLAINLY
 from sage_core.evaluation.report_paper import cited_table, claims_table, printed_table
 from sage_core.evaluation.report_plots import draw
 from sage_core.evaluation.report_tables import (
@@ -78,7 +78,8 @@ def render(
         plots: File names and captions.
         hint: Said where plots would stand, if there are none.
     """
-    parts = [f"# {experiment.title}", experiment.about + ".", *_conditions(experiment, results)]
+    about = [experiment.about + "."] if experiment.about else []
+    parts = [f"# {experiment.title}", *about, *_conditions(experiment, results)]
     for dataset in results.datasets:
         parts += _dataset(experiment, results, dataset)
     if results.measured:
@@ -151,6 +152,8 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
     if any(results.values(dataset, row, "accuracy") for row in results.rows):
         yield "An answer that names no option counts as wrong:"
         yield choices_table(results, dataset)
+    if empty := _empty_answers(results, dataset):
+        yield f"Empty answers count as answered and are in every mean: {empty}."
     unread = sum(
         line["scores"].get(JUDGED, 0) is None
         for (name, _), lines in results.answers.items()
@@ -177,6 +180,18 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
         yield "### Cost efficiency"
         yield f"{label(metric)} for the tokens spent, relative to {reference} (equation 2)."
         yield efficiency_table(results, dataset, metric, str(reference))
+
+
+def _empty_answers(results: Results, dataset: str) -> str:
+    """How many answers of each row are empty; nothing where nobody was to answer."""
+    if results.configuration.get("reader", {}).get("kind") == NOBODY:
+        return ""
+    found = []
+    for row in results.rows:
+        lines = results.answers.get((dataset, row), {})
+        if empty := sum(not line["answer"].strip() for line in lines.values()):
+            found.append(f"{row} {empty} of {len(lines)}")
+    return ", ".join(found)
 
 
 def _failures(results: Results) -> Iterator[str]:

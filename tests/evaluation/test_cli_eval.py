@@ -220,6 +220,13 @@ def test_a_killed_command_goes_on(own: list[str]) -> None:
     assert len(asked) == len(set(asked)) == 12
 
 
+def test_files_of_a_user_are_not_called_published(tmp_path: Path, own: list[str]) -> None:
+    (tmp_path / "own.json").write_text(json.dumps({**OWN, "datasets": ["facts"]}))
+    assert run([*own, "--reader", "none"]) == 0
+    assert results().configuration["data"] == "own"
+    assert "files given by the user" in Path("out/report.md").read_text()
+
+
 def test_rows_without_their_key_are_left_out(
     tmp_path: Path, own: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

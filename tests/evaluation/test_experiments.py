@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,28 @@ MINIMAL = {
 def test_a_malformed_experiment_says_what_is_wrong(change: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=f"experiment mine.*{message}"):
         parse_experiment(json.dumps({**MINIMAL, **change}), where="mine", name="mine")
+
+
+def test_about_is_optional_and_the_title_is_not() -> None:
+    short = {name: value for name, value in MINIMAL.items() if name != "about"}
+    assert parse_experiment(json.dumps(short), where="mine", name="mine").about == ""
+    del short["title"]
+    with pytest.raises(InputError, match="experiment mine: title missing"):
+        parse_experiment(json.dumps(short), where="mine", name="mine")
+
+
+def test_the_example_of_the_documentation_is_an_experiment() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(\{\n  \"title\".*?)```", text, re.DOTALL)
+    found = parse_experiment(example, where="documentation", name="mine")
+    assert found.comparisons() and not found.needs_reader and found.pooled
+    assert {row.method["method"] for row in found.rows} <= set(method_names())
+    check_metrics(found.metrics)
+
+
+def test_the_ablation_has_its_baseline_without_a_key() -> None:
+    table4 = load_experiment("table4")
+    assert all(row.method.get("offline_index") == "dense" for row in table4.rows)
 
 
 def test_experiments_of_ones_own(tmp_path: Path) -> None:

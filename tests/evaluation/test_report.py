@@ -115,6 +115,15 @@ def test_answers_that_name_no_option_are_counted_apart() -> None:
     assert "names no option" in render(load_experiment("table12"), found)
 
 
+def test_empty_answers_are_counted() -> None:
+    mute = [answer("SAGE", i, right=False, answer=" " if i < 3 else "A") for i in range(40)]
+    table12 = load_experiment("table12")
+    text = render(table12, gather(header(), [*lines()[:40], *mute]))
+    assert "Empty answers count as answered and are in every mean: SAGE 3 of 40." in text
+    assert "Empty answers" not in render(table12, results())
+    assert "Empty answers" not in render(table12, gather(header(kind="none"), mute))
+
+
 def test_other_metrics_are_bootstrapped_over_documents() -> None:
     same = [answer("SAGE", i, right=True, scores={"accuracy": 0.1 * (i // 2 % 4)}) for i in range(40)]
     interval = gather(header(), same).estimate("quality", "SAGE", "accuracy")
