@@ -18,7 +18,6 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore, named_reranker
-from sage_core.ranking.named import HYBRID
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection import Rule, Scale, Selection, check_bounds, least_kept, resolve_rule, select
 from sage_llamaindex._component import SageComponent
@@ -161,7 +160,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         made_from = (id(self.reranker), self.device, self.scale)
         if made_from != self._made_from:
             named = isinstance(self.reranker, str)
-            if self.device is not None and (not named or self.reranker == HYBRID):
+            if self.device is not None and not named:
                 raise InputError("device is for a cross-encoder given by name; a reranker object has its own")
             self._scorer = self._make_reranker() if named else self._adopted()
             self._made_from = made_from

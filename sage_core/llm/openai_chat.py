@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 import weakref
@@ -12,11 +11,10 @@ from typing import Any
 
 from sage_core.checks import optional_whole_number, real_number, whole_number
 from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.failures import check_url, shown_url, transport_errors
+from sage_core.llm.access import OPENAI_URL, api_key, server_url
+from sage_core.llm.failures import shown_url, transport_errors
 from sage_core.llm.messages import Completion, Message
 from sage_core.llm.request import Request, StreamedReply, arguments
-
-_OPENAI_URL = "https://api.openai.com/v1"
 
 
 class OpenAIChat:
@@ -70,7 +68,7 @@ class OpenAIChat:
         self.backoff = backoff
         self._api_key = api_key
         self._base_url = base_url
-        self._url()  # a wrong address is told now
+        server_url(self._base_url)  # a wrong address is told now
         self._set_up()
 
     def _set_up(self) -> None:
@@ -90,7 +88,7 @@ class OpenAIChat:
     @property
     def base_url(self) -> str:
         """The server's address, without user, password and query."""
-        return shown_url(self._url())
+        return shown_url(server_url(self._base_url))
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.model!r}, base_url={self.base_url!r})"
@@ -219,30 +217,19 @@ class OpenAIChat:
             max_retries=self.max_retries,
             backoff=self.backoff,
             timeout=self.timeout,
-            key=self._key(),
+            key=api_key(self._api_key),
         )
-
-    def _url(self) -> str:
-        url = self._base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
-        check_url(url)
-        return url
-
-    def _key(self) -> str | None:
-        key = (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
-        if not (key.isascii() and key.isprintable()):
-            raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")
-        return key or None
 
     def _settings(self) -> dict[str, Any]:
         """Arguments both clients take. Retries are ours, so that streams have the same."""
-        key = self._key()
-        if key is None and self._url() == _OPENAI_URL:
+        key = api_key(self._api_key)
+        if key is None and server_url(self._base_url) == OPENAI_URL:
             raise LLMError(
                 "no API key for OpenAI: set OPENAI_API_KEY, or give base_url for a server of your own"
             )
         return {
             "api_key": key or "none-needed",
-            "base_url": self._url(),
+            "base_url": server_url(self._base_url),
             "timeout": self.timeout,
             "max_retries": 0,
         }

@@ -95,7 +95,8 @@ class CrossEncoderReranker:
     def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
         """Score the candidates of several questions in shared batches; see `BatchReranker.score_many`."""
         clean = without_lone_surrogates
-        pairs = [(clean(request.query), clean(text)) for request in requests for text in request.texts]
+        questions = [clean(request.query) for request in requests]
+        pairs = [(q, clean(t)) for q, request in zip(questions, requests, strict=True) for t in request.texts]
         logits = iter(self._predict(pairs))
         return [[next(logits) for _ in request.texts] for request in requests]
 

@@ -144,7 +144,9 @@ class HybridReranker:
         """What the cross-encoder says of every text that is not blank; None where there is none."""
         if self._cross is None:
             return [None] * len(requests)
-        asked = [Request(r.query, [t for t in r.texts if t.strip() and r.query.strip()]) for r in requests]
+        asked = [
+            Request(r.query, [t for t in r.texts if t.strip()] if r.query.strip() else []) for r in requests
+        ]
         found = self._cross.score_many(asked)
         return [checked_scores(self._cross.name, f, len(a.texts)) for f, a in zip(found, asked, strict=True)]
 

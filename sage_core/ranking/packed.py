@@ -110,7 +110,7 @@ class PackedCrossEncoder:
         """One raw logit per pair of question and text, shape ``(len(pairs),)``."""
         import torch
 
-        encoded = self._tokenizer.encode_batch([(q, t) for q, t in pairs])
+        encoded = self._tokenizer.encode_batch(list(pairs))
         logits = np.zeros(len(pairs), dtype=np.float32)
         with torch.inference_mode():
             for batch in pack_by_length([len(e.ids) for e in encoded], self._budget):

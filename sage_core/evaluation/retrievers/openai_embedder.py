@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 
 from sage_core.embedding import unit_rows
 from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.failures import MalformedReplyError, check_url, classify, shown_url, transport_errors
+from sage_core.llm.access import OPENAI_URL, api_key, server_url
+from sage_core.llm.failures import MalformedReplyError, classify, shown_url, transport_errors
 from sage_core.usage import TokenUsage, estimate_tokens
 
-_OPENAI_URL = "https://api.openai.com/v1"
 # The service takes 2,048 texts and 300,000 tokens in one request.
 _MOST_TEXTS = 2_048
 _MOST_CHARACTERS = 300_000
@@ -89,7 +88,7 @@ class OpenAIEmbedder:
         return self._usage
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, base_url={shown_url(self._url())!r})"
+        return f"{type(self).__name__}({self.name!r}, base_url={shown_url(server_url(self._base_url))!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_api_key": None, "_lock": None, "_client": None}
@@ -132,9 +131,9 @@ class OpenAIEmbedder:
             reply = client.embeddings.create(**arguments)
             rows = _rows(reply, len(texts))
         except transport_errors() as error:
-            failure = classify(error, timeout=self._timeout, key=self._key())
+            failure = classify(error, timeout=self._timeout, key=api_key(self._api_key))
             problem = LLMError(
-                f"embeddings of {self.model!r} at {shown_url(self._url())}: {failure.message}",
+                f"embeddings of {self.model!r} at {shown_url(server_url(self._base_url))}: {failure.message}",
                 retryable=failure.retryable,
             )
         else:
@@ -150,17 +149,6 @@ class OpenAIEmbedder:
         with self._lock:
             self._usage += spent
 
-    def _url(self) -> str:
-        url = self._base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI_URL
-        check_url(url)
-        return url
-
-    def _key(self) -> str | None:
-        key = (self._api_key or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
-        if not (key.isascii() and key.isprintable()):
-            raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")
-        return key or None
-
     def _connected(self) -> Any:
         try:
             import openai
@@ -168,15 +156,15 @@ class OpenAIEmbedder:
             raise MissingExtraError("OpenAI embeddings", "openai") from error
         with self._lock:
             if self._client is None:
-                key = self._key()
-                if key is None and self._url() == _OPENAI_URL:
+                key = api_key(self._api_key)
+                if key is None and server_url(self._base_url) == OPENAI_URL:
                     raise LLMError(
                         "no API key for OpenAI embeddings: set OPENAI_API_KEY, or give base_url for a server "
                         "of your own"
                     )
                 self._client = openai.OpenAI(
                     api_key=key or "none-needed",
-                    base_url=self._url(),
+                    base_url=server_url(self._base_url),
                     timeout=self._timeout,
                     max_retries=self._max_retries,
                 )

@@ -1,0 +1,33 @@
+"""Where an OpenAI-compatible server is, and the key for it: as given, else from the environment."""
+
+from __future__ import annotations
+
+import os
+
+from sage_core.errors import InputError
+from sage_core.llm.failures import check_url
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+def server_url(given: str | None) -> str:
+    """The address given, else OPENAI_BASE_URL, else OpenAI's own.
+
+    Raises:
+        InputError: For what is no address.
+    """
+    url = given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    check_url(url)
+    return url
+
+
+def api_key(given: str | None) -> str | None:
+    """The key given, else OPENAI_API_KEY; None where there is none.
+
+    Raises:
+        InputError: For what can be no key.
+    """
+    key = (given or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
+    if not (key.isascii() and key.isprintable()):
+        raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")
+    return key or None
