@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import boundary_peers as peers
-from sage_core.segmentation.corpus import read_corpus
-from sage_core.segmentation.metrics import pk, roc_auc, window_diff
-from sage_core.segmentation.model import bundled_models, load_model
+from sage_core.segmentation.models.load import bundled_models, load_model
+from sage_core.segmentation.training.corpus import read_corpus
+from sage_core.segmentation.training.metrics import pk, roc_auc, window_diff
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 SETS = ("seg_wikipedia_valid", "seg_openstax_philosophy", "seg_gum")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding import SentenceTransformerEmbedder
-from sage_core.tokens import get_counter
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.text.tokens import get_counter
 
 Splitter = Callable[[Sequence[str]], NDArray[np.bool_]]
 

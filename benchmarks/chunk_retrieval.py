@@ -25,8 +25,8 @@ from chunkers import CHUNKERS, Chunker, Embed
 from development_sets import Corpus, corpora
 from numpy.typing import NDArray
 
-from sage_core.spans import Span
-from sage_core.tokens import get_counter
+from sage_core.text.spans import Span
+from sage_core.text.tokens import get_counter
 
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks"))
 BUDGETS = (250, 500, 1000)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sage_core.segmentation import BoundaryModel, Layout, Segmenter
 from sage_core.segmentation.limits import Strategy
-from sage_core.spans import Span, trimmed
-from sage_core.tokens import get_counter
+from sage_core.text.spans import Span, trimmed
+from sage_core.text.tokens import get_counter
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 Chunker = Callable[[str, Embed], list[Span]]

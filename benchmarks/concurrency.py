@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 from ranking_data import DATA, read_jsonl
 
-from sage_core.embedding import SentenceTransformerEmbedder
-from sage_core.rag import Sage, SageConfig
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.pipeline.sage import Sage, SageConfig
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker
 
 LEVELS = (1, 5, 10)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data")) / "dev"
 

@@ -37,11 +37,11 @@ from ranking_data import Chunk, chunk_document, read_jsonl
 
 from sage_core.answering import NO_ANSWER, LocalCheck, answer_messages
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, critic_messages, parse_verdict, run_loop
-from sage_core.ranking.lexical import words
-from sage_core.selection import Selection, rank_order
-from sage_core.selection_rules import TopP
-from sage_core.spans import Span
-from sage_core.usage import TokenUsage, estimate_usage
+from sage_core.llm.usage import TokenUsage, estimate_usage
+from sage_core.selection.cut import Selection, rank_order
+from sage_core.selection.rules import TopP
+from sage_core.text.keywords import words
+from sage_core.text.spans import Span
 
 CANDIDATES = 30
 POOLED = {"squad2_dev16": 1400, "clapnq_dev": 300, "hotpot_sample": 100}

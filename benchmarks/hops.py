@@ -11,10 +11,10 @@ from calibrate_reranker import sigmoid
 from numpy.typing import NDArray
 from ranking_data import DevSet, Question
 
-from sage_core.embedding import unit_rows
+from sage_core.embedding.sentence_transformer import unit_rows
 from sage_core.ranking.features import TextVectors, feature_matrix
-from sage_core.ranking.lexical import idf, words
-from sage_core.sentences import split_sentences
+from sage_core.text.keywords import idf, words
+from sage_core.text.sentences import split_sentences
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

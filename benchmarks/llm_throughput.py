@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from sage_core.answering import LLMAnswerer
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop
 from sage_core.llm import OpenAIChat
-from tests.llm_server import LLMServer, Request
+from tests.fakes.llm_server import LLMServer, Request
 
 LATENCY = 0.05
 SCORES = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.01, 0.01, 0.01, 0.01]

@@ -30,8 +30,8 @@ from calibrate_reranker import examples, fit
 from hops import REMEDIES, Bench, Floats, Ints, Remedy, plain
 from ranking_data import SETS, DevSet, Question
 
-from sage_core.embedding import SentenceTransformerEmbedder
-from sage_core.selection import select
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.selection.cut import select
 
 BUDGETS = (250, 500, 1000)
 FOLDS = 5

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding import Embedder
+from sage_core.embedding.sentence_transformer import Embedder
 from sage_core.ranking import BatchReranker
-from sage_core.sentences import split_sentences
-from sage_core.spans import Span
-from sage_core.tokens import get_counter
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span
+from sage_core.text.tokens import get_counter
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks" / "ranking"))

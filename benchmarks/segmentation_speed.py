@@ -28,10 +28,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from sage_core.segmentation import Segmenter
-from sage_core.segmentation.model import load_model
-from sage_core.segmentation.wordpiece import TOKENIZER_FILE
-from sage_core.sentences import split_sentences
-from sage_core.tokens import get_counter
+from sage_core.segmentation.models.load import load_model
+from sage_core.text.sentences import split_sentences
+from sage_core.text.tokens import get_counter
+from sage_core.text.wordpiece import TOKENIZER_FILE
 
 Job = Callable[[], object]
 SETS = ("seg_wikipedia_valid", "seg_openstax_philosophy")
@@ -81,7 +81,7 @@ def parts(model_name: str, text: str) -> dict[str, Job]:
     """The stages of the segmenter, and the floor: tokenizing alone with the tokenizers library."""
     from tokenizers import Tokenizer
 
-    from sage_core.segmentation import encoder
+    from sage_core.segmentation.models import encoder
 
     model: Any = load_model(model_name)
     network = getattr(model, "network", model)  # the context model keeps its encoder there

@@ -26,10 +26,10 @@ from pareto import share
 from ranked_lists import Floats, Lists, Result, bootstrap, build, fixed_at, gap_closed
 from ranking_data import SETS, DevSet
 
-from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.ranking import CrossEncoderReranker
-from sage_core.selection import Gradient, Rule, Scale, select
-from sage_core.selection_rules import (
+from sage_core.selection.cut import Gradient, Rule, Scale, select
+from sage_core.selection.rules import (
     Autocut,
     ExpectedF,
     FixedK,

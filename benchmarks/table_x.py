@@ -41,9 +41,9 @@ from sage_core.evaluation.pair_features import (
     read_text,
     static_row,
 )
-from sage_core.segmentation.corpus import read_corpus
-from sage_core.segmentation.tables import pretrained_features
-from sage_core.segmentation.transformer import TransformerEncoder
+from sage_core.segmentation.models.transformer import TransformerEncoder
+from sage_core.segmentation.training.corpus import read_corpus
+from sage_core.segmentation.training.tables import pretrained_features
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 TEST_PAIRS = 8000

@@ -7,7 +7,7 @@ loads numpy and the standard library; models, stores and clients are loaded when
 from importlib.metadata import PackageNotFoundError, version
 
 from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer
-from sage_core.embedding import Embedder, SentenceTransformerEmbedder
+from sage_core.embedding.sentence_transformer import Embedder, SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
 from sage_core.feedback import (
     Done,
@@ -22,18 +22,18 @@ from sage_core.feedback import (
     run_loop,
 )
 from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
-from sage_core.pricing import PriceList
-from sage_core.rag import Sage, SageConfig
+from sage_core.llm.pricing import PriceList
+from sage_core.llm.usage import Price, TokenUsage, cost, cost_efficiency
+from sage_core.pipeline.results import Answer, Candidate, Retrieval
+from sage_core.pipeline.sage import Sage, SageConfig
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
-from sage_core.results import Answer, Candidate, Retrieval
 from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
-from sage_core.selection import Scale, Selection, gradient_cut, select
-from sage_core.selection_view import SelectionView, selection_view
-from sage_core.sentences import split_sentences
-from sage_core.spans import Span
-from sage_core.store import ChromaStore
-from sage_core.tokens import CallableCounter, TokenCounter, get_counter
-from sage_core.usage import Price, TokenUsage, cost, cost_efficiency
+from sage_core.selection.cut import Scale, Selection, gradient_cut, select
+from sage_core.selection.view import SelectionView, selection_view
+from sage_core.store.chroma_store import ChromaStore
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span
+from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
 
 try:
     __version__ = version("sage-rag")

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from sage_core.errors import InputError
-from sage_core.scores import Scale
+from sage_core.selection.scales import Scale
 
 _POSITION = "_sage_position"
 

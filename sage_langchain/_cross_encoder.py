@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from sage_core.errors import InputError
-from sage_core.selection import Scale
+from sage_core.selection.cut import Scale
 
 logger = logging.getLogger(__name__)
 

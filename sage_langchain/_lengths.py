@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.limits import DEFAULT_MAX_TOKENS, DEFAULT_MIN_TOKENS
-from sage_core.spans import Span
-from sage_core.tokens import CharCounter
+from sage_core.text.spans import Span
+from sage_core.text.tokens import CharCounter
 
 # English text has a little over four characters per word piece.
 CHARACTERS_PER_TOKEN = 4

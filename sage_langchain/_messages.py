@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.prompt_values import PromptValue
 
 from sage_core.llm import Message
-from sage_core.tokens import TokenCounter
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.text.tokens import TokenCounter
 
 _KINDS = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 

@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
-from sage_core.selection import Scale
+from sage_core.selection.cut import Scale
 from sage_langchain._cross_encoder import is_cross_encoder
 from sage_langchain.compressor import SCORE_KEY, SageCompressor
 from sage_langchain.retriever import SageRetriever

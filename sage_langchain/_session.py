@@ -23,9 +23,9 @@ from sage_core.feedback import (
     run_loop,
 )
 from sage_core.feedback.critic import critic_messages
-from sage_core.selection import Selection
-from sage_core.tokens import get_counter
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.selection.cut import Selection
+from sage_core.text.tokens import get_counter
 from sage_langchain._messages import text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 

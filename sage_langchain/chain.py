@@ -17,10 +17,10 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
 from typing_extensions import Self
 
-from sage_core.checks import near_match
+from sage_core._checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
-from sage_core.tokens import get_counter
+from sage_core.text.tokens import get_counter
 from sage_langchain._query import query_of
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
 from sage_langchain._session import Session

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore, named_reranker
-from sage_core.selection import Scale, Selection, check_bounds, rank_order, resolve_rule, select
+from sage_core.selection.cut import Scale, Selection, check_bounds, rank_order, resolve_rule, select
 from sage_langchain._compressor_scores import CompressorScores
 from sage_langchain._cross_encoder import LangChainCrossEncoder, is_cross_encoder
 
@@ -53,7 +53,7 @@ class SageCompressor(BaseDocumentCompressor):
             paper's rule.
         max_k: Most to keep.
         rule: ``"auto"`` (what measured best for the scale), ``"gradient"`` (the paper's, with 0.3), or a
-            rule of `sage_core.selection_rules`.
+            rule of `sage_core.selection.rules`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -16,8 +16,8 @@ from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.feedback.critic import VERDICT_SCHEMA
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.tokens import TokenCounter
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import text_of, usage_of
 
 logger = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from langchain_core.documents import Document
 from langchain_core.runnables.config import run_in_executor
 from langchain_text_splitters import TextSplitter
 
-from sage_core.checks import near_match
+from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.spans import Span
-from sage_core.tokens import CallableCounter, TokenCounter, get_counter
+from sage_core.text.spans import Span
+from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
 from sage_langchain._lengths import (
     TiktokenLength,
     TokenizerLength,
@@ -28,7 +28,7 @@ from sage_langchain._lengths import (
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
-    from sage_core.sentences import SentenceSplitter
+    from sage_core.text.sentences import SentenceSplitter
 
 # Arguments of the splitters that this one replaces -> what to do instead.
 _ADVICE = {

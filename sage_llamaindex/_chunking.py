@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from llama_index.core.schema import BaseComponent
 from pydantic import model_validator
 
-from sage_core.checks import near_match
+from sage_core._checks import near_match
 from sage_core.errors import InputError
 
 

@@ -25,7 +25,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.feedback.critic import critic_fields
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_llamaindex.prompts import critic_template
 
 Graded = tuple[Verdict, TokenUsage | None]

@@ -21,8 +21,8 @@ from llama_index.core.schema import (
 )
 
 from sage_core.errors import InputError
-from sage_core.spans import Span
-from sage_core.tokens import TokenCounter
+from sage_core.text.spans import Span
+from sage_core.text.tokens import TokenCounter
 
 
 def text_of(node: BaseNode) -> str:

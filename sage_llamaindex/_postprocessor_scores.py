@@ -9,7 +9,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from sage_core.errors import InputError
-from sage_core.scores import Scale
+from sage_core.selection.scales import Scale
 from sage_llamaindex._scores import ScaleName, guess_scale, plain_score
 
 

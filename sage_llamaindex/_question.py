@@ -24,8 +24,8 @@ from sage_core.feedback import (
     arun_loop,
     run_loop,
 )
-from sage_core.selection import Selection
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.selection.cut import Selection
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._failures import failed_grade, service_errors
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response

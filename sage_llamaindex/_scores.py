@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, Literal
 
-from sage_core import selection_rules
 from sage_core.errors import InputError
-from sage_core.selection import Gradient, Rule, Scale
+from sage_core.selection import rules as selection_rules
+from sage_core.selection.cut import Gradient, Rule, Scale
 
 ScaleName = Scale | Literal["auto"]
 
@@ -75,7 +75,7 @@ def rule_from_data(data: Any) -> Any:
     """A rule from `rule_to_data`; rules themselves and names pass unchanged.
 
     Raises:
-        InputError: For a rule that is not one of `sage_core.selection_rules`.
+        InputError: For a rule that is not one of `sage_core.selection`.
     """
     if not isinstance(data, Mapping):
         return data

@@ -26,7 +26,7 @@ from llama_index.core.instrumentation.events.llm import (
 from llama_index.core.utils import get_tokenizer
 from llama_index_instrumentation import get_dispatcher
 
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 
 class Meter:

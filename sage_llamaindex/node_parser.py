@@ -25,7 +25,7 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 from sage_llamaindex._chunking import room_for_text, segment_within
 from sage_llamaindex._component import SageComponent
 from sage_llamaindex._ids import IdFunc

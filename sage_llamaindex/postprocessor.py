@@ -19,7 +19,7 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore, named_reranker
 from sage_core.ranking.protocol import checked_scores
-from sage_core.selection import Rule, Scale, Selection, check_bounds, least_kept, resolve_rule, select
+from sage_core.selection.cut import Rule, Scale, Selection, check_bounds, least_kept, resolve_rule, select
 from sage_llamaindex._component import SageComponent
 from sage_llamaindex._postprocessor_scores import PostprocessorScores
 from sage_llamaindex._scores import ScaleName, guess_scale, plain_score, rule_from_data, rule_to_data
@@ -90,7 +90,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     rule: Any = Field(
         default="auto",
         description="'auto': what measured best for the scale of the scores; 'gradient': the paper's; or a "
-        "rule object of sage_core.selection_rules.",
+        "rule object of sage_core.selection.",
     )
     keep_order: bool = Field(
         default=False, description="Return nodes in the order they came instead of best first."
@@ -112,7 +112,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     _advice: ClassVar[Mapping[str, str]] = {
         "top_n": "the number of nodes follows from the scores; bound it by min_k and max_k",
         "model": "use `reranker`",
-        "similarity_cutoff": "use rule=Threshold(value) from sage_core.selection_rules",
+        "similarity_cutoff": "use rule=Threshold(value) from sage_core.selection",
         "trust_remote_code": "code from a model repository is never run",
         "cross_encoder_kwargs": "pass a CrossEncoderReranker object from sage_core.ranking",
     }

@@ -9,7 +9,7 @@ from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, Pro
 
 from sage_core.answering.prompts import ANSWER_SYSTEM, ANSWER_USER
 from sage_core.feedback.critic import CRITIC_SYSTEM, CRITIC_USER
-from sage_core.fencing import fenced, make_mark
+from sage_core.llm.prompting import fenced, make_mark
 
 
 def critic_template() -> BasePromptTemplate:

@@ -26,7 +26,7 @@ from typing_extensions import Self
 from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackResult, Policy
-from sage_core.selection import rank_order
+from sage_core.selection.cut import rank_order
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._options import OPTIONS, EngineOptions, Feedback, refuse_unknown
 from sage_llamaindex._question import RESULT, Parts, Question

@@ -19,10 +19,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from sage_core import FeedbackConfig, Sage, Segmenter, select
-from sage_core.cli_demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, MIN_K, QUESTIONS, documents_folder
-from sage_core.documents import read_document
+from sage_core.cli.demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, MIN_K, QUESTIONS, documents_folder
+from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
-from sage_core.rag import SageConfig
+from sage_core.pipeline.sage import SageConfig
 from sage_core.rendering.html import answer_report, score_curve_svg, segmentation_report
 
 MADE = datetime(2025, 1, 1, 12)

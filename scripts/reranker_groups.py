@@ -22,8 +22,8 @@ from typing import Any
 
 import bm25s
 
-from sage_core.ranking.lexical import words
-from sage_core.sentences import split_sentences
+from sage_core.text.keywords import words
+from sage_core.text.sentences import split_sentences
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data")) / "train"
 SEED = 0

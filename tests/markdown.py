@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.small_corpus import write_corpus
-from tests.llm_server import LLMServer, Request
+from tests.fakes.corpus import write_corpus
+from tests.fakes.llm_server import LLMServer, Request
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(
@@ -191,7 +191,7 @@ def command_lines(code: str) -> list[list[str]]:
 
 def run_command(words: list[str], patch: pytest.MonkeyPatch) -> None:
     """Run a `sage-rag` command in this process, with the variables written before it."""
-    from sage_core.cli import run
+    from sage_core.cli.main import run
 
     while "=" in words[0]:
         name, _, value = words[0].partition("=")
@@ -227,7 +227,7 @@ def check_command(words: list[str]) -> None:
 def _check_options(arguments: list[str]) -> None:
     import typer
 
-    from sage_core.cli import app
+    from sage_core.cli.main import app
 
     command: Any = typer.main.get_command(app)
     while arguments and not arguments[0].startswith("-") and hasattr(command, "commands"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from tests.markdown import (
     ROOT,
     SCENES,

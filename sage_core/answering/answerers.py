@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
+from sage_core._checks import check_part
 from sage_core.answering.prompts import answer_messages
-from sage_core.checks import check_part
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback.critic import VERDICT_SCHEMA, critic_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Completion
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
 
 
 @runtime_checkable

@@ -12,20 +12,20 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core._checks import check_part, checked_options, real_number, whole_number
 from sage_core.abstention import NO_ANSWER, says_no_answer
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
-from sage_core.checks import check_part, checked_options, real_number, whole_number
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
-from sage_core.fencing import option_letter
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.prompting import option_letter
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
 _LEAST_OPTION = 0.6
 
 
 class _DocumentEmbedder(Protocol):
-    """The part of `sage_core.embedding.Embedder` used here."""
+    """The part of `sage_core.embedding.sentence_transformer.Embedder` used here."""
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
 
@@ -46,7 +46,7 @@ class ExtractiveAnswerer:
     41%). Without an embedder, seed 3.
 
     Args:
-        embedder: Optional; a `sage_core.embedding.Embedder`.
+        embedder: Optional; a `sage_core.embedding.sentence_transformer.Embedder`.
         min_match: Least weighted share of the question's words that one of the quoted sentences must hold.
         min_together: What also suffices where all of them hold it together, and one alone less.
         max_sentences: Most sentences to quote.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sage_core.answering.words import all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
-from sage_core.selection import Selection
+from sage_core.selection.cut import Selection
 
 
 class LocalCheck:

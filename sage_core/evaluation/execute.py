@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sage_core.embedding import Embedder
+from sage_core.embedding.sentence_transformer import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.data_choice import DEVELOPMENT, choose_data
 from sage_core.evaluation.datasets import dataset_names
@@ -21,7 +21,7 @@ from sage_core.evaluation.run_folder import RunFolder, digest_of
 from sage_core.evaluation.run_lines import configuration
 from sage_core.evaluation.runner import Outcome, Progress, Runner
 from sage_core.evaluation.scoring import Scorer, of_retrieval
-from sage_core.tokens import get_counter
+from sage_core.text.tokens import get_counter
 
 HOME = Path("sage-eval")
 """Where runs go that are given no folder."""

@@ -22,10 +22,10 @@ from sage_core.evaluation.pair_features import (
 )
 from sage_core.evaluation.records import EvalDocument
 from sage_core.evaluation.runner import Outcome, Progress
-from sage_core.segmentation.corpus import Document, read_corpus
-from sage_core.segmentation.tables import pretrained_features
-from sage_core.segmentation.transformer import TransformerEncoder
-from sage_core.sentences import split_sentences
+from sage_core.segmentation.models.transformer import TransformerEncoder
+from sage_core.segmentation.training.corpus import Document, read_corpus
+from sage_core.segmentation.training.tables import pretrained_features
+from sage_core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from sage_core.evaluation.execute import MethodMaker, Plan

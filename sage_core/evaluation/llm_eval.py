@@ -15,9 +15,9 @@ from typing import Literal
 
 from sage_core.errors import InputError
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.fencing import fenced, make_mark
 from sage_core.llm import ChatModel, Completion, Message
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.prompting import fenced, make_mark
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 CATEGORIES = {
     1: "it has nothing to do with the reference, or gives no answer",

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as f
 
-from sage_core.segmentation.corpus import Corpus, Document, index_corpus
-from sage_core.segmentation.encoder import EncoderConfig
-from sage_core.segmentation.mining import NegativeMix, mine_pairs
-from sage_core.segmentation.networks import Layer, SentenceNet, sentence_batch
-from sage_core.segmentation.tables import principal_components, start_weights, token_shares
+from sage_core.segmentation.models.encoder import EncoderConfig
+from sage_core.segmentation.training.corpus import Corpus, Document, index_corpus
+from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
+from sage_core.segmentation.training.networks import Layer, SentenceNet, sentence_batch
+from sage_core.segmentation.training.tables import principal_components, start_weights, token_shares
 
 PROTOCOLS = {"random": NegativeMix(1, 0, 0), "neighbours": NegativeMix(0, 0, 1)}
 FEATURES: dict[str, Callable[[Tensor, Tensor], list[Tensor]]] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Hit, MethodResult, Piece
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
 
 ProgressCallback = Callable[[str, int, int], None]
 """Told the stage, how much of it is done, and how much there is."""

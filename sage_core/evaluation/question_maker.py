@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Literal
 from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
 from sage_core.feedback.lexicon import THINKING
-from sage_core.fencing import fenced, make_mark
 from sage_core.llm import ChatModel, Message
-from sage_core.spans import Span
-from sage_core.usage import TokenUsage, total_usage
+from sage_core.llm.prompting import fenced, make_mark
+from sage_core.llm.usage import TokenUsage, total_usage
+from sage_core.text.spans import Span
 
 if TYPE_CHECKING:
     from sage_core.evaluation.protocols import ProgressCallback
-    from sage_core.ingest import DocumentSegmenter
+    from sage_core.pipeline.ingest import DocumentSegmenter
 
 CHUNK_TOKENS = 1000
 """Size of the paper's chunks."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sage_core.answering import Answerer
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 LLM = "llm"
 EXTRACTIVE = "extractive"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sage_core.errors import InputError
-from sage_core.spans import Span
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.text.spans import Span
 
 
 @dataclass(frozen=True, slots=True)

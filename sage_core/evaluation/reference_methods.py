@@ -9,9 +9,9 @@ from sage_core.answering import Answerer, chosen_option
 from sage_core.errors import InputError
 from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Hit, MethodResult, Piece
-from sage_core.spans import Span
-from sage_core.tokens import TokenCounter
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.text.spans import Span
+from sage_core.text.tokens import TokenCounter
 
 
 class NoContext:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from sage_core.evaluation.experiment import Experiment, Row
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, MethodResult
 from sage_core.evaluation.run_folder import Line
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
 
 
 def configuration(

@@ -18,7 +18,7 @@ from sage_core.evaluation.protocols import Method
 from sage_core.evaluation.readers import EXTRACTIVE, LLM
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, MethodResult
 from sage_core.evaluation.runner import Outcome, Progress
-from sage_core.tokens import get_counter
+from sage_core.text.tokens import get_counter
 
 if TYPE_CHECKING:
     from sage_core.evaluation.execute import MethodMaker, Plan

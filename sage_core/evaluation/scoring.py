@@ -8,7 +8,7 @@ from sage_core.evaluation.llm_eval import AnswerGrader
 from sage_core.evaluation.metrics import metric, score_question
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Evidence, MethodResult
 from sage_core.llm import ChatModel
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 HARD = "accuracy_hard"
 JUDGED = "judge_score"

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_core.usage import estimate_tokens
+from sage_core.llm.usage import estimate_tokens
 
 MODEL = "scripted (no LLM)"
 _OPTION = re.compile(r"^([A-Z])\. ", re.MULTILINE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sage_core.evaluation.records import Dataset
 from sage_core.evaluation.runner import Outcome, Progress
 from sage_core.segmentation import Segmenter
-from sage_core.tokens import get_counter
+from sage_core.text.tokens import get_counter
 
 if TYPE_CHECKING:
     from sage_core.evaluation.execute import MethodMaker, Plan

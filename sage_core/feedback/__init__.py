@@ -11,7 +11,6 @@ from sage_core.feedback.critic import (
 from sage_core.feedback.drivers import Check, arun_loop, run_loop
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.feedback.trace import format_round, format_trace
 from sage_core.feedback.types import (
     STOP_MEANINGS,
     Done,
@@ -25,6 +24,7 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
+from sage_core.rendering.feedback_text import format_round, format_trace
 
 __all__ = [
     "CRITIC_SYSTEM",

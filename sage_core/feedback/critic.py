@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sage_core.fencing import fenced, make_mark, numbered, question_text
 from sage_core.llm import Message
+from sage_core.llm.prompting import fenced, make_mark, numbered, question_text
 
 _OBJECTIVE = """\
 You grade an answer that was made from passages of documents. You do not answer the question yourself.

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from sage_core.errors import LLMError
 from sage_core.feedback.loop import FeedbackLoop
 from sage_core.feedback.types import Done, FeedbackResult, Generate, Step, Verdict
-from sage_core.selection import Selection
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.selection.cut import Selection
 
 _log = logging.getLogger(__name__)
 

@@ -32,9 +32,9 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
-from sage_core.scores import Scale, usable_scores
-from sage_core.selection import Selection
-from sage_core.usage import NO_USAGE, TokenUsage, total_usage
+from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
+from sage_core.selection.cut import Selection
+from sage_core.selection.scales import Scale, usable_scores
 
 # What a step is booked as when the caller cannot say what it took: one call, tokens unknown.
 UNKNOWN_USAGE = TokenUsage(calls=1, estimated=True)
@@ -46,7 +46,7 @@ class FeedbackLoop:
     One loop is one question; it is not to be shared between threads. The same replies give the same trace.
 
     Args:
-        scores: One per candidate, in any order; see `sage_core.selection.select`.
+        scores: One per candidate, in any order; see `sage_core.selection.cut.select`.
         scale: What the scores are.
         config: Settings; the defaults where None.
         sizes: Tokens of each candidate. With them, ties between answers go to the smaller context and

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from sage_core.errors import InputError
 from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round, StopReason, Verdict
-from sage_core.selection import Selection
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.selection.cut import Selection
 
 
 def feedback_from_dict(trace: Mapping[str, Any]) -> FeedbackResult:

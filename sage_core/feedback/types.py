@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from sage_core._checks import optional_whole_number, real_number, whole_number
+from sage_core._display import Shown
 from sage_core.abstention import NO_ANSWER
-from sage_core.checks import optional_whole_number, real_number, whole_number
 from sage_core.errors import InputError
-from sage_core.selection import Rule, RuleName, Selection, check_bounds, least_kept, resolve_rule
-from sage_core.shown import Shown
-from sage_core.usage import NO_USAGE, TokenUsage, total_usage
+from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
+from sage_core.selection.cut import Rule, RuleName, Selection, check_bounds, least_kept, resolve_rule
 
 Policy = Literal["adaptive", "paper"]
 StopReason = Literal[
@@ -87,9 +87,9 @@ class FeedbackConfig:
         max_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
             asked for; after it nothing is begun that is expected to go over.
         min_k: Least number of chunks in the first selection; None for the rule's own, see `least`.
-        gradient: See `sage_core.selection.select`: giving it asks for the paper's gradient rule.
+        gradient: See `sage_core.selection.cut.select`: giving it asks for the paper's gradient rule.
         max_k: Most chunks ever shown, in any round; None for no limit.
-        rule: See `sage_core.selection.select`.
+        rule: See `sage_core.selection.cut.select`.
         no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
             graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
 
@@ -262,7 +262,7 @@ class FeedbackResult(Shown):
         return feedback_from_dict(trace)
 
     def __str__(self) -> str:
-        from sage_core.feedback.trace import format_trace
+        from sage_core.rendering.feedback_text import format_trace
 
         return format_trace(self)
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from sage_core.checks import optional_whole_number, real_number, whole_number
+from sage_core._checks import optional_whole_number, real_number, whole_number
 from sage_core.errors import InputError, LLMError, MissingExtraError
 from sage_core.llm.access import OPENAI_URL, api_key, server_url
 from sage_core.llm.failures import shown_url, transport_errors

@@ -10,7 +10,7 @@ from typing import Any
 from sage_core.errors import LLMError
 from sage_core.llm.failures import EmptyReplyError, MalformedReplyError, classify, pause_before
 from sage_core.llm.messages import Completion, Message
-from sage_core.usage import TokenUsage, estimate_usage
+from sage_core.llm.usage import TokenUsage, estimate_usage
 
 _log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from sage_core.embedding import LOADING_ERRORS, quiet_loading
+from sage_core._microbatch import MicroBatcher
+from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
-from sage_core.microbatch import MicroBatcher
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER, PackedCrossEncoder, is_packed
 from sage_core.ranking.protocol import Request
-from sage_core.selection import Scale
-from sage_core.tokens import without_lone_surrogates
+from sage_core.selection.cut import Scale
+from sage_core.text.tokens import without_lone_surrogates
 
 logger = logging.getLogger(__name__)
 

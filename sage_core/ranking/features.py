@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.ranking.lexical import bm25_share, gram_share, words
+from sage_core.text.keywords import bm25_share, gram_share, words
 
 FEATURES = ("chunk_cosine", "sentence_cosine", "bm25", "grams")
 

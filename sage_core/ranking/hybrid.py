@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sage_core.checks import check_part
-from sage_core.embedding import Embedder, SentenceTransformerEmbedder, unit_rows
+from sage_core._checks import check_part
+from sage_core._microbatch import MicroBatcher
+from sage_core.embedding.sentence_transformer import Embedder, SentenceTransformerEmbedder, unit_rows
 from sage_core.errors import InputError
-from sage_core.microbatch import MicroBatcher
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import TextVectors, feature_matrix
 from sage_core.ranking.kept import KeptByText
-from sage_core.ranking.lexical import words
 from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest, checked_scores
-from sage_core.selection import Scale
-from sage_core.sentences import split_sentences
+from sage_core.selection.cut import Scale
+from sage_core.text.keywords import words
+from sage_core.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
 

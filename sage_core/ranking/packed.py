@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding import pack_by_length, quiet_loading
+from sage_core.embedding.sentence_transformer import pack_by_length, quiet_loading
 from sage_core.errors import MissingExtraError, ModelError
-from sage_core.segmentation.storage import CONFIG_FILE, load_folder, save_folder
-from sage_core.segmentation.wordpiece import TOKENIZER_FILE
+from sage_core.segmentation.models.storage import CONFIG_FILE, load_folder, save_folder
+from sage_core.text.wordpiece import TOKENIZER_FILE
 
 BUNDLED = "sage-minilm"
 """Name of the cross-encoder that comes with this package."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from sage_core.errors import InputError
 from sage_core.ranking.features import TextVectors
-from sage_core.scores import Scale, plain_scores, rank_order
+from sage_core.selection.scales import Scale, plain_scores, rank_order
 
 
 @runtime_checkable
@@ -28,7 +28,7 @@ class Reranker(Protocol):
 
     @property
     def scale(self) -> Scale:
-        """What the scores are: see `sage_core.selection.to_ratio_scale`."""
+        """What the scores are: see `sage_core.selection.cut.to_ratio_scale`."""
         ...
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:

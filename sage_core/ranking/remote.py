@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from sage_core.errors import InputError, RerankerError
-from sage_core.selection import SCALES, Scale
+from sage_core.selection.cut import SCALES, Scale
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""Results as text for a terminal, with rich. Nothing here computes; it only shows."""
+"""Results for people to read: text for a terminal, HTML for notebooks and reports. Nothing here computes."""

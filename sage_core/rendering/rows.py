@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from sage_core.rendering.terminal import one_line
-from sage_core.results import Retrieval
-from sage_core.selection import Scale, rank_order, to_ratio_scale
+from sage_core.pipeline.results import Retrieval
+from sage_core.rendering.sanitize import one_line
+from sage_core.selection.cut import Scale, rank_order, to_ratio_scale
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from sage_core.segmentation.boundary import Boundary
 from sage_core.segmentation.layout import Layout
-from sage_core.segmentation.protocol import BoundaryModel
+from sage_core.segmentation.models.protocol import BoundaryModel
 from sage_core.segmentation.segmenter import Segmenter
 from sage_core.segmentation.view import SegmentationView
 

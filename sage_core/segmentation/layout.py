@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core.checks import real_number
-from sage_core.segmentation.chunking import GLUED
-from sage_core.spans import Span
+from sage_core._checks import real_number
+from sage_core.segmentation.cuts import GLUED
+from sage_core.text.spans import Span
 
 NEVER = 2 * GLUED
 """Log-odds for "same chunk" after a heading: whatever the model says, the sum stays above ``GLUED``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sage_core.checks import real_number, whole_number
+from sage_core._checks import real_number, whole_number
 from sage_core.errors import InputError
 
 Strategy = Literal["threshold", "optimal"]

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import InputError
-from sage_core.segmentation.assemble import chunks
 from sage_core.segmentation.boundary import Boundary
+from sage_core.segmentation.chunker import chunks
 from sage_core.segmentation.layout import Layout
 from sage_core.segmentation.limits import Limits, Strategy
-from sage_core.segmentation.pieces import CHARS_PER_TOKEN, weigh
-from sage_core.segmentation.protocol import BoundaryModel, CountingModel
+from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
+from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.view import SegmentationView
-from sage_core.sentences import SentenceSplitter, split_sentences
-from sage_core.spans import Span, check_tiling
-from sage_core.tokens import TokenCounter, get_counter, without_lone_surrogates
+from sage_core.text.sentences import SentenceSplitter, split_sentences
+from sage_core.text.spans import Span, check_tiling
+from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 
 _ALGORITHM = 2  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
@@ -54,9 +54,9 @@ class Segmenter:
             raise ``min_tokens``.
         min_tokens: Chunks below this are avoided, not forbidden. Default 20, or ``max_tokens`` if less.
         strategy: ``"threshold"`` or ``"optimal"``.
-        counter: A token counter or its name (``sage_core.tokens.get_counter``).
+        counter: A token counter or its name (``sage_core.text.tokens.get_counter``).
         sentences: From a text to its sentence candidates: ``(start, end)`` pairs, or the sentences
-            themselves; see `sage_core.sentences.SentenceSplitter`.
+            themselves; see `sage_core.text.sentences.SentenceSplitter`.
         layout: How much the layout counts.
 
     Raises:
@@ -125,7 +125,7 @@ class Segmenter:
             ModelError: Where its files are missing or damaged.
         """
         if self._model is None:
-            from sage_core.segmentation.model import load_model
+            from sage_core.segmentation.models.load import load_model
 
             with self._lock:
                 if self._model is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sage_core._display import Shown
 from sage_core.segmentation.boundary import Boundary
-from sage_core.shown import Shown
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 
 @dataclass(frozen=True, slots=True)

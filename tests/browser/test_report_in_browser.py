@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sage_core import Segmenter, selection_view
-from tests.results_to_show import (
+from tests.fakes.results_to_show import (
     HOSTILE,
     PAPER_FIGURE_8,
     answer,

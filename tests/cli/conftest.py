@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli import run
-from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.cli.main import run
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from tests.cli.support import DEMO
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli import run
+from sage_core.cli.main import run
 
 DEMO = Path(__file__).parents[2] / "demo" / "documents"
 QUESTION = "What does it cost to leave a boat overnight at the visitor pontoon?"

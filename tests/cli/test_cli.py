@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli import run
+from sage_core.cli.main import run
 from tests.cli.support import DEMO, QUESTION
-from tests.llm_server import LLMServer, Reply, Request
+from tests.fakes.llm_server import LLMServer, Reply, Request
 
 
 def test_ingest_then_skip_then_replace_then_remove(
@@ -89,7 +89,7 @@ def test_segment_shows_chunks_and_probabilities(capsys: pytest.CaptureFixture[st
     "name", ["water-works.txt", "energy-report.html", "harbour-rules.pdf", "seabird-survey.md"]
 )
 def test_segment_as_json_slices_the_text_as_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from sage_core.documents import read_document
+    from sage_core.documents.reader import read_document
 
     assert run(["segment", str(DEMO / name), "--json", "--max-tokens", "80"]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli import run
+from sage_core.cli.main import run
 from tests.cli.support import DEMO, QUESTION, mistake
-from tests.llm_server import LLMServer, Reply
+from tests.fakes.llm_server import LLMServer, Reply
 
 
 def test_ask_writes_a_page_and_names_it(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli import run
+from sage_core.cli.main import run
 from tests.cli.support import DEMO, QUESTION, mistake
-from tests.llm_server import LLMServer, Reply
+from tests.fakes.llm_server import LLMServer, Reply
 
 
 def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli import run
+from sage_core.cli.main import run
 from tests.cli.support import DEMO
 
 
 def test_segment_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "sage_core.cli", "segment", "-", "--json"]
+    command = [sys.executable, "-m", "sage_core.cli.main", "segment", "-", "--json"]
     text = "The ferry sails at seven. It returns at noon."
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
     assert json.loads(done.stdout)["chunks"][0]["text"] == text
@@ -30,7 +30,7 @@ def test_ctrl_c_leaves_a_store_that_the_next_run_finishes(tmp_path: Path) -> Non
     for i in range(12):
         (docs / f"{i:02}.txt").write_text(f"Document {i}.\n\n{text}", encoding="utf-8")
     store = tmp_path / "store"
-    command = [sys.executable, "-m", "sage_core.cli", "ingest", str(docs), "--store", str(store)]
+    command = [sys.executable, "-m", "sage_core.cli.main", "ingest", str(docs), "--store", str(store)]
     # Whoever runs the tests in the background may have switched Ctrl-C off for all that it starts.
     process = subprocess.Popen(
         command,
@@ -51,7 +51,7 @@ def test_ctrl_c_leaves_a_store_that_the_next_run_finishes(tmp_path: Path) -> Non
 
 
 def test_output_cut_off_by_a_reader_is_no_crash() -> None:
-    command = f"{sys.executable} -m sage_core.cli segment {DEMO / 'water-works.txt'} --json | head -1"
+    command = f"{sys.executable} -m sage_core.cli.main segment {DEMO / 'water-works.txt'} --json | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert done.stdout == "{\n"
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
@@ -59,7 +59,7 @@ def test_output_cut_off_by_a_reader_is_no_crash() -> None:
 
 def test_a_terminal_without_unicode() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "sage_core.cli", "segment", str(DEMO / "water-works.txt")]
+    command = [sys.executable, "-m", "sage_core.cli.main", "segment", str(DEMO / "water-works.txt")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert "chunk 1" in done.stdout
 
@@ -67,8 +67,8 @@ def test_a_terminal_without_unicode() -> None:
 def test_commands_import_only_what_they_need() -> None:
     code = """
 import sys
-from sage_core.cli import run
-from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.cli.main import run
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 assert run(["segment", sys.argv[1], "--json"]) == 0
 heavy = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "bs4", "pypdf"} & set(sys.modules)
 sys.exit(f"loaded {heavy}" if heavy else 0)
@@ -90,7 +90,7 @@ sys.exit(f"loaded {heavy}" if heavy else 0)
 def test_a_missing_extra_is_one_line_with_the_pip_command(
     module: str, arguments: list[str], extra: str, tmp_path: Path
 ) -> None:
-    code = "import sys; sys.modules[sys.argv.pop(1)] = None; from sage_core.cli import run; sys.exit(run(sys.argv[1:]))"
+    code = "import sys; sys.modules[sys.argv.pop(1)] = None; from sage_core.cli.main import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", code, module, *arguments]
     if arguments[0] == "ingest":
         command += ["--store", str(tmp_path / "store")]

@@ -23,11 +23,11 @@ from sage_core import (
     select,
 )
 from sage_core.errors import InputError
-from sage_core.fencing import question_text
+from sage_core.llm.prompting import question_text
 from sage_core.ranking import HybridReranker, arank, rank
 from sage_core.ranking.protocol import checked_scores
-from sage_core.scores import rank_order
-from tests.core.small_models import BlankLineSegmenter, HashEmbedder
+from sage_core.selection.scales import rank_order
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
 
 @pytest.mark.parametrize("part", ["segmenter", "embedder", "reranker", "answerer", "counter", "config"])

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli import run
+from sage_core.cli.main import run
 from sage_core.evaluation.datasets import save_dataset
 from sage_core.evaluation.records import Dataset, EvalQuestion
 from sage_core.evaluation.results import Results, read_results
-from tests.evaluation.toys_runs import toy_dataset
-from tests.llm_server import LLMServer, Reply, Request
+from tests.fakes.evaluation_runs import toy_dataset
+from tests.fakes.llm_server import LLMServer, Reply, Request
 
 ROOT = Path(__file__).parents[2]
 OWN: dict[str, object] = {
@@ -204,7 +204,7 @@ def test_multiple_choice_with_the_scripted_server_is_chance(tmp_path: Path) -> N
 def test_a_killed_command_goes_on(own: list[str]) -> None:
     arguments = [*own, "--methods", "one", "--model", "tiny"]
     with LLMServer(lambda r: '{"score": 7}' if "compare" in r.system else "here", latency=0.15) as server:
-        command = [sys.executable, "-m", "sage_core.cli", *arguments, "--base-url", server.base_url]
+        command = [sys.executable, "-m", "sage_core.cli.main", *arguments, "--base-url", server.base_url]
         running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         file, until = Path("out/results.jsonl"), time.monotonic() + 60
         while not (file.exists() and file.read_text().count('"kind": "answer"') >= 2):

@@ -13,7 +13,7 @@ from sage_core.errors import InputError
 from sage_core.evaluation.datasets import dataset_names, load_dataset, save_dataset
 from sage_core.evaluation.datasets.dev import DEV_SETS
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 DOCUMENTS = [
     {"doc_id": "mill", "title": "The mill", "text": "The mill stands by the weir. Its wheel is oak."},

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.llm_eval import CATEGORIES, AnswerGrader, grade_messages, read_grade
 from sage_core.llm import OpenAIChat
-from sage_core.usage import TokenUsage
-from tests.llm_server import LLMServer, Reply
+from sage_core.llm.usage import TokenUsage
+from tests.fakes.llm_server import LLMServer, Reply
 
 pytest.importorskip("openai", reason="the scripted server is spoken to by the openai client")
 

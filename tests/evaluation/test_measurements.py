@@ -19,8 +19,8 @@ from sage_core.evaluation.measurements import MEASUREMENTS, measurement
 from sage_core.evaluation.scalability import Load, answer_all, corpus, latencies
 from sage_core.evaluation.scripted_server import Latency, ScriptedServer
 from sage_core.llm import OpenAIChat
-from sage_core.segmentation.corpus import Document
-from tests.evaluation.toys_runs import ToyMethod, llm_down, toy_dataset
+from sage_core.segmentation.training.corpus import Document
+from tests.fakes.evaluation_runs import ToyMethod, llm_down, toy_dataset
 
 
 def test_every_kind_has_its_function() -> None:

@@ -16,10 +16,10 @@ from sage_core.evaluation.protocols import Method
 from sage_core.evaluation.records import EvalDocument
 from sage_core.evaluation.retrievers import make_index
 from sage_core.llm import OpenAIChat
-from sage_core.tokens import get_counter
-from tests.core.small_models import HashEmbedder
-from tests.evaluation.island import DOCUMENT, LIGHTHOUSE, NOTHING, SEALS, question
-from tests.llm_server import LLMServer, Reply
+from sage_core.text.tokens import get_counter
+from tests.fakes.island import DOCUMENT, LIGHTHOUSE, NOTHING, SEALS, question
+from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.models import HashEmbedder
 
 FAMILY = [name for name in method_names() if name.startswith(("naive", "sage")) and name != "sage-paper"]
 SMALL = {"kind": "fixed", "tokens": 30}

@@ -14,10 +14,10 @@ from sage_core.evaluation.methods import FixedChunker, make_chunker, make_method
 from sage_core.evaluation.methods.arranging import SentenceWindow
 from sage_core.evaluation.methods.chunking import cut_to
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Piece
-from sage_core.sentences import split_sentences
-from sage_core.tokens import get_counter
-from tests.core.small_models import HashEmbedder
-from tests.evaluation.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS, SEALS
+from sage_core.text.sentences import split_sentences
+from sage_core.text.tokens import get_counter
+from tests.fakes.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS, SEALS
+from tests.fakes.models import HashEmbedder
 
 COUNT = get_counter().count
 SMALL = {"kind": "fixed", "tokens": 30}

@@ -14,11 +14,11 @@ from sage_core.evaluation.methods.clusters import ClusterOptions, soft_clusters
 from sage_core.evaluation.methods.summaries import summarise_all
 from sage_core.evaluation.records import EvalDocument
 from sage_core.llm import OpenAIChat
-from sage_core.sentences import split_sentences
-from sage_core.tokens import get_counter
-from tests.core.small_models import HashEmbedder
-from tests.evaluation.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
-from tests.llm_server import LLMServer, Reply
+from sage_core.text.sentences import split_sentences
+from sage_core.text.tokens import get_counter
+from tests.fakes.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
+from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.models import HashEmbedder
 
 COUNT = get_counter().count
 

@@ -14,7 +14,7 @@ from sage_core.evaluation.metrics import (
     resources,
     summarise_cost,
 )
-from sage_core.usage import Price, TokenUsage
+from sage_core.llm.usage import Price, TokenUsage
 
 PRICE = Price(prompt=10, completion=30)
 

@@ -7,8 +7,8 @@ import pytest
 from sage_core.errors import InputError
 from sage_core.evaluation.metrics import METRICS, metric, score_question
 from sage_core.evaluation.records import EvalQuestion, Evidence, Hit, MethodResult, Piece
-from sage_core.spans import Span
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.text.spans import Span
 
 QUESTION = EvalQuestion(
     "q",

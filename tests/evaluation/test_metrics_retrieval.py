@@ -21,7 +21,7 @@ from sage_core.evaluation.metrics import (
     relevant_pieces,
 )
 from sage_core.evaluation.records import Evidence, Piece
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 
 def piece(start: int, end: int, document: str = "d") -> Piece:

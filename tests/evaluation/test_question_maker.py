@@ -13,8 +13,8 @@ from sage_core.evaluation.datasets import load_dataset, save_dataset
 from sage_core.evaluation.question_maker import find_answer, make_dataset, make_pair, read_pair
 from sage_core.evaluation.records import EvalDocument
 from sage_core.llm import OpenAIChat
-from sage_core.spans import Span
-from tests.llm_server import LLMServer, Reply
+from sage_core.text.spans import Span
+from tests.fakes.llm_server import LLMServer, Reply
 
 pytest.importorskip("openai", reason="the scripted server is spoken to by the openai client")
 

@@ -29,8 +29,8 @@ from sage_core.evaluation.retrievers import (
     reciprocal_rank_fusion,
 )
 from sage_core.evaluation.retrievers.ranking import best_positions
-from sage_core.spans import Span
-from tests.core.small_models import HashEmbedder
+from sage_core.text.spans import Span
+from tests.fakes.models import HashEmbedder
 
 SENTENCES = [
     "The ferry to the outer island leaves at seven in the morning.",

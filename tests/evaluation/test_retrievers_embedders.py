@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sage_core.embedding import Embedder, SentenceTransformerEmbedder
+from sage_core.embedding.sentence_transformer import Embedder, SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, ModelError, StoreError
 from sage_core.evaluation.records import Piece
 from sage_core.evaluation.retrievers import (
@@ -24,8 +24,8 @@ from sage_core.evaluation.retrievers import (
     train_projection,
 )
 from sage_core.evaluation.retrievers.projection_training import best_accuracy
-from tests.core.small_models import HashEmbedder
-from tests.llm_server import LLMServer, Reply
+from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.models import HashEmbedder
 
 TEXTS = ["The ferry leaves at seven.", "Bread is baked on Fridays.", "Nineteen seals lie on the rocks."]
 
@@ -125,7 +125,7 @@ def save_encoder(folder, seed):
     from tokenizers import Tokenizer
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    from sage_core.segmentation.wordpiece import TOKENIZER_FILE
+    from sage_core.text.wordpiece import TOKENIZER_FILE
 
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_file(str(TOKENIZER_FILE)), unk_token="[UNK]", sep_token="[SEP]",

@@ -17,7 +17,7 @@ from sage_core.evaluation.protocols import Method
 from sage_core.evaluation.results import read_results
 from sage_core.evaluation.run_folder import HEADER, RESULTS, RunFolder, read_lines
 from sage_core.evaluation.runner import MAX_FAILURES_IN_A_ROW, Outcome, Progress, Runner
-from tests.evaluation.toys_runs import CONFIGURATION, ROWS, ToyMethod, llm_down, score, toy_dataset
+from tests.fakes.evaluation_runs import CONFIGURATION, ROWS, ToyMethod, llm_down, score, toy_dataset
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +55,9 @@ def test_a_run_killed_half_way_goes_on_where_it_stopped(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "tests.evaluation.toys_runs", str(folder), "15"], cwd=ROOT, capture_output=True
+        [sys.executable, "-m", "tests.fakes.evaluation_runs", str(folder), "15"],
+        cwd=ROOT,
+        capture_output=True,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     before = answers(folder)

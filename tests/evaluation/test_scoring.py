@@ -5,7 +5,7 @@ from __future__ import annotations
 from sage_core.evaluation.records import EvalQuestion, MethodResult
 from sage_core.evaluation.scoring import Scorer
 from sage_core.llm import OpenAIChat
-from tests.llm_server import LLMServer
+from tests.fakes.llm_server import LLMServer
 
 QUESTION = EvalQuestion("q", "d", "Where is the mill?", answers=("by the weir",))
 RESULT = MethodResult("at the weir", None, ())

@@ -20,10 +20,10 @@ from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, run_loop
 from sage_core.feedback.critic import critic_messages
 from sage_core.feedback.parsing import parse_verdict
-from sage_core.tokens import get_counter
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.text.tokens import get_counter
 from sage_langchain import SageChain, SageCompressor, SageRetriever, create_sage_chain
-from tests.langchain.toys import (
+from tests.fakes.langchain import (
     ListReranker,
     ScriptedChat,
     ToolChat,

@@ -13,8 +13,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sage_langchain import SageChain, create_sage_chain
+from tests.fakes.langchain import ScriptedChat, graded, tokens
 from tests.langchain.test_chain import TWO_ROUNDS, chain, retriever
-from tests.langchain.toys import ScriptedChat, graded, tokens
 
 
 class StreamingChat(ScriptedChat):

@@ -17,10 +17,10 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field, ValidationError
 
 from sage_core.errors import InputError
-from sage_core.selection import select
-from sage_core.selection_rules import FixedK, Threshold
+from sage_core.selection.cut import select
+from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor
-from tests.langchain.toys import AsyncWordReranker, ListReranker, WordEmbeddings, WordReranker
+from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings, WordReranker
 
 CLIFF = [0.9, 0.85, 0.8, 0.79, 0.75, 0.7, 0.65, 0.6, 0.05, 0.04]
 

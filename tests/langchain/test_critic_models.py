@@ -9,8 +9,8 @@ from langchain_core.runnables import ConfigurableField, Runnable
 from pydantic import ValidationError
 
 from sage_langchain import SageChain, create_sage_chain
+from tests.fakes.langchain import ScriptedChat, ToolChat, graded, graded_call
 from tests.langchain.test_chain import retriever
-from tests.langchain.toys import ScriptedChat, ToolChat, graded, graded_call
 
 ANSWER_AND_GRADE = ["the answer", graded(9)]
 

@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from sage_langchain import SageRetriever, SageTextSplitter, create_sage_chain
-from tests.langchain.toys import ScriptedChat, WordEmbeddings, graded
+from tests.fakes.langchain import ScriptedChat, WordEmbeddings, graded
 
 NOTE = """The old school by the canal is empty most of the year. Ibarra keeps her bees on its roof, where
 nobody minds the noise. She climbs up on Sundays with sugar and smoke.

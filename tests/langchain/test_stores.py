@@ -13,7 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, ScoredVectorStoreRetriever
-from tests.langchain.toys import TEXT, HashModel, WordEmbeddings, WordReranker
+from tests.fakes.langchain import TEXT, HashModel, WordEmbeddings, WordReranker
 
 TEXTS = [
     "bees on the roof",

@@ -21,9 +21,9 @@ import sage_core
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
 from sage_langchain import SageTextSplitter
-from tests.langchain.toys import TEXT, HashModel, WordEmbeddings
+from tests.fakes.langchain import TEXT, HashModel, WordEmbeddings
 
-VOCABULARY = Path(sage_core.__file__).parent / "segmentation" / "weights" / "tokenizer.json"
+VOCABULARY = Path(sage_core.__file__).parent / "text" / "tokenizer.json"
 
 
 def word_length(text: str) -> int:
@@ -372,7 +372,7 @@ def test_accepted_where_langchain_asks_for_a_text_splitter():
     from langchain_classic.storage import InMemoryStore
     from langchain_core.vectorstores import InMemoryVectorStore
 
-    from tests.langchain.toys import WordEmbeddings
+    from tests.fakes.langchain import WordEmbeddings
 
     made = splitter(chunk_size=40)
     pipeline = DocumentCompressorPipeline(transformers=[made])

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from sage_core.errors import InputError
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
+from tests.fakes.langchain import ListReranker, ScriptedChat, WordReranker, graded
 from tests.langchain.test_chain import DOCUMENTS, SCORES, retriever
-from tests.langchain.toys import ListReranker, ScriptedChat, WordReranker, graded
 
 HISTORY = {"input": "and at night?", "chat_history": [HumanMessage("What do bees do?")]}
 
@@ -171,7 +171,7 @@ def test_a_compressor_that_drops_scores_is_replaced_by_its_model():
 def test_settings_of_the_compressor_are_sent_where_they_belong():
     from langchain_core.vectorstores import InMemoryVectorStore
 
-    from tests.langchain.toys import WordEmbeddings
+    from tests.fakes.langchain import WordEmbeddings
 
     store = InMemoryVectorStore(WordEmbeddings())
     with pytest.raises(InputError, match=r"base_compressor=SageCompressor\(min_k=2\)"):

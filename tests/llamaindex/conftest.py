@@ -18,7 +18,7 @@ from llama_index_instrumentation import get_dispatcher
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser
-from tests.llamaindex.support import OverlapModel, Recorder
+from tests.fakes.llamaindex import OverlapModel, Recorder
 
 # Older versions do not look into the folder that they bring.
 _CACHE = Path(llama_index.core.__file__).parent / "_static" / "nltk_cache"

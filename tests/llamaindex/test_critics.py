@@ -24,9 +24,9 @@ from llama_index.core.schema import TextNode
 from llama_index.core.utils import get_tokenizer
 
 from sage_core.feedback import Verdict
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.llamaindex.support import FixedRetriever, ScriptedLLM, grade
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
 
 
 def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **options: Any) -> SageQueryEngine:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackResult
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.llamaindex.support import FixedRetriever, ScriptedLLM, grade
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
 from tests.llamaindex.test_critics import FixedEvaluator
 
 NONSENSE = "I like turtles"

@@ -34,9 +34,9 @@ from llama_index.core.schema import (
 from llama_index.core.utils import get_tokenizer
 
 from sage_core.segmentation import Segmenter
-from sage_core.tokens import get_counter
+from sage_core.text.tokens import get_counter
 from sage_llamaindex import SageNodeParser
-from tests.llamaindex.support import TOPICS, OverlapModel, Recorder, story
+from tests.fakes.llamaindex import TOPICS, OverlapModel, Recorder, story
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 

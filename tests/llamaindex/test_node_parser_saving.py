@@ -16,7 +16,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser
-from tests.llamaindex.support import TOPICS, OverlapModel, story
+from tests.fakes.llamaindex import TOPICS, OverlapModel, story
 
 
 def numbered_id(i: int, doc: BaseNode) -> str:

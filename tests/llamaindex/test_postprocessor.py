@@ -21,11 +21,11 @@ from llama_index.core.postprocessor import LongContextReorder, SimilarityPostpro
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core.selection import Gradient, Scale
-from sage_core.selection_rules import Earliest, ExpectedF, FixedK, LargestGap, Threshold, TopP
+from sage_core.selection.cut import Gradient, Scale
+from sage_core.selection.rules import Earliest, ExpectedF, FixedK, LargestGap, Threshold, TopP
 from sage_llamaindex import SageNodePostprocessor
 from sage_llamaindex._scores import guess_scale
-from tests.llamaindex.support import Recorder, scored
+from tests.fakes.llamaindex import Recorder, scored
 
 SCORES = st.lists(st.none() | st.floats(allow_infinity=False, width=32), max_size=40)
 

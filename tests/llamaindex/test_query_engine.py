@@ -17,8 +17,8 @@ from sage_llamaindex import (
     SageNodePostprocessor,
     SageQueryEngine,
 )
-from tests.llamaindex.engines import LADDER, both, engine
-from tests.llamaindex.support import FixedRetriever, ScriptedLLM, grade, scored, story
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, scored, story
+from tests.fakes.llamaindex_engines import LADDER, both, engine
 
 
 class TestFiveLines:

@@ -26,8 +26,8 @@ from sage_llamaindex import (
     SageQueryEngine,
 )
 from sage_llamaindex.prompts import answer_template
-from tests.llamaindex.engines import both, engine
-from tests.llamaindex.support import Recorder, ScriptedLLM, grade, scored
+from tests.fakes.llamaindex import Recorder, ScriptedLLM, grade, scored
+from tests.fakes.llamaindex_engines import both, engine
 
 
 class TestPrompts:

@@ -16,8 +16,8 @@ from sage_llamaindex import (
     SageQueryEngine,
     feedback_of,
 )
-from tests.llamaindex.engines import LADDER, both, engine
-from tests.llamaindex.support import FixedRetriever, Recorder, ScriptedLLM, grade, scored
+from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, scored
+from tests.fakes.llamaindex_engines import LADDER, both, engine
 
 
 class TestFeedback:

@@ -15,7 +15,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, Simp
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
-from tests.llamaindex.support import TOPICS, OverlapModel, ScriptedLLM, story
+from tests.fakes.llamaindex import TOPICS, OverlapModel, ScriptedLLM, story
 
 VOCABULARY = sorted({w for text in TOPICS for w in re.findall(r"\w{4,}", text.lower())})
 

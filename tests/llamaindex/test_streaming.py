@@ -14,7 +14,7 @@ from llama_index.core.utils import get_tokenizer
 
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
-from tests.llamaindex.support import FixedRetriever, Recorder, ScriptedLLM, grade
+from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade
 
 SCORES = (0.9, 0.8, 0.7, 0.6, 0.5)
 

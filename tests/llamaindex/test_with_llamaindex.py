@@ -37,7 +37,7 @@ from llama_index.core.tools.eval_query_engine import EvalQueryEngineTool
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.llamaindex.support import TOPICS, FixedRetriever, OverlapModel, ScriptedLLM, grade, story
+from tests.fakes.llamaindex import TOPICS, FixedRetriever, OverlapModel, ScriptedLLM, grade, story
 
 
 def engine(llm: ScriptedLLM, **options: Any) -> SageQueryEngine:

@@ -18,11 +18,11 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 
 from sage_core import FeedbackConfig, FeedbackLoop, LLMAnswerer, OpenAIChat, Sage, Segmenter, run_loop, select
 from sage_core.ranking import named_reranker
-from sage_core.selection_rules import FixedK, Threshold
+from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.llamaindex.support import ScriptedLLM
-from tests.llm_server import LLMServer, Reply
+from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.llm_server import LLMServer, Reply
 
 TEXTS = [
     "",

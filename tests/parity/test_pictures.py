@@ -6,8 +6,8 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from sage_core import FeedbackResult, selection_view
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
 from tests.langchain.test_chain import TWO_ROUNDS, chain
-from tests.llamaindex.support import FixedRetriever, ScriptedLLM, grade
 
 
 def test_a_response_of_llamaindex():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Evidence
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 _SPLITS = {
     "train": "train",

@@ -18,7 +18,7 @@ from sage_core.errors import InputError
 from sage_core.evaluation.datasets.contents import Contents, Wanted
 from sage_core.evaluation.datasets.files import Record, read_json_lines, shown
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 _DOCUMENTS, _QUESTIONS = "_docs.jsonl", "_questions.jsonl"
 _ENDINGS = tuple(kind + zipped for kind in (_DOCUMENTS, _QUESTIONS) for zipped in ("", ".gz"))

@@ -144,7 +144,7 @@ def _plain(text: str) -> str:
     """A story without markup."""
     if not _MARKUP.search(text):
         return text.replace("\r\n", "\n")
-    from sage_core.readers_html import read_html
+    from sage_core.documents.html import read_html
 
     return read_html(text)[0]
 

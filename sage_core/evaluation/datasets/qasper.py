@@ -21,7 +21,7 @@ from sage_core.evaluation.datasets.contents import (
 from sage_core.evaluation.datasets.files import Record, find_file, read_json_object, shown
 from sage_core.evaluation.datasets.hub import untransposed
 from sage_core.evaluation.records import EvalDocument, EvalQuestion
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 FILES = "qasper-test-v0.3.json, or its folder"
 

@@ -77,7 +77,7 @@ def _article(record: Record, html: bool) -> str:
     article = record.text("article")
     if html or not _MARKUP.search(article):
         return article
-    from sage_core.readers_html import read_html
+    from sage_core.documents.html import read_html
 
     return read_html(article)[0]
 

@@ -23,8 +23,8 @@ from sage_core.evaluation.datasets.contents import (
 from sage_core.evaluation.datasets.files import Record, find_file, read_json_object
 from sage_core.evaluation.datasets.hub import untransposed
 from sage_core.evaluation.records import EvalDocument, EvalQuestion
-from sage_core.sentences import split_sentences
-from sage_core.spans import Span
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span
 
 FILES = "dev-v1.1.json or dev-v2.0.json, or its folder"
 

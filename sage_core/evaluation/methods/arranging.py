@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
-from sage_core.assembly import Order, Passage, assemble
 from sage_core.errors import InputError
 from sage_core.evaluation.records import Piece
-from sage_core.spans import Span
-from sage_core.tokens import TokenCounter
+from sage_core.pipeline.context import Order, Passage, assemble
+from sage_core.text.spans import Span
+from sage_core.text.tokens import TokenCounter
 
 
 class Arrangement(Protocol):
@@ -45,7 +45,7 @@ class AsRanked:
 
 
 class Assembled:
-    """What `sage_core.assembly.assemble` makes: no duplicates, a token budget, document order, joins.
+    """What `sage_core.pipeline.context.assemble` makes: no duplicates, a token budget, document order, joins.
 
     Args:
         order: ``"document"`` or ``"rank"``.

@@ -9,12 +9,12 @@ from typing import Any
 
 from sage_core.errors import InputError
 from sage_core.evaluation.specs import Settings, Spec
-from sage_core.ingest import DocumentSegmenter
+from sage_core.pipeline.ingest import DocumentSegmenter
 from sage_core.segmentation import Segmenter
-from sage_core.segmentation.pieces import split_long, weigh
-from sage_core.sentences import split_sentences
-from sage_core.spans import Span
-from sage_core.tokens import TokenCounter, get_counter
+from sage_core.segmentation.long_sentences import split_long, weigh
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span
+from sage_core.text.tokens import TokenCounter, get_counter
 
 NAIVE_TOKENS = 200
 """Size of the chunks of naive RAG (paper, section VII-A)."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sage_core.answering import Answerer
-from sage_core.assembly import Order
-from sage_core.embedding import Embedder
+from sage_core.embedding.sentence_transformer import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.methods.arranging import Arrangement, AsRanked, Assembled, SentenceWindow
 from sage_core.evaluation.methods.chunking import make_chunker
@@ -31,8 +30,9 @@ from sage_core.evaluation.protocols import Method
 from sage_core.evaluation.retrievers import ModelPool, make_index
 from sage_core.evaluation.specs import Settings, Spec
 from sage_core.llm import ChatModel
+from sage_core.pipeline.context import Order
 from sage_core.ranking import Reranker
-from sage_core.tokens import TokenCounter, get_counter
+from sage_core.text.tokens import TokenCounter, get_counter
 
 _TOP_K = 10
 _CANDIDATES = 30

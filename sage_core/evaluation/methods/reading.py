@@ -11,8 +11,8 @@ from sage_core.answering import chosen_option as option_named
 from sage_core.evaluation.methods.timing import Stopwatch
 from sage_core.evaluation.records import EvalQuestion, Hit, MethodResult, Piece
 from sage_core.feedback import CRITIC_SYSTEM, CRITIC_SYSTEM_CHOICE, CRITIC_USER
-from sage_core.tokens import TokenCounter, without_lone_surrogates
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.text.tokens import TokenCounter, without_lone_surrogates
 
 
 @dataclass(frozen=True, slots=True)

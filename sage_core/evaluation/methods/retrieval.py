@@ -13,9 +13,9 @@ from sage_core.evaluation.methods.timing import Stopwatch
 from sage_core.evaluation.protocols import PieceIndex, ProgressCallback
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Hit, MethodResult, Piece
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
+from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import Reranker, rank
-from sage_core.selection import Scale, Selection, select
-from sage_core.usage import TokenUsage
+from sage_core.selection.cut import Scale, Selection, select
 
 
 @dataclass(frozen=True, slots=True)

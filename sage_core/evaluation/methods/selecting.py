@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any, cast
 
-from sage_core import selection_rules
 from sage_core.errors import InputError
 from sage_core.evaluation.specs import Settings
 from sage_core.feedback import FeedbackConfig
-from sage_core.selection import PAPER_GRADIENT, Rule, RuleName
-from sage_core.selection_rules import FixedK
+from sage_core.selection import rules as selection_rules
+from sage_core.selection.cut import PAPER_GRADIENT, Rule, RuleName
+from sage_core.selection.rules import FixedK
 
 _LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_tokens")
 _RULES = {
@@ -29,7 +29,7 @@ def read_selection(
     """Selection and loop.
 
     Settings: ``rule`` (``"auto"``, ``"gradient"``, or ``{"kind": ..., ...}`` with a rule of
-    `sage_core.selection_rules`), ``min_k``, ``gradient``, ``max_k``; and of the loop ``accept_score``,
+    `sage_core.selection.rules`), ``min_k``, ``gradient``, ``max_k``; and of the loop ``accept_score``,
     ``max_rounds``, ``policy``, ``max_calls``, ``max_tokens``.
 
     Args:

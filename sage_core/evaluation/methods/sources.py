@@ -10,9 +10,9 @@ from sage_core.evaluation.methods.chunking import SharedSpans
 from sage_core.evaluation.methods.timing import Stopwatch
 from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import EvalDocument, Piece
-from sage_core.ingest import DocumentSegmenter
-from sage_core.tokens import without_lone_surrogates
-from sage_core.usage import TokenUsage
+from sage_core.llm.usage import TokenUsage
+from sage_core.pipeline.ingest import DocumentSegmenter
+from sage_core.text.tokens import without_lone_surrogates
 
 
 class PieceSource(Protocol):

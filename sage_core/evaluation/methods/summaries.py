@@ -8,16 +8,16 @@ from typing import Protocol
 
 import numpy as np
 
-from sage_core.embedding import Embedder
+from sage_core.embedding.sentence_transformer import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.methods.chunking import cut_to
 from sage_core.evaluation.methods.reading import digest
 from sage_core.evaluation.protocols import ProgressCallback
-from sage_core.fencing import fenced, make_mark
 from sage_core.llm import ChatModel, Message
-from sage_core.sentences import split_sentences
-from sage_core.tokens import TokenCounter, get_counter
-from sage_core.usage import NO_USAGE, TokenUsage, total_usage
+from sage_core.llm.prompting import fenced, make_mark
+from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
+from sage_core.text.sentences import split_sentences
+from sage_core.text.tokens import TokenCounter, get_counter
 
 _SYSTEM = """\
 You summarise parts of documents, so that questions about a document can be answered from the summaries.

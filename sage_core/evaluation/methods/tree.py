@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from sage_core.embedding import Embedder
+from sage_core.embedding.sentence_transformer import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.methods.clusters import ClusterOptions, soft_clusters
 from sage_core.evaluation.methods.sources import ChunkSource
@@ -13,8 +13,8 @@ from sage_core.evaluation.methods.summaries import Summariser, summarise_all
 from sage_core.evaluation.methods.timing import Stopwatch
 from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import EvalDocument, Piece
-from sage_core.tokens import TokenCounter
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.tokens import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)

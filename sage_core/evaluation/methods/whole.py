@@ -18,9 +18,9 @@ from sage_core.evaluation.methods.summaries import Summariser, summarise_all
 from sage_core.evaluation.methods.timing import Stopwatch
 from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, MethodResult, Piece
-from sage_core.spans import Span
-from sage_core.tokens import TokenCounter
-from sage_core.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.spans import Span
+from sage_core.text.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sage_core.errors import InputError
-from sage_core.usage import NO_USAGE, Price, TokenUsage, cost, total_usage
+from sage_core.llm.usage import NO_USAGE, Price, TokenUsage, cost, total_usage
 
 
 @dataclass(frozen=True, slots=True)

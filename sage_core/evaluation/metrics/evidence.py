@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sage_core.errors import InputError
 from sage_core.evaluation.records import Evidence, Piece
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 SHARE = 0.5
 """Part of an evidence span that must be covered for it to count as found."""

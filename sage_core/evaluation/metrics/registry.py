@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sage_core.errors import InputError
 from sage_core.evaluation.metrics import answers, evidence, overlap, ranking
 from sage_core.evaluation.records import EvalQuestion, MethodResult, Piece
-from sage_core.usage import total_usage
+from sage_core.llm.usage import total_usage
 
 _Figure = Callable[[EvalQuestion, MethodResult, str], float]
 _Needs = Callable[[EvalQuestion], bool]

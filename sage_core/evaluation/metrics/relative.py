@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sage_core.errors import InputError
-from sage_core.usage import cost_efficiency
+from sage_core.llm.usage import cost_efficiency
 
 
 def relative_maximum(scores: Sequence[float]) -> float:

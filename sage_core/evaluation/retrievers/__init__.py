@@ -1,5 +1,6 @@
 """Retrievers for evaluations: indexes of pieces, the embedding models under them, and what makes both."""
 
+from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.evaluation.retrievers.bm25 import BM25Index
 from sage_core.evaluation.retrievers.cached import CachedEmbedder
 from sage_core.evaluation.retrievers.dense import DenseIndex
@@ -7,7 +8,6 @@ from sage_core.evaluation.retrievers.dpr import DualEncoder
 from sage_core.evaluation.retrievers.factory import index_names, make_embedder, make_index, make_reranker
 from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex, reciprocal_rank_fusion
 from sage_core.evaluation.retrievers.models import ModelPool
-from sage_core.evaluation.retrievers.openai_embedder import OpenAIEmbedder
 from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
 from sage_core.evaluation.retrievers.projection_training import (
     ProjectionOptions,

@@ -13,8 +13,8 @@ from sage_core.errors import InputError, MissingExtraError
 from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import Hit, Piece
 from sage_core.evaluation.retrievers.ranking import best_positions, check_k
-from sage_core.ranking.lexical import words
-from sage_core.selection import Scale
+from sage_core.selection.cut import Scale
+from sage_core.text.keywords import words
 
 _WORD = re.compile(r"\w+")
 
@@ -25,7 +25,7 @@ class BM25Index:
     Args:
         k1: How fast repetitions of a word stop counting.
         b: How much the length of a piece counts, 0 to 1.
-        english: Leave out English stop words and plural endings (`sage_core.ranking.lexical.words`); False
+        english: Leave out English stop words and plural endings (`sage_core.text.keywords.words`); False
             takes lower-cased words as they are, for other languages and for comparison.
 
     Raises:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding import Embedder
+from sage_core.embedding.sentence_transformer import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import Hit, Piece
 from sage_core.evaluation.retrievers.ranking import check_k
 from sage_core.evaluation.retrievers.vectors import NumpyStore, VectorStore
-from sage_core.selection import Scale
-from sage_core.tokens import without_lone_surrogates
+from sage_core.selection.cut import Scale
+from sage_core.text.tokens import without_lone_surrogates
 
 _STEP = 512  # texts between two reports of progress
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 
 DPR_QUESTION_MODEL = "sentence-transformers/facebook-dpr-question_encoder-single-nq-base"
 DPR_CONTEXT_MODEL = "sentence-transformers/facebook-dpr-ctx_encoder-single-nq-base"

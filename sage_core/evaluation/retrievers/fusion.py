@@ -11,7 +11,7 @@ from sage_core.evaluation.protocols import PieceIndex, ProgressCallback
 from sage_core.evaluation.records import Hit, Piece
 from sage_core.evaluation.retrievers.ranking import check_k
 from sage_core.ranking import Reranker, rank
-from sage_core.selection import Scale
+from sage_core.selection.cut import Scale
 
 T = TypeVar("T", bound=Hashable)
 

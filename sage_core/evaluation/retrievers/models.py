@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sage_core.embedding import DEFAULT_EMBEDDER, Embedder, SentenceTransformerEmbedder
+from sage_core.embedding.openai import OpenAIEmbedder
+from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, Embedder, SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.evaluation.retrievers.cached import CachedEmbedder
 from sage_core.evaluation.retrievers.dpr import DPR_CONTEXT_MODEL, DPR_QUESTION_MODEL, DualEncoder
-from sage_core.evaluation.retrievers.openai_embedder import OpenAIEmbedder
 from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
 from sage_core.evaluation.specs import Settings, Spec
 from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker

@@ -8,7 +8,7 @@ from sage_core.rendering.html.axes import Axis, tick_text
 from sage_core.rendering.html.curve import svg
 from sage_core.rendering.html.markup import Markup, foreign, join, tag
 from sage_core.segmentation.boundary import Boundary
-from sage_core.spans import Span
+from sage_core.text.spans import Span
 
 _COLOURS = 4
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 16, 34, 40

@@ -12,7 +12,7 @@ from sage_core.rendering.html.axes import Axis, tick_text, value_axis
 from sage_core.rendering.html.markup import Markup, join, tag
 from sage_core.rendering.html.style import svg_css
 from sage_core.rendering.rows import score_text, usable
-from sage_core.selection import Scale, Selection, rank_order
+from sage_core.selection.cut import Scale, Selection, rank_order
 
 SCALE_WORDS: dict[Scale, str] = {
     "probability": "probability",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sage_core.rendering.html.curve import Mark, score_curve_svg
 from sage_core.rendering.html.markup import Markup, foreign, tag
 from sage_core.rendering.rows import Row, score_text
-from sage_core.rendering.terminal import one_line
-from sage_core.selection import Scale, Selection
+from sage_core.rendering.sanitize import one_line
+from sage_core.selection.cut import Scale, Selection
 
 _EXCERPT = 160
 _OPEN = 12

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult
-from sage_core.pricing import CostReport
+from sage_core.llm.pricing import CostReport
+from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.curve import Mark
 from sage_core.rendering.html.markup import Markup, foreign, tag
 from sage_core.rendering.html.page import made_now, page, section, settings_html, tile, tiles
 from sage_core.rendering.html.ranking import candidates_html, curve_html, passages_html
 from sage_core.rendering.html.rounds import grade_badge, rounds_html, usage_html
 from sage_core.rendering.rows import retrieval_rows
-from sage_core.rendering.words import grade_words, saving_words
-from sage_core.results import Answer, Retrieval
-from sage_core.selection import Selection
+from sage_core.rendering.wording import grade_words, saving_words
+from sage_core.selection.cut import Selection
 
 _NO_LLM = "extractive"
 _LONG = 160  # characters of a question that is no headline any more

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round, Verdict
-from sage_core.pricing import CostReport
+from sage_core.llm.pricing import CostReport
+from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.rendering.html.markup import Child, Markup, foreign, tag
-from sage_core.rendering.words import ASKED, ROLES, grade_words
-from sage_core.usage import TokenUsage, total_usage
+from sage_core.rendering.wording import ASKED, ROLES, grade_words
 
 
 def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import singledispatch
 
 from sage_core.feedback.types import FeedbackResult
+from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.boundaries import boundaries_html, boundary_curve_svg
 from sage_core.rendering.html.markup import Markup, foreign, join, tag
 from sage_core.rendering.html.page import made_now, page, piece, section, settings_html, tile, tiles
@@ -20,10 +21,9 @@ from sage_core.rendering.html.report import (
 )
 from sage_core.rendering.html.rounds import grade_badge, rounds_html, usage_html
 from sage_core.rendering.rows import plain_rows
-from sage_core.results import Answer, Retrieval
 from sage_core.segmentation.view import SegmentationView
-from sage_core.selection import Selection
-from sage_core.selection_view import SelectionView
+from sage_core.selection.cut import Selection
+from sage_core.selection.view import SelectionView
 
 # A notebook keeps what it shows, in its file and in the browser.
 NOTEBOOK_CHUNKS = 100

@@ -1,0 +1,193 @@
+"""`sage-rag ask`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from sage_core.cli.html_report import HtmlOption, answer_with_page, checked
+from sage_core.cli.options import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_TIMEOUT,
+    BaseUrlOption,
+    EmbedderOption,
+    JsonOption,
+    ModelOption,
+    OfflineOption,
+    StoreOption,
+    TimeoutOption,
+    asks_llm,
+    console,
+    make_answerer,
+    print_json,
+    require_packages,
+)
+from sage_core.errors import LLMError
+
+if TYPE_CHECKING:
+    from sage_core.llm.pricing import PriceList
+    from sage_core.pipeline.context import Order
+    from sage_core.pipeline.results import Answer
+    from sage_core.pipeline.sage import Sage
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag ask "When does the ferry leave?" --store .sage
+  OPENAI_API_KEY=... sage-rag ask "Why was it closed?" --model gpt-4o-mini
+  sage-rag ask "Why?" --base-url http://localhost:11434/v1 --model llama3.1
+  sage-rag ask "Why was it closed?" --model gpt-4o-mini --prices prices.json
+  sage-rag ask "Which?" --option north --option south --json
+  sage-rag ask "When does the ferry leave?" --html report.html
+"""
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    store: StoreOption = Path(".sage"),
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of a multiple-choice question; repeat it.", metavar="TEXT"),
+    ] = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    offline: OfflineOption = False,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    candidates: Annotated[int, typer.Option(help="Chunks fetched before reranking.", metavar="N")] = 30,
+    min_k: Annotated[
+        int | None,
+        typer.Option(help="Fewest chunks to send.", metavar="N", show_default="7, or --max-k if less"),
+    ] = None,
+    max_k: Annotated[
+        int | None, typer.Option(help="Most chunks to send.", metavar="N", show_default="no limit")
+    ] = None,
+    gradient: Annotated[
+        float | None,
+        typer.Option(
+            help="Cut where a score is no more than this share of the one before (the paper's rule, 0.3).",
+            show_default="0.3, with a guard against smooth tails",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int, typer.Option(help="Plain top-k to compare the tokens with; changes nothing else.", metavar="K")
+    ] = 10,
+    order: Annotated[
+        str,
+        typer.Option(
+            help="Send chunks by rank (best first), or by document, neighbours joined.",
+            metavar="rank|document",
+        ),
+    ] = "rank",
+    max_context_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Most tokens of the chunks sent; the lowest scored go first.",
+            metavar="N",
+            show_default="no limit",
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Most rounds of answer and grade.", metavar="N")] = 3,
+    accept: Annotated[float, typer.Option(help="A grade (1 to 10) that ends the rounds.")] = 9,
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            help="hybrid; hybrid+sage-minilm, with the bundled cross-encoder (slower); or a cross-encoder's "
+            "name or folder.",
+            metavar="NAME",
+            show_default="hybrid",
+        ),
+    ] = None,
+    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help='Show what it cost; a file {"MODEL": {"prompt": 0.15, "completion": 0.6}} of money for a '
+            "million tokens.",
+            metavar="FILE",
+            show_default="no cost",
+        ),
+    ] = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the documents in a store, and see how the answer came about.
+
+    Shows the chunks with their scores, where the cut fell and why, the tokens sent against plain top-k,
+    the answer, its grade, and the rounds. Without a key or a server, sentences are quoted by an extractive
+    answerer that is labelled as such, and its grade is a word count. If the LLM fails, the chunks are shown
+    all the same, and the exit code is 3.
+    """
+    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.feedback import FeedbackConfig
+    from sage_core.llm.pricing import PriceList
+    from sage_core.pipeline.sage import Sage, SageConfig
+
+    require_packages(embedder, llm=asks_llm(model, base_url, offline))
+    html = checked(html)
+    price_list = PriceList.from_file(prices) if prices is not None else None
+    embedding = SentenceTransformerEmbedder(embedder)
+    feedback = FeedbackConfig(
+        accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k, gradient=gradient
+    )
+    sage = Sage(
+        store,
+        embedder=embedding,
+        reranker=reranker,
+        answerer=make_answerer(model, base_url, offline, embedding, timeout),
+        config=SageConfig(
+            candidates,
+            top_k,
+            feedback,
+            order=cast("Order", order),
+            max_context_tokens=max_context_tokens,
+        ),
+    )
+    with sage:
+        if as_json:
+            print_answer(sage, question, option, price_list, html)
+        else:
+            show_answer(sage, question, option, price_list, html)
+
+
+def show_answer(
+    sage: Sage,
+    question: str,
+    options: list[str] | None = None,
+    prices: PriceList | None = None,
+    html: Path | None = None,
+) -> Answer:
+    """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
+    from sage_core.rendering.terminal.answers import answer_view
+    from sage_core.rendering.terminal.rankings import retrieval_view
+
+    out = console()
+    retrieval = sage.retrieve(question)
+    out.print(retrieval_view(retrieval))
+    out.print()
+    answer = answer_with_page(sage, retrieval, options, prices, html)
+    out.print(answer_view(answer))
+    if prices is not None:
+        out.print(str(answer.cost(prices.of(answer.answerer))), markup=False, highlight=False)
+    if html is not None:
+        out.print(f"page    {html}", markup=False, soft_wrap=True)
+    return answer
+
+
+def print_answer(
+    sage: Sage,
+    question: str,
+    options: list[str] | None = None,
+    prices: PriceList | None = None,
+    html: Path | None = None,
+) -> None:
+    """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
+    retrieval = sage.retrieve(question)
+    try:
+        answer = answer_with_page(sage, retrieval, options, prices, html)
+    except LLMError as error:
+        print_json({"error": str(error), "retrieval": retrieval.to_dict()})
+        raise
+    cost = {} if prices is None else {"cost": answer.cost(prices.of(answer.answerer)).to_dict()}
+    print_json({**answer.to_dict(), **cost})

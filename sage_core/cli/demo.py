@@ -1,0 +1,186 @@
+"""`sage-rag demo`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.cli.ask import show_answer
+from sage_core.cli.ingest import show_report
+from sage_core.cli.options import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_TIMEOUT,
+    BaseUrlOption,
+    ModelOption,
+    OfflineOption,
+    TimeoutOption,
+    asks_llm,
+    console,
+    make_answerer,
+    path_argument,
+    require_packages,
+)
+from sage_core.errors import InputError, LLMError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sage_core.pipeline.results import Answer
+    from sage_core.pipeline.sage import Sage
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag demo
+  OPENAI_API_KEY=... sage-rag demo --model gpt-4o-mini
+  sage-rag demo --base-url http://localhost:11434/v1 --model llama3.1
+"""
+
+QUESTIONS: tuple[tuple[str, str], ...] = (
+    ("answered in one place", "What does it cost to leave a boat overnight at the visitor pontoon?"),
+    ("needs several chunks", "What were diesel generators used for, on Skerrin and on the Calf?"),
+    (
+        "spread over documents",
+        "What happened on the island in the nine weeks after the cable failed in 2003?",
+    ),
+    ("not in the documents", "What is the name of the island's doctor?"),
+)
+
+# Eight documents are few: with the usual seven, every question would get the same number of chunks.
+MIN_K = 3
+
+# A stretch with several changes of subject, to show where the text is cut.
+EXCERPT_SOURCE, EXCERPT_FROM, EXCERPT_TO = "lighthouse-history.txt", "The longest service", "VISITS."
+
+
+def documents_folder() -> Path:
+    """The sample documents: those of the installed package, else those of the source tree.
+
+    Raises:
+        InputError: Where there are none.
+    """
+    here = Path(__file__).resolve().parents[1]
+    for folder in (here / "demo_documents", here.parent / "demo" / "documents"):
+        if folder.is_dir():
+            return folder
+    raise InputError("the sample documents are not installed: use `sage-rag ingest` with your own")
+
+
+def demo(
+    store: Annotated[
+        Path,
+        typer.Option("--store", "-s", help="Folder of the store.", metavar="DIR", parser=path_argument),
+    ] = Path(".demo"),
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    offline: OfflineOption = False,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+) -> None:
+    """Ingest sample documents about an island, ask four questions, and show every step.
+
+    One question is answered in one place, one needs several chunks, one is spread over documents, and one
+    has no answer in them. Without a key or a server it runs offline: sentences are quoted without an LLM.
+    """
+    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.feedback import FeedbackConfig
+    from sage_core.pipeline.sage import Sage, SageConfig
+    from sage_core.rendering.terminal.progress import ingest_bar
+
+    require_packages(llm=asks_llm(model, base_url, offline))
+    began = time.perf_counter()
+    folder = documents_folder()
+    embedder = SentenceTransformerEmbedder(DEFAULT_EMBEDDER)
+    sage = Sage(
+        store,
+        embedder=embedder,
+        answerer=make_answerer(model, base_url, offline, embedder, timeout),
+        config=SageConfig(feedback=FeedbackConfig(min_k=MIN_K)),
+    )
+    out = console()
+    with sage:
+        out.rule(f"1. Ingest {_shown(folder)}", align="left")
+        with ingest_bar() as bar:
+            report = sage.ingest(folder, progress=bar)
+        show_report(report, store)
+        out.rule("2. How a text is cut", align="left")
+        _show_excerpt(sage, folder)
+        out.print(f"\nThe questions are asked with min_k={MIN_K} (usually 7), as the documents are few.")
+        answers = _ask_all(sage)
+    out.rule("Summary", align="left")
+    _show_summary(answers, time.perf_counter() - began)
+    out.print(f"all of it as pages for a browser: {_shown(_reports(sage))}", markup=False, soft_wrap=True)
+
+
+def _shown(path: Path) -> Path:
+    """The path as a person would type it here."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def _show_excerpt(sage: Sage, folder: Path) -> None:
+    from sage_core.documents.reader import read_document
+    from sage_core.rendering.terminal.segments import segments_view
+    from sage_core.segmentation import Segmenter
+
+    text = read_document(folder / EXCERPT_SOURCE).text
+    text = text[text.index(EXCERPT_FROM) : text.index(EXCERPT_TO)].rstrip()
+    segmenter = sage.segmenter
+    assert isinstance(segmenter, Segmenter)
+    view = segmenter.explain(text)
+    console().print(segments_view(view))
+    view.save_html(_reports(sage) / "how-a-text-is-cut.html")
+
+
+def _reports(sage: Sage) -> Path:
+    """Where the pages go: a folder in that of the store."""
+    folder = sage.store.path / "reports"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _ask_all(sage: Sage) -> list[tuple[str, Answer]]:
+    """Ask the questions; an LLM that fails costs its answers, not the demo, unless it gives none at all."""
+    from rich.text import Text
+
+    out = console()
+    answers: list[tuple[str, Answer]] = []
+    failure: LLMError | None = None
+    for number, (kind, question) in enumerate(QUESTIONS, start=3):
+        out.rule(f"{number}. A question: {kind}", align="left")
+        out.print(Text(question, style="bold"))
+        try:
+            page = _reports(sage) / f"question-{number - 2}.html"
+            answers.append((kind, show_answer(sage, question, html=page)))
+        except LLMError as error:
+            failure = error
+            console(stderr=True).print(Text(f"no answer: {error}", style="red"))
+    if failure is not None and not answers:
+        raise failure
+    return answers
+
+
+def _show_summary(answers: Sequence[tuple[str, Answer]], seconds: float) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("question")
+    for name in ("chunks", "tokens", "plain top-k", "grade", "rounds"):
+        table.add_column(name, justify="right")
+    table.add_column("stopped")
+    for kind, answer in answers:
+        table.add_row(
+            kind,
+            str(len(answer.sources)),
+            f"{answer.tokens:,}",
+            f"{answer.retrieval.tokens_top_k:,}",
+            "none" if answer.score is None else f"{answer.score:g}",
+            str(len(answer.feedback.rounds)),
+            answer.feedback.stop_reason,
+        )
+    console().print(table)
+    console().print(f"answered by: {answers[0][1].answerer if answers else 'nobody'}; {seconds:.0f} s in all")

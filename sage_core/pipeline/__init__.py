@@ -1,0 +1,1 @@
+"""The pipeline: documents in, answers out, composed of the other parts."""

@@ -1,0 +1,214 @@
+"""What `sage_core.pipeline.sage.Sage` hands back: frozen data with a JSON-ready form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from sage_core._display import Shown
+from sage_core.feedback import FeedbackConfig, FeedbackResult
+from sage_core.llm.pricing import CostReport, cost_report
+from sage_core.llm.usage import Price
+from sage_core.pipeline.context import Order, Passage, assemble
+from sage_core.selection.cut import Scale, Selection
+from sage_core.store.chunks import Chunk
+from sage_core.text.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk fetched from the store and scored by the reranker.
+
+    Attributes:
+        chunk: The chunk.
+        score: The reranker's score; None where it gave none.
+        similarity: Cosine similarity to the question in the store.
+        tokens: Length of its text.
+    """
+
+    chunk: Chunk
+    score: float | None
+    similarity: float
+    tokens: int
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form (an infinite score becomes None)."""
+        score = self.score if self.score is not None and math.isfinite(self.score) else None
+        return {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval(Shown):
+    """What was found for a question.
+
+    Attributes:
+        question: The question.
+        candidates: The chunks fetched, best score first.
+        selection: Which of them were kept; its indices are positions in ``candidates``.
+        scale: What the scores are.
+        reranker: Name of the reranker.
+        top_k: Size of the plain top-k retrieval that it is compared with.
+        counter: Name of the token counter of all token figures.
+        order: How what is sent is ordered; see `sage_core.pipeline.context.assemble`.
+        fitting: How many of the candidates, from the best on, the budget of context tokens lets be sent;
+            None where there is no budget.
+    """
+
+    question: str
+    candidates: tuple[Candidate, ...]
+    selection: Selection
+    scale: Scale
+    reranker: str
+    top_k: int
+    counter: str
+    order: Order = "rank"
+    fitting: int | None = None
+
+    @property
+    def hits(self) -> tuple[Candidate, ...]:
+        """The candidates kept, best first."""
+        return self.chosen(self.selection)
+
+    def chosen(self, selection: Selection) -> tuple[Candidate, ...]:
+        """The candidates of another selection, such as a later round's."""
+        return tuple(self.candidates[i] for i in selection.indices)
+
+    def passages(self, selection: Selection) -> list[Passage]:
+        """What is sent for a selection; ``members`` are positions in ``candidates``."""
+        parts = [_passage(c.chunk) for c in self.chosen(selection)]
+        return [
+            replace(passage, members=tuple(selection.indices[i] for i in passage.members))
+            for passage in assemble(parts, order=self.order)
+        ]
+
+    def texts(self, selection: Selection) -> list[str]:
+        """The texts of `passages`."""
+        return [passage.text for passage in self.passages(selection)]
+
+    def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
+        """Settings under which no selection goes over the budget of context tokens."""
+        return within(settings, self.fitting)
+
+    def context(self, selection: Selection) -> list[dict[str, object]]:
+        """Where each of the `passages` comes from, JSON-ready."""
+        return [
+            {
+                "source": passage.document,
+                "span": list(passage.span) if passage.span is not None else None,
+                "candidates": list(passage.members),
+            }
+            for passage in self.passages(selection)
+        ]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the candidates kept."""
+        return sum(c.tokens for c in self.hits)
+
+    @property
+    def tokens_top_k(self) -> int:
+        """Tokens of the ``top_k`` candidates of highest similarity: what plain retrieval would send."""
+        ranked = sorted(self.candidates, key=lambda c: -c.similarity)
+        return sum(c.tokens for c in ranked[: self.top_k])
+
+    @property
+    def tokens_all(self) -> int:
+        """Tokens of all candidates."""
+        return sum(c.tokens for c in self.candidates)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "question": self.question,
+            "candidates": [c.to_dict() for c in self.candidates],
+            "selection": self.selection.to_dict(),
+            "scale": self.scale,
+            "reranker": self.reranker,
+            "order": self.order,
+            "context": self.context(self.selection),
+            "tokens": {
+                "selected": self.tokens,
+                "top_k": self.tokens_top_k,
+                "k": self.top_k,
+                "all_candidates": self.tokens_all,
+                "counter": self.counter,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Shown):
+    """An answer and how it came about.
+
+    Attributes:
+        text: The answer; empty where the store had nothing to show.
+        answerer: Who answered: a model's name, or "extractive, no LLM".
+        retrieval: What was found, and the first selection.
+        feedback: The rounds of answering and grading, and the selection of the answer returned.
+    """
+
+    text: str
+    answerer: str
+    retrieval: Retrieval
+    feedback: FeedbackResult
+
+    @property
+    def question(self) -> str:
+        """The question."""
+        return self.retrieval.question
+
+    @property
+    def score(self) -> float | None:
+        """The answer's grade from 1 to 10; None where it was not graded."""
+        return self.feedback.score
+
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """The chunks the answer was made from, best first."""
+        return self.retrieval.chosen(self.feedback.selection)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of those chunks."""
+        return sum(c.tokens for c in self.sources)
+
+    def cost(self, price: Price | None) -> CostReport:
+        """Tokens and money by role, and what the context saved against plain top-k (equation 1).
+
+        Args:
+            price: Price of the model that answered; None counts tokens only.
+        """
+        return cost_report(
+            self.feedback.usage_by_role,
+            price,
+            context_tokens=self.tokens,
+            top_k_tokens=self.retrieval.tokens_top_k,
+            top_k=min(self.retrieval.top_k, len(self.retrieval.candidates)),
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "question": self.question,
+            "answer": self.text,
+            "answerer": self.answerer,
+            "score": self.score,
+            "stop_reason": self.feedback.stop_reason,
+            "context": self.retrieval.context(self.feedback.selection),
+            "retrieval": self.retrieval.to_dict(),
+            "feedback": self.feedback.to_dict(),
+        }
+
+
+def within(settings: FeedbackConfig, most: int | None) -> FeedbackConfig:
+    """``settings`` with no selection larger than ``most``."""
+    if most is None or (settings.max_k is not None and settings.max_k <= most):
+        return settings
+    least = settings.min_k if settings.min_k is None else min(settings.min_k, most)
+    return replace(settings, min_k=least, max_k=most)
+
+
+def _passage(chunk: Chunk) -> Passage:
+    """A chunk as context; its place is left out where it cannot be that of its text."""
+    span = Span(chunk.start, chunk.end) if chunk.end - chunk.start == len(chunk.text) else None
+    return Passage(chunk.text, chunk.source, span, after=chunk.after)

@@ -1,0 +1,62 @@
+"""A feedback result as text for people."""
+
+from __future__ import annotations
+
+from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round
+from sage_core.llm.usage import TokenUsage
+from sage_core.rendering.sanitize import one_line
+
+_ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}
+
+
+def _tokens(usage: TokenUsage) -> str:
+    about = "about " if usage.estimated else ""
+    return f"{about}{usage.prompt} + {usage.completion} tokens in {usage.calls} call{'s'[: usage.calls != 1]}"
+
+
+def _one_line(text: str, width: int) -> str:
+    flat = one_line(text)
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def _grade(round_: Round) -> str:
+    verdict = round_.verdict
+    if verdict is None:
+        return "not graded"
+    if verdict.score is None:
+        return "grade could not be read"
+    by = "" if verdict.source == "critic" else f" by {verdict.source}"
+    why = f": {verdict.reason}" if verdict.reason else ""
+    return f"grade {verdict.score:g}{by}, {_ASKED[verdict.adjust]}{why}"
+
+
+def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
+    """One round in two to four lines."""
+    chosen = round_.selection
+    lines = [
+        f"round {round_.number}: {chosen.cut} of {chosen.candidates} chunks ({chosen.reason})"
+        + ("  <- returned" if best else "")
+    ]
+    if round_.answer is not None:
+        lines.append(f"  answer: {_one_line(round_.answer, width)}")
+        lines.append(f"  {_one_line(_grade(round_), width + 40)}")
+    if round_.error:
+        lines.append(f"  failed: {_one_line(round_.error, width)}")
+    return "\n".join(lines)
+
+
+def format_trace(result: FeedbackResult, *, width: int = 80) -> str:
+    """Every round, why the loop stopped, and what it took.
+
+    Args:
+        result: The loop's result.
+        width: Characters of each answer to show.
+
+    Returns:
+        Lines of plain text, without a line break at the end.
+    """
+    lines = [format_round(r, best=r.number == result.best_round, width=width) for r in result.rounds]
+    lines.append(f"stopped: {result.stop_reason} ({STOP_MEANINGS[result.stop_reason]})")
+    roles = "; ".join(f"{role} {_tokens(u)}" for role, u in result.usage_by_role.items() if u.calls)
+    lines.append(f"used: {roles or 'no LLM call'}")
+    return "\n".join(lines)

@@ -1,0 +1,67 @@
+"""An answer in a terminal: the grade, the rounds, why they ended."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from sage_core.feedback import STOP_MEANINGS, FeedbackResult, Round
+from sage_core.pipeline.results import Answer
+from sage_core.rendering.sanitize import one_line, terminal_safe
+from sage_core.rendering.wording import ASKED, counted, grade_words
+
+
+def answer_view(answer: Answer) -> RenderableType:
+    """The answer, its grade, the rounds, and why they ended."""
+    used = f"{counted(len(answer.sources), 'chunk')}, {answer.tokens:,} tokens; {_usage(answer.feedback)}"
+    panel = _panel(answer.text, f"Answer ({one_line(answer.answerer)})")
+    return Group(panel, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
+
+
+def feedback_view(result: FeedbackResult) -> RenderableType:
+    """A loop's result without its retrieval."""
+    lines = _lines(result).append("\nused    ", style="bold").append(_usage(result))
+    return Group(_panel(result.answer, "Answer"), lines)
+
+
+def _panel(text: str, title: str) -> Panel:
+    body = Text(terminal_safe(text) or "(no answer)")
+    return Panel(body, title=Text(title), title_align="left", border_style="cyan")
+
+
+def _lines(feedback: FeedbackResult) -> Text:
+    lines = Text()
+    lines.append("grade   ", style="bold")
+    lines.append(f"{_grade(feedback)}\n")
+    lines.append("rounds  ", style="bold")
+    lines.append(f"{len(feedback.rounds)}")
+    if len(feedback.rounds) > 1:
+        lines.append(f", the answer is from round {feedback.best_round}")
+    for round_ in feedback.rounds if len(feedback.rounds) > 1 else ():
+        lines.append(f"\n          {_round(round_)}", style="dim")
+    lines.append("\nstopped ", style="bold")
+    return lines.append(f"{feedback.stop_reason}: {STOP_MEANINGS[feedback.stop_reason]}")
+
+
+def _grade(feedback: FeedbackResult) -> str:
+    verdict = feedback.verdict
+    reason = f": {one_line(verdict.reason)}" if verdict is not None and verdict.reason else ""
+    return f"{one_line(grade_words(verdict))}{reason}"
+
+
+def _round(round_: Round) -> str:
+    grade = "not graded" if round_.score is None else f"grade {round_.score:g}"
+    adjust = round_.verdict.adjust if round_.verdict is not None else 0
+    change = f", {ASKED[adjust]}" if adjust else ""
+    failed = f", failed: {one_line(round_.error)}" if round_.error else ""
+    return f"{round_.number}: {counted(round_.selection.cut, 'chunk')}, {grade}{change}{failed}"
+
+
+def _usage(feedback: FeedbackResult) -> str:
+    usage = feedback.usage
+    if not usage.calls:
+        return "no LLM call"
+    about = "about " if usage.estimated else ""
+    calls = f"{usage.calls} LLM call{'s'[: usage.calls != 1]}"
+    return f"{calls}, {about}{usage.prompt:,} tokens sent and {usage.completion:,} received"

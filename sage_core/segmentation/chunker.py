@@ -1,0 +1,149 @@
+"""One text: its sentences and their probabilities in, chunks within the limit out."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.segmentation.cuts import GLUED, optimal_cuts, threshold_cuts
+from sage_core.segmentation.layout import Layout, evidence
+from sage_core.segmentation.limits import Limits
+from sage_core.segmentation.long_sentences import split_long
+from sage_core.text.spans import Span
+from sage_core.text.tokens import TokenCounter
+
+_PIECE_KEEP = 6.0  # log-odds that two pieces of one long sentence belong together
+_ODD_SPACE = re.compile(
+    r"[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]"
+)  # white space to Python, not to every tokenizer
+_CERTAIN = 1e-6
+
+
+@dataclass(slots=True)
+class _Units:
+    """Sentences, or pieces of those that are too long."""
+
+    spans: list[Span]
+    lengths: list[int]
+    keep: list[float]
+
+
+def log_odds(probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Log-odds of probabilities, to three decimals.
+
+    The rounding makes decisions independent of how a batch was packed, which moves a float32's last bits.
+    """
+    p = np.clip(np.nan_to_num(probabilities.astype(np.float64), nan=0.5), _CERTAIN, 1 - _CERTAIN)
+    return np.asarray(np.round(np.log(p / (1 - p)), 3), dtype=np.float64)
+
+
+def chunks(
+    text: str,
+    spans: list[Span],
+    lengths: list[int],
+    probabilities: NDArray[np.float32],
+    limits: Limits,
+    counter: TokenCounter,
+    layout: Layout,
+) -> list[Span]:
+    """Chunks of one text.
+
+    Args:
+        text: The source.
+        spans: Its ``n`` sentences.
+        lengths: Their tokens, at least 1 each.
+        probabilities: P(same) of the ``n - 1`` gaps.
+        limits: Sizes, threshold and strategy.
+        counter: Measures joined chunks where lengths do not simply add up.
+        layout: Weights of the layout.
+
+    Returns:
+        Ordered spans; none counts more than ``limits.max_tokens``, unless it is a single character that does.
+    """
+    if not spans:
+        return []
+    bias = float(log_odds(np.array([limits.threshold], dtype=np.float32))[0])
+    said = evidence(text, spans, layout)
+    keep = [a + b for a, b in zip((log_odds(probabilities) - bias).tolist(), said, strict=True)]
+    units = _Units(spans, lengths, keep)
+    if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
+        units = _fit_units(text, units, counter, limits.max_tokens)
+    if limits.strategy == "optimal":
+        starts = optimal_cuts(units.lengths, units.keep, limits.max_tokens, limits.min_tokens)
+    else:
+        starts = threshold_cuts(
+            units.lengths, units.keep, limits.coarse_tokens, limits.max_tokens, limits.min_tokens
+        )
+    ranges = list(zip(starts, [*starts[1:], len(units.spans)], strict=True))
+    doubtful = _doubtful(text, units.spans, ranges, counter)
+    result: list[Span] = []
+    for first, last in ranges:
+        if (first, last) in doubtful:
+            result += _measured(text, units, first, last, counter, limits.max_tokens, doubtful[first, last])
+        else:
+            result.append(Span(units.spans[first].start, units.spans[last - 1].end))
+    return result
+
+
+def _fit_units(text: str, units: _Units, counter: TokenCounter, limit: int) -> _Units:
+    """Cut sentences above the limit, and those that leave no room for the heading before them."""
+    fitted = _Units([], [], [])
+    heading = 0  # tokens of the headings just before
+    for index, (span, length) in enumerate(zip(units.spans, units.lengths, strict=True)):
+        room = limit - heading if heading <= limit // 2 else limit
+        if index:
+            fitted.keep.append(units.keep[index - 1])
+        if length > room:
+            pieces = split_long(text, span, counter, limit, room)
+            fitted.spans += [piece for piece, _ in pieces]
+            fitted.lengths += [weight for _, weight in pieces]
+            fitted.keep += [_PIECE_KEEP] * (len(pieces) - 1)
+        else:
+            fitted.spans.append(span)
+            fitted.lengths.append(length)
+        heads = index < len(units.keep) and units.keep[index] >= GLUED
+        heading = heading + length if heads else 0
+    return fitted
+
+
+def _doubtful(
+    text: str, spans: Sequence[Span], ranges: list[tuple[int, int]], counter: TokenCounter
+) -> dict[tuple[int, int], int]:
+    """The chunks that may have more tokens than their units together, each with its tokens as it stands."""
+    if getattr(counter, "additive", False):
+        odd = _ODD_SPACE.search(text) is not None
+        touching = [end == start for (_, end), (start, _) in itertools.pairwise(spans)]
+        if not odd and not any(touching):
+            return {}
+        ranges = [
+            (a, b)
+            for a, b in ranges
+            if any(touching[a : b - 1]) or (odd and _ODD_SPACE.search(text, spans[a].start, spans[b - 1].end))
+        ]
+    counts = counter.count_many([text[spans[a].start : spans[b - 1].end] for a, b in ranges])
+    return dict(zip(ranges, counts, strict=True))
+
+
+def _measured(
+    text: str, units: _Units, first: int, last: int, counter: TokenCounter, limit: int, count: int
+) -> list[Span]:
+    """The chunk of units ``first`` to ``last`` with ``count`` tokens; cut at its weakest gaps if too long."""
+    result: list[Span] = []
+    pending = [(first, last, count)]
+    while pending:
+        first, last, count = pending.pop()
+        span = Span(units.spans[first].start, units.spans[last - 1].end)
+        if count <= limit:
+            result.append(span)
+        elif last - first == 1:
+            result += [piece for piece, _ in split_long(text, span, counter, limit, limit)]
+        else:
+            weakest = min(range(first + 1, last), key=lambda i: units.keep[i - 1])
+            for a, b in ((weakest, last), (first, weakest)):
+                pending.append((a, b, counter.count(text[units.spans[a].start : units.spans[b - 1].end])))
+    return result

@@ -1,0 +1,114 @@
+"""Sentences longer than the limit: cut after a comma, else at white space, else anywhere."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from sage_core.text.spans import Span, trim
+from sage_core.text.tokens import TokenCounter
+
+CHARS_PER_TOKEN = 32
+"""So many characters count as one token at least: an unknown token may hide any number of them."""
+
+_SPACE = re.compile(r"\s+")
+_CLAUSE_ENDS = frozenset(",;:)—–，；、،")
+_CJK_CLAUSE_END = re.compile("[，；、：]")
+_JOINERS = frozenset("\u200d\ufe0e\ufe0f")
+_SLACK = 0.9  # pieces aim at this share of the limit, so that few turn out too long
+_MOST_MARKS = 16  # accents and joiners looked through before a cut inside a character is accepted
+
+
+def weigh(counter: TokenCounter, texts: list[str], limit: int) -> list[int]:
+    """Tokens of each text, at least 1. One far above ``limit`` is not counted, only known to be too long."""
+    most = limit * CHARS_PER_TOKEN
+    if max(map(len, texts), default=0) > most:
+        counts = counter.count_many([text if len(text) <= most else "" for text in texts])
+    else:
+        counts = counter.count_many(texts)
+    return [
+        max(count, -(-len(text) // CHARS_PER_TOKEN), 1) for count, text in zip(counts, texts, strict=True)
+    ]
+
+
+def split_long(
+    text: str, span: Span, counter: TokenCounter, limit: int, first_limit: int
+) -> list[tuple[Span, int]]:
+    """Cut one long sentence into pieces of about equal size.
+
+    Args:
+        text: The source.
+        span: The sentence, without white space at its ends.
+        counter: Measures the pieces.
+        limit: Most tokens of a piece. A single character may have more: it is then a piece of its own.
+        first_limit: Most tokens of the first piece (less than ``limit`` where a heading stands before it).
+
+    Returns:
+        Pieces in order, each with its tokens, without white space at their ends; together they hold every
+        other character of the sentence.
+    """
+    result: list[tuple[Span, int]] = []
+    pending = [span]
+    while pending:
+        piece = pending.pop()
+        weight = weigh(counter, [piece.of(text)], limit)[0]
+        room = limit if result else first_limit
+        if weight <= room or piece.end - piece.start == 1:
+            result.append((piece, weight))
+        elif room < limit:
+            pending += _parts(text, piece, [min(0.5, _SLACK * room / weight)])[::-1]
+        else:
+            count = max(2, -int(-weight // (_SLACK * limit)))
+            pending += _parts(text, piece, [part / count for part in range(1, count)])[::-1]
+    return result
+
+
+def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
+    """``piece`` cut near the given shares of its length."""
+    length = piece.end - piece.start
+    reach = max(1, int(length * shares[0] / 4))
+    result: list[Span] = []
+    start = piece.start
+    for share in shares:
+        target = piece.start + int(length * share)
+        if start + 1 > target or target >= piece.end:
+            continue
+        cut = _best_cut(text, max(start + 1, target - reach), target, min(piece.end, target + reach))
+        left = trim(text, Span(start, cut))
+        if left.end > left.start and cut < piece.end:
+            result.append(left)
+            start = cut
+    if not result:  # a few characters: cut in the middle
+        start = piece.start + max(1, length // 2)
+        result.append(trim(text, Span(piece.start, start)))
+    result.append(trim(text, Span(start, piece.end)))
+    return [span for span in result if span.end > span.start]
+
+
+def _best_cut(text: str, low: int, target: int, high: int) -> int:
+    """A place in ``low..high`` to cut: after a clause, else at white space, the nearest to ``target``."""
+    spaces = [match.start() for match in _SPACE.finditer(text, low, high)]
+    clauses = [at for at in spaces if text[at - 1] in _CLAUSE_ENDS]
+    if not clauses and not text.isascii():
+        clauses = [match.end() for match in _CJK_CLAUSE_END.finditer(text, low, high)]
+    found = clauses or spaces
+    if found:
+        return min(found, key=lambda at: abs(at - target))
+    cut = target
+    while cut > low and cut > target - _MOST_MARKS and _joined(text[cut - 1], text[cut]):
+        cut -= 1
+    if not _joined(text[cut - 1], text[cut]):
+        return cut
+    cut = target
+    while cut < high - 1 and cut < target + _MOST_MARKS and _joined(text[cut - 1], text[cut]):
+        cut += 1
+    return cut if not _joined(text[cut - 1], text[cut]) else target
+
+
+def _joined(before: str, after: str) -> bool:
+    """Whether the two characters are (probably) parts of what a reader sees as one."""
+    if after < "\u0300":
+        return False
+    if after in _JOINERS or before == "\u200d":
+        return True
+    return unicodedata.combining(after) != 0 or "\U0001f3fb" <= after <= "\U0001f3ff"

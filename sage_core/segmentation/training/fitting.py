@@ -1,0 +1,293 @@
+"""The training loop: AdamW, warm-up and cosine decay, a running average of the weights, early stop."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import queue
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as f
+
+from sage_core.errors import InputError, ModelError
+from sage_core.segmentation.models.context import ContextConfig
+from sage_core.segmentation.models.encoder import EncoderConfig
+from sage_core.segmentation.models.ops import Tensors
+from sage_core.segmentation.models.pair import encoder_config
+from sage_core.segmentation.models.storage import WEIGHTS, load_folder
+from sage_core.segmentation.training.context_net import ContextNet
+from sage_core.segmentation.training.corpus import Corpus
+from sage_core.segmentation.training.metrics import best_f1, roc_auc
+from sage_core.segmentation.training.networks import SentenceNet, load_tensors
+from sage_core.segmentation.training.tables import (
+    pretrained_features,
+    principal_components,
+    rarity,
+    start_weights,
+    token_shares,
+)
+from sage_core.segmentation.training.tasks import Batch, ContextTask, PairTask, Task
+
+if TYPE_CHECKING:
+    from sage_core.segmentation.training.train import Progress, TrainOptions
+
+_log = logging.getLogger(__name__)
+_PRETRAINED = "all-MiniLM-L6-v2"
+_WARM_UP = 200  # steps
+_LAST_RATE = 0.02  # share of the learning rate left at the end
+_CLIP = 1.0
+_TABLE_RATE, _TRANSFORMER_RATE = 3e-4, 5e-5
+_PER_TOKEN = ("mean.weight", "rarity")
+_REPORT_EVERY = 50
+_AHEAD = 4  # batches made while the network works
+
+
+def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
+    """The network of the kind asked for, its tables started as asked for."""
+    torch.manual_seed(options.seed)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if options.kind == "transformer":
+        return _transformer_task(training, held, options)
+    start: Tensors | None = None
+    encoder, context = options.encoder_sizes, options.context
+    if options.start not in ("pretrained", "random"):
+        config, start, _ = load_folder(_model_folder(options.start))
+        if config.get("kind") != options.kind:
+            raise ModelError(f"{options.start!r} is a {config.get('kind')} model, not a {options.kind} model")
+        encoder = encoder_config(config)
+        context = ContextConfig.from_dict(config["context"]) if options.kind == "context" else context
+    task = _task(training, held, encoder, context, options)
+    if start is not None:
+        load_tensors(task.net, start)
+    else:
+        _start_tables(task.net, training, encoder, options.start == "pretrained")
+    return task
+
+
+def training_device(name: str | None) -> torch.device:
+    """The device to train on.
+
+    Raises:
+        InputError: Where torch does not know it, or cannot use it here.
+    """
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter: built without CUDA
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"cannot train on device {name!r} ({reason}): leave it out, or take cpu") from error
+    return device
+
+
+def fit(
+    task: Task, options: TrainOptions, rng: np.random.Generator, progress: Callable[[Progress], None] | None
+) -> int:
+    """Train until the held-out loss no longer falls; leaves the best averaged weights in ``task.net``.
+
+    Returns:
+        The step they are of.
+    """
+    device = training_device(options.device)
+    net = task.net.to(device)
+    optimizer, rates = _optimizer(net, options)
+    average = copy.deepcopy(net)
+    steps = max(1, round(options.epochs * task.steps()))
+    every = max(1, task.steps() // max(1, options.evaluations))
+    best, best_step, best_loss, stale = copy.deepcopy(net.state_dict()), 0, math.inf, 0
+    recent = 0.0
+    with closing(_endless(task, rng)) as batches:
+        for step in range(1, steps + 1):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * _schedule(step, steps)
+            loss = _step(task, net, optimizer, next(batches), options.loss, device)
+            _follow(average, net, min(options.average, step / (step + 9.0)))
+            recent += (loss - recent) / min(step, _REPORT_EVERY)
+            if step % every == 0 or step == steps:
+                task.net = average
+                held, auc, value = _evaluate(task)
+                task.net = net
+                _log.info("step %d of %d: loss %.4f, held-out %.4f, AUC %.4f", step, steps, recent, held, auc)
+                if progress:
+                    progress(_progress(step, steps, recent, auc, value))
+                stale += 1
+                if held < best_loss:
+                    best, best_step, best_loss, stale = copy.deepcopy(average.state_dict()), step, held, 0
+                elif stale >= options.patience:
+                    break
+            elif progress and step % _REPORT_EVERY == 0:
+                progress(_progress(step, steps, recent, None, None))
+    net.load_state_dict(best)
+    net.eval()
+    return best_step
+
+
+def _task(
+    training: Corpus, held: Corpus, encoder: EncoderConfig, context: ContextConfig, options: TrainOptions
+) -> Task:
+    if options.kind == "context":
+        return ContextTask(
+            training,
+            held,
+            encoder,
+            context,
+            dropout=options.dropout,
+            token_dropout=options.token_dropout,
+            batch_size=options.batch_size,
+            window=options.window,
+        )
+    return PairTask(
+        training,
+        held,
+        encoder,
+        mix=options.negatives,
+        hidden=options.hidden,
+        positive_share=options.positive_share,
+        dropout=options.dropout,
+        token_dropout=options.token_dropout,
+        batch_size=options.batch_size,
+    )
+
+
+def _transformer_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
+    from sage_core.segmentation.training.transformer_task import TransformerTask
+
+    return TransformerTask(
+        training,
+        held,
+        _PRETRAINED if options.start == "pretrained" else options.start,
+        mix=options.negatives,
+        hidden=options.hidden,
+        positive_share=options.positive_share,
+        dropout=options.dropout,
+        batch_size=options.batch_size,
+        max_tokens=options.encoder_sizes.max_tokens,
+    )
+
+
+def _model_folder(name: str) -> Path:
+    from sage_core.segmentation.models.load import DEFAULT, bundled_models
+
+    chosen = DEFAULT if name == "default" else name
+    return WEIGHTS / chosen if chosen in bundled_models() else Path(chosen).expanduser()
+
+
+def _start_tables(net: nn.Module, training: Corpus, config: EncoderConfig, pretrained: bool) -> None:
+    sentences = net.get_submodule("encoder")
+    assert isinstance(sentences, SentenceNet) and sentences.mean.weight is not None
+    shares = token_shares(training.ids, config.vocabulary)
+    with torch.no_grad():
+        sentences.mean.weight.copy_(torch.from_numpy(start_weights(shares)))
+        if isinstance(net, ContextNet):
+            net.rarity.copy_(torch.from_numpy(rarity(shares)))
+        if pretrained:
+            features = pretrained_features(_PRETRAINED, config.vocabulary)
+            for table in (sentences.mean.table, sentences.edge.table):
+                table.copy_(torch.from_numpy(principal_components(features, table.shape[1])))
+
+
+def _optimizer(net: nn.Module, options: TrainOptions) -> tuple[torch.optim.Optimizer, list[float]]:
+    """AdamW over tables (or a transformer), token weights and dense layers; only the last decay."""
+    groups: dict[str, list[nn.Parameter]] = {"table": [], "token": [], "dense": []}
+    for name, parameter in net.named_parameters():
+        slow = name.startswith("encoder.") if options.kind == "transformer" else name.endswith(".table")
+        kind = "table" if slow else "token" if name.endswith(_PER_TOKEN) else "dense"
+        groups[kind].append(parameter)
+    slow_rate = options.table_rate or (_TRANSFORMER_RATE if options.kind == "transformer" else _TABLE_RATE)
+    rates = [slow_rate, options.learning_rate, options.learning_rate]
+    decays = [0.0, 0.0, options.weight_decay]
+    parameters = [
+        {"params": group, "lr": rate, "weight_decay": decay}
+        for group, rate, decay in zip(groups.values(), rates, decays, strict=True)
+    ]
+    return torch.optim.AdamW(parameters, betas=(0.9, 0.98), foreach=True), rates
+
+
+def _schedule(step: int, steps: int) -> float:
+    warm = min(1.0, step / min(_WARM_UP, max(1, steps // 4)))
+    decay = 0.5 * (1.0 + math.cos(math.pi * step / steps))
+    return warm * (_LAST_RATE + (1.0 - _LAST_RATE) * decay)
+
+
+def _step(
+    task: Task,
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch,
+    kind: str,
+    device: torch.device,
+) -> float:
+    net.train()
+    moved = batch.to(device)
+    loss = _loss(task.logits(moved), moved.same, kind)
+    optimizer.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    nn.utils.clip_grad_norm_(net.parameters(), _CLIP)
+    optimizer.step()
+    return float(loss.item())
+
+
+def _loss(logits: Tensor, same: Tensor, kind: str) -> Tensor:
+    if kind == "mse":
+        return f.mse_loss(torch.sigmoid(logits), same)
+    return f.binary_cross_entropy_with_logits(logits, same)
+
+
+def _follow(average: nn.Module, net: nn.Module, decay: float) -> None:
+    with torch.no_grad():
+        torch._foreach_lerp_(list(average.parameters()), list(net.parameters()), 1.0 - decay)
+
+
+def _evaluate(task: Task) -> tuple[float, float, float]:
+    """Held-out loss, AUC and best F1 of boundaries."""
+    task.net.eval()
+    logits, same = task.held_out()
+    loss = float(np.logaddexp(0.0, np.where(same, -logits, logits).astype(np.float64)).mean())
+    return loss, roc_auc(~same, -logits), best_f1(~same, -logits)[0]
+
+
+def _progress(step: int, steps: int, loss: float, auc: float | None, value: float | None) -> Progress:
+    from sage_core.segmentation.training.train import Progress
+
+    return Progress(step, steps, loss, auc, value)
+
+
+def _endless(task: Task, rng: np.random.Generator) -> Generator[Batch, None, None]:
+    """Epoch after epoch, made ahead in one thread, which draws everything: same seed, same order."""
+    ready: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
+    stop = threading.Event()
+
+    def produce() -> None:
+        try:
+            while not stop.is_set():
+                for batch in task.epoch(rng):
+                    while not stop.is_set():
+                        try:
+                            ready.put(batch, timeout=0.2)
+                            break
+                        except queue.Full:
+                            continue
+                    if stop.is_set():
+                        return
+        except BaseException as error:  # handed to the consumer, which raises it
+            ready.put(error)
+
+    worker = threading.Thread(target=produce, daemon=True)
+    worker.start()
+    try:
+        while True:
+            item = ready.get()
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        worker.join(timeout=5.0)

@@ -1,0 +1,254 @@
+"""What is trained, kind by kind: how batches are drawn, what the loss is, what held-out documents say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sage_core.segmentation.models.context import ContextConfig
+from sage_core.segmentation.models.encoder import EncoderConfig
+from sage_core.segmentation.models.ops import Tensors
+from sage_core.segmentation.training.context_net import ContextNet
+from sage_core.segmentation.training.corpus import Corpus
+from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
+from sage_core.segmentation.training.networks import PairNet, sentence_batch, tensors_of
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's data.
+
+    Attributes:
+        sentences: What is encoded: a ``SentenceBatch`` or, for a transformer, a ``TokenizedBatch``.
+        real: Pair model: (2, pairs), all ones. Context model: (windows, length), 0 for padding.
+        same: The labels of the logits, in their order.
+    """
+
+    sentences: Any
+    real: Tensor
+    same: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on a device."""
+        return Batch(self.sentences.to(device), self.real.to(device), self.same.to(device))
+
+
+class Task(Protocol):
+    """A kind of model in training."""
+
+    net: nn.Module
+
+    def epoch(self, rng: np.random.Generator) -> Iterator[Batch]:
+        """One pass over the training documents, in random order."""
+        ...
+
+    def steps(self) -> int:
+        """About how many batches a pass has."""
+        ...
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Logits of P(same) where they are judged."""
+        ...
+
+    def held_out(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Logits and labels of all neighbours in the held-out documents."""
+        ...
+
+    def config(self) -> dict[str, Any]:
+        """The model's part of ``config.json``."""
+        ...
+
+    def tensors(self) -> Tensors:
+        """The weights that go into ``model.safetensors``."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Save what does not go into ``model.safetensors``."""
+        ...
+
+
+class PairTask:
+    """Algorithm 1: pairs of sentences."""
+
+    def __init__(
+        self, train: Corpus, held: Corpus, encoder: EncoderConfig, *, mix: NegativeMix, hidden: int,
+        positive_share: float | None, dropout: float, token_dropout: float, batch_size: int,
+    ) -> None:  # fmt: skip
+        self.net: nn.Module = PairNet(encoder, hidden, dropout)
+        self._train, self._held, self._encoder = train, held, encoder
+        self._mix, self._positive_share, self._hidden = mix, positive_share, hidden
+        self._token_dropout, self._batch_size = token_dropout, batch_size
+        self._pairs = len(mine_pairs(train, mix, np.random.default_rng(0), positive_share=positive_share)[1])
+
+    def steps(self) -> int:
+        """About how many batches a pass has."""
+        return max(1, -(-self._pairs // self._batch_size))
+
+    def epoch(self, rng: np.random.Generator) -> Iterator[Batch]:
+        """Pairs mined anew and shuffled."""
+        pairs, labels = mine_pairs(self._train, self._mix, rng, positive_share=self._positive_share)
+        for start in range(0, len(pairs), self._batch_size):
+            rows = slice(start, start + self._batch_size)
+            yield self._batch(self._train, pairs[rows], labels[rows], self._token_dropout, rng)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Logits of the batch's pairs."""
+        vectors, _ = self.net.get_submodule("encoder")(batch.sentences)
+        pairs = len(vectors) // 2
+        scores: Tensor = self.net(vectors[:pairs], vectors[pairs:])
+        return scores
+
+    def held_out(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Logits and labels of all neighbours in the held-out documents."""
+        gaps = self._held.gaps
+        logits = []
+        device = next(self.net.parameters()).device
+        with torch.inference_mode():
+            for start in range(0, len(gaps), self._batch_size):
+                right = gaps[start : start + self._batch_size]
+                pairs = np.stack([right - 1, right], 1)
+                batch = self._batch(self._held, pairs, np.zeros(len(right), np.float32), 0.0, None)
+                logits.append(self.logits(batch.to(device)).cpu().numpy())
+        return np.concatenate(logits), ~self._held.starts[gaps]
+
+    def config(self) -> dict[str, Any]:
+        """The model's part of ``config.json``."""
+        return {"kind": "pair", "encoder": self._encoder.as_dict(), "hidden": self._hidden}
+
+    def tensors(self) -> Tensors:
+        """All weights."""
+        return tensors_of(self.net)
+
+    def write(self, folder: Path) -> None:
+        """Nothing more to save."""
+
+    def _batch(
+        self, corpus: Corpus, pairs: NDArray[np.int64], labels: NDArray[np.float32], drop: float,
+        rng: np.random.Generator | None,
+    ) -> Batch:  # fmt: skip
+        sentences = np.concatenate([pairs[:, 0], pairs[:, 1]])
+        return Batch(
+            sentence_batch(corpus, sentences, self._encoder, drop=drop, rng=rng),
+            torch.ones(2, len(pairs)),
+            torch.from_numpy(labels),
+        )
+
+
+class ContextTask:
+    """Windows of documents; every gap in them is judged at once."""
+
+    def __init__(
+        self, train: Corpus, held: Corpus, encoder: EncoderConfig, context: ContextConfig, *,
+        dropout: float, token_dropout: float, batch_size: int, window: int,
+    ) -> None:  # fmt: skip
+        self.net: nn.Module = ContextNet(encoder, context, dropout)
+        self._train, self._held, self._encoder, self._context = train, held, encoder, context
+        self._token_dropout, self._batch_size, self._window = token_dropout, batch_size, window
+
+    def steps(self) -> int:
+        """About how many batches a pass has."""
+        return max(1, -(-len(self._train.starts) // self._batch_size))
+
+    def epoch(self, rng: np.random.Generator) -> Iterator[Batch]:
+        """Windows cut anew at random places; those of like length share a batch."""
+        windows = _random_windows(self._train, self._window, rng)
+        windows = windows[rng.permutation(len(windows))]
+        group = _GROUP * max(1, self._batch_size // self._window)
+        for start in range(0, len(windows), group):
+            some = windows[start : start + group]
+            batches = list(
+                _packed(some[np.argsort(some[:, 1] - some[:, 0], kind="stable")], self._batch_size)
+            )
+            for i in rng.permutation(len(batches)):
+                yield self._batch(self._train, batches[i], self._token_dropout, rng)
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Logits of the real gaps, window by window."""
+        scores = self.net(batch.sentences, batch.real)
+        real = (batch.real[:, :-1] * batch.real[:, 1:]) > 0
+        chosen: Tensor = scores[real]
+        return chosen
+
+    def held_out(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Logits and labels of all neighbours in the held-out documents, cut into windows side by side."""
+        bounds = self._held.documents
+        windows = [
+            (start, min(start + _EVALUATED, high))
+            for low, high in pairwise(bounds.tolist())
+            for start in range(low, high, _EVALUATED)
+            if min(start + _EVALUATED, high) - start > 1
+        ]
+        ordered = np.array(sorted(windows, key=lambda window: window[1] - window[0]), np.int64).reshape(-1, 2)
+        logits, same = [], []
+        device = next(self.net.parameters()).device
+        with torch.inference_mode():
+            for some in _packed(ordered, self._batch_size):
+                batch = self._batch(self._held, some, 0.0, None)
+                logits.append(self.logits(batch.to(device)).cpu().numpy())
+                same.append(batch.same.numpy() > 0)
+        return np.concatenate(logits), np.concatenate(same)
+
+    def config(self) -> dict[str, Any]:
+        """The model's part of ``config.json``."""
+        return {"kind": "context", "encoder": self._encoder.as_dict(), "context": self._context.as_dict()}
+
+    def tensors(self) -> Tensors:
+        """All weights."""
+        return tensors_of(self.net)
+
+    def write(self, folder: Path) -> None:
+        """Nothing more to save."""
+
+    def _batch(
+        self, corpus: Corpus, windows: NDArray[np.int64], drop: float, rng: np.random.Generator | None
+    ) -> Batch:
+        length = int((windows[:, 1] - windows[:, 0]).max())
+        sentences = windows[:, :1] + np.arange(length)
+        real = sentences < windows[:, 1:]
+        sentences[~real] = -1
+        right = sentences[:, 1:][real[:, 1:]]
+        return Batch(
+            sentence_batch(corpus, sentences.ravel(), self._encoder, drop=drop, rng=rng),
+            torch.from_numpy(real.astype(np.float32)),
+            torch.from_numpy((~corpus.starts[right]).astype(np.float32)),
+        )
+
+
+_GROUP = 20  # batches among which windows are sorted by length
+_EVALUATED = 512  # sentences a window when nothing is learnt
+
+
+def _random_windows(corpus: Corpus, window: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """(w, 2) first and last-but-one sentence of windows; long documents are cut, the first cut at random."""
+    found: list[tuple[int, int]] = []
+    for low, high in pairwise(corpus.documents.tolist()):
+        start = low
+        if high - low > window:
+            start += int(rng.integers(0, window // 2))
+            if start - low > 1:
+                found.append((low, start))
+        while start < high:
+            if min(start + window, high) - start > 1:
+                found.append((start, min(start + window, high)))
+            start += window
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _packed(windows: NDArray[np.int64], batch_size: int) -> Iterator[NDArray[np.int64]]:
+    """Runs of windows, in their order, of about ``batch_size`` sentences with padding."""
+    start, longest = 0, 0
+    for i, length in enumerate((windows[:, 1] - windows[:, 0]).tolist()):
+        longest = max(longest, length)
+        if (i + 1 - start) * longest >= batch_size:
+            yield windows[start : i + 1]
+            start, longest = i + 1, 0
+    if start < len(windows):
+        yield windows[start:]

@@ -1,0 +1,63 @@
+"""Selection: how many of the ranked chunks to keep (paper, Algorithm 2), on any score scale."""
+
+from sage_core.selection.cut import (
+    DEFAULT_MIN_K,
+    PAPER_GRADIENT,
+    Gradient,
+    RankedScores,
+    Rule,
+    RuleName,
+    Selection,
+    check_bounds,
+    check_gradient,
+    gradient_cut,
+    least_kept,
+    resolve_rule,
+    select,
+)
+from sage_core.selection.rules import (
+    Autocut,
+    Earliest,
+    ExpectedF,
+    FixedK,
+    Knee,
+    LargestGap,
+    RelativeToTop,
+    Threshold,
+    TopP,
+    default_rule,
+)
+from sage_core.selection.scales import SCALES, Scale, rank_order, to_ratio_scale
+from sage_core.selection.view import SelectionView, selection_view
+
+__all__ = [
+    "DEFAULT_MIN_K",
+    "PAPER_GRADIENT",
+    "SCALES",
+    "Autocut",
+    "Earliest",
+    "ExpectedF",
+    "FixedK",
+    "Gradient",
+    "Knee",
+    "LargestGap",
+    "RankedScores",
+    "RelativeToTop",
+    "Rule",
+    "RuleName",
+    "Scale",
+    "Selection",
+    "SelectionView",
+    "Threshold",
+    "TopP",
+    "check_bounds",
+    "check_gradient",
+    "default_rule",
+    "gradient_cut",
+    "least_kept",
+    "rank_order",
+    "resolve_rule",
+    "select",
+    "selection_view",
+    "to_ratio_scale",
+]

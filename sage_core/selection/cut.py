@@ -1,0 +1,289 @@
+"""How many of the ranked chunks to keep: the gradient cut (paper, Algorithm 2) behind one `select`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from sage_core._checks import optional_whole_number, real_number, whole_number
+from sage_core._display import Shown
+from sage_core.errors import InputError
+from sage_core.selection.scales import SCALES, Scale, check_scale, rank_order, to_ratio_scale, usable_scores
+
+__all__ = [
+    "DEFAULT_MIN_K",
+    "PAPER_GRADIENT",
+    "SCALES",
+    "Gradient",
+    "RankedScores",
+    "Rule",
+    "RuleName",
+    "Scale",
+    "Selection",
+    "check_bounds",
+    "check_gradient",
+    "gradient_cut",
+    "least_kept",
+    "rank_order",
+    "resolve_rule",
+    "select",
+    "to_ratio_scale",
+]
+
+RuleName = Literal["auto", "gradient"]
+
+PAPER_GRADIENT = 0.3
+"""The paper's g."""
+
+DEFAULT_MIN_K = 7
+"""Least number to keep by rules that look for a cliff."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedScores:
+    """Usable scores of one candidate list, best first. What a `Rule` looks at.
+
+    Attributes:
+        raw: Finite scores (or +inf) as the scorer gave them, descending.
+        ratio: The same on a positive ratio scale (`to_ratio_scale`), descending.
+    """
+
+    raw: tuple[float, ...]
+    ratio: tuple[float, ...]
+
+
+class Rule(Protocol):
+    """Decides how many of the best scores to keep. A pure function of the scores.
+
+    A rule that names the number itself may also have ``default_min_k = 1``: what ``min_k`` is where nobody
+    gave one. Without it that is `DEFAULT_MIN_K`.
+    """
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """How many to keep (the caller bounds it by ``min_k`` and ``max_k``), and why, for people."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Shown):
+    """Which candidates were kept.
+
+    Attributes:
+        indices: Positions in the caller's list, best first.
+        scores: The scores at those positions as the scorer gave them; None where it gave none.
+        cut: Number of candidates kept; equals ``len(indices)``.
+        candidates: Number of candidates there were.
+        reason: Where the cut fell and why, for people.
+    """
+
+    indices: tuple[int, ...]
+    scores: tuple[float | None, ...]
+    cut: int
+    candidates: int
+    reason: str
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form (infinite scores become None)."""
+        scores = [s if s is not None and math.isfinite(s) else None for s in self.scores]
+        return {
+            "indices": list(self.indices),
+            "scores": scores,
+            "cut": self.cut,
+            "candidates": self.candidates,
+            "reason": self.reason,
+        }
+
+
+def gradient_cut(
+    scores: Sequence[float | None],
+    *,
+    min_k: int | None = None,
+    gradient: float = PAPER_GRADIENT,
+    max_k: int | None = None,
+) -> int:
+    """How many scores to keep before they fall off a cliff (paper, section V and Algorithm 2).
+
+    Keep the best ``min_k``; then keep each next score while it exceeds ``gradient`` times the one before it;
+    stop at the first that does not. (The paper prints ``score / g`` and never updates ``score``; read that
+    way nothing is ever added.) Ties are kept together while positive.
+
+    Args:
+        scores: On a positive ratio scale (see `to_ratio_scale`), in any order. A score at or below 0, None
+            or NaN is no evidence: it fills up to ``min_k`` but never extends the cut.
+        min_k: Least number to keep, at least 1; None for 7, or ``max_k`` where that is less.
+        gradient: Share of its predecessor that a score must exceed, 0..1. 0 keeps every positive score.
+        max_k: Most to keep; None for no limit.
+
+    Returns:
+        A number from ``min(min_k, len(scores))`` to ``min(max_k, len(scores))``; 0 for no scores.
+
+    Raises:
+        InputError: For arguments out of range.
+    """
+    least = least_kept(min_k, max_k)
+    check_gradient(gradient)
+    known = usable_scores(scores)
+    keep, _ = _gradient_stop(sorted((s for s in known if s is not None), reverse=True), least, gradient)
+    return _bounded(keep, len(known), least, max_k)
+
+
+def _gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[int, str]:
+    """The gradient rule on descending numbers: how many to keep, and why."""
+    for i in range(min_k, len(ratio)):
+        previous, score = ratio[i - 1], ratio[i]
+        if score <= 0:
+            return i, f"nothing from rank {i + 1} on is evidence (score 0 or below)"
+        # Equality covers inf, where inf > g * inf is false.
+        if not (score > gradient * previous or score == previous):
+            return i, f"rank {i + 1} falls to {score / previous:.2f} of rank {i} (limit {gradient:g})"
+    return len(ratio), "no cliff: the scores fall smoothly to the end"
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The paper's rule as a `Rule`; see `gradient_cut`."""
+
+    gradient: float = PAPER_GRADIENT
+
+    def __post_init__(self) -> None:
+        check_gradient(self.gradient)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `Rule.cut`."""
+        return _gradient_stop(scores.ratio, min_k, self.gradient)
+
+
+def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = None) -> Rule:
+    """The rule that a name stands for.
+
+    Args:
+        rule: A rule, returned as it is; ``"gradient"``, the paper's; or ``"auto"``: what measured best on
+            the development sets for scores of this scale (`sage_core.selection.rules.default_rule`).
+        scale: What the scores are.
+        gradient: The paper's g. Giving it asks for the gradient rule.
+
+    Raises:
+        InputError: For an unknown name, or a gradient out of range.
+    """
+    if gradient is not None:
+        check_gradient(gradient)
+    if not isinstance(rule, str):
+        if isinstance(rule, type) or not callable(getattr(rule, "cut", None)):
+            raise InputError(
+                f"rule is 'auto', 'gradient' or a rule object of sage_core.selection.rules, not {rule!r}"
+            )
+        return rule
+    if rule not in get_args(RuleName):
+        raise InputError(
+            f"unknown rule {rule!r}: 'auto', 'gradient', or an object of sage_core.selection.rules"
+        )
+    if rule == "gradient" or gradient is not None:
+        return Gradient(PAPER_GRADIENT if gradient is None else gradient)
+    # The rules build on this module.
+    from sage_core.selection.rules import default_rule
+
+    return default_rule(scale)
+
+
+def select(
+    scores: Sequence[float | None],
+    *,
+    scale: Scale = "probability",
+    rule: Rule | RuleName = "auto",
+    min_k: int | None = None,
+    gradient: float | None = None,
+    max_k: int | None = None,
+) -> Selection:
+    """Keep the best candidates up to the point where ``rule`` cuts (paper, section V).
+
+    The result does not depend on the order of the input, but for ties, which keep their order. On
+    ``logit`` it does not change when a constant is added to all scores, on ``cosine`` not under any
+    increasing affine map, on ``unbounded`` not under multiplication by a positive constant.
+
+    Args:
+        scores: One per candidate, in any order: numbers and None, or a NumPy array. None, NaN and -inf rank
+            last and never extend the cut.
+        scale: What the numbers are; see `to_ratio_scale`.
+        rule: ``"auto"``, ``"gradient"`` (the paper's), or any `Rule`, such as those of
+            `sage_core.selection.rules`; see `resolve_rule`.
+        min_k: Least number to keep, whatever the rule says; None for the rule's own, see `least_kept`.
+        gradient: See `gradient_cut`. Giving it asks for the gradient rule, where None means 0.3.
+        max_k: Most to keep, whatever the rule says; None for no limit.
+
+    Returns:
+        The selection; empty for no candidates.
+
+    Raises:
+        InputError: For scores that are no numbers, and arguments out of range.
+    """
+    check_scale(scale)
+    rule = resolve_rule(rule, scale, gradient)
+    least = least_kept(min_k, max_k, rule)
+    known = usable_scores(scores)
+    total = len(known)
+    if not total:
+        return Selection((), (), 0, 0, "no candidates")
+    order = rank_order(known)
+    raw = tuple(value for i in order if (value := known[i]) is not None)
+    wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale))), least)
+    cut = _bounded(wanted, total, least, max_k)
+    kept = tuple(order[:cut])
+    return Selection(
+        kept,
+        tuple(known[i] for i in kept),
+        cut,
+        total,
+        _explain(reason, wanted, cut, total, least, max_k),
+    )
+
+
+def _explain(reason: str, wanted: int, cut: int, total: int, min_k: int, max_k: int | None) -> str:
+    """The rule's reason, or the bound that overruled it."""
+    if total <= min_k and cut == total:
+        return f"all {total} candidates: no more than min_k={min_k}"
+    if max_k is not None and wanted > max_k:
+        return f"max_k={max_k} reached before a cliff"
+    if wanted < cut:
+        return f"min_k={min_k} kept, though the rule would have kept {wanted}"
+    return reason
+
+
+def _bounded(keep: int, total: int, min_k: int, max_k: int | None) -> int:
+    """``keep`` forced into ``min_k..max_k`` and ``0..total``."""
+    keep = max(keep, min_k)
+    if max_k is not None:
+        keep = min(keep, max_k)
+    return min(keep, total)
+
+
+def least_kept(min_k: int | None, max_k: int | None = None, rule: Rule | RuleName = "auto") -> int:
+    """The least number to keep: ``min_k`` where it is given, else the rule's own, lowered to ``max_k``.
+
+    A rule's own is 7 for those that look for a cliff (``"auto"``, ``"gradient"``) and for custom ones, and 1
+    for those that name the number themselves, such as `sage_core.selection.rules.FixedK`.
+
+    Raises:
+        InputError: Unless 1 <= min_k <= max_k.
+    """
+    check_bounds(min_k, max_k)
+    if min_k is not None:
+        return min_k
+    least = DEFAULT_MIN_K if isinstance(rule, str) else int(getattr(rule, "default_min_k", DEFAULT_MIN_K))
+    return least if max_k is None else min(least, max_k)
+
+
+def check_bounds(min_k: int | None, max_k: int | None) -> None:
+    """Raise InputError unless 1 <= min_k <= max_k; None of either is fine."""
+    most = optional_whole_number("max_k", max_k, 1)
+    if min_k is None:
+        return
+    least = whole_number("min_k", min_k, 1)
+    if most is not None and most < least:
+        raise InputError(f"max_k must be at least min_k ({least}), not {most}: lower min_k too")
+
+
+def check_gradient(gradient: float) -> None:
+    """Raise InputError unless 0 <= gradient <= 1."""
+    real_number("gradient", gradient, 0, 1)

@@ -1,0 +1,241 @@
+"""Rules beside the paper's gradient: for comparison, and for use through ``select(rule=...)``.
+
+Each is a pure function of the scores, best first. Those that look at differences (gap, autocut, knee) or
+at shares (relative, top-p) read the ratio scale; `Threshold` reads raw scores, in the scorer's own unit.
+
+All of them name the number themselves, so that ``min_k`` is 1 unless it is given; `Earliest` takes over what
+its rules have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+from sage_core._checks import real_number, whole_number
+from sage_core.errors import InputError
+from sage_core.selection.cut import DEFAULT_MIN_K, Gradient, RankedScores, Rule, Scale
+
+
+@dataclass(frozen=True, slots=True)
+class FixedK:
+    """Keep the best ``k``, whatever their scores: plain top-k."""
+
+    k: int
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        whole_number("k", self.k, 1)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        return self.k, f"fixed k={self.k}"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Keep scores of at least ``value``, in the scorer's own unit."""
+
+    value: float
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        real_number("value", self.value)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        keep = sum(1 for s in scores.raw if s >= self.value)
+        return keep, f"{keep} scores reach {self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeToTop:
+    """Keep scores of at least ``share`` times the best (on the ratio scale)."""
+
+    share: float = 0.8
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        real_number("share", self.share, 0, 1)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        floor = self.share * scores.ratio[0] if scores.ratio else 0.0
+        keep = sum(1 for s in scores.ratio if s >= floor and s > 0)
+        return keep, f"{keep} scores reach {self.share:g} of the best"
+
+
+@dataclass(frozen=True, slots=True)
+class LargestGap:
+    """Cut at the largest drop between neighbours and keep ``buffer`` more (Adaptive-k, arXiv 2506.08479).
+
+    Attributes:
+        buffer: Chunks kept beyond the gap.
+        tail: Share of the list, at its end, where no gap is looked for.
+    """
+
+    buffer: int = 0
+    tail: float = 0.1
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        whole_number("buffer", self.buffer, 0)
+        real_number("tail", self.tail, 0, 0.9)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        s = scores.ratio
+        last = max(min(len(s) - 1, int(len(s) * (1 - self.tail))), 0)
+        if last < 1:
+            return len(s), "too few scores for a gap"
+        at = max(range(last), key=lambda i: s[i] - s[i + 1])
+        if s[at] <= s[at + 1]:
+            return len(s), "all scores equal: no gap"
+        return at + 1 + self.buffer, f"largest drop after rank {at + 1}"
+
+
+def _normalised(s: Sequence[float]) -> list[float] | None:
+    """Min-max to 1..0; None for a flat list, on which a shape means nothing."""
+    if len(s) < 2 or s[0] - s[-1] <= 1e-12 * max(abs(s[0]), 1.0) or s[0] == float("inf"):
+        return None
+    return [(v - s[-1]) / (s[0] - s[-1]) for v in s]
+
+
+@dataclass(frozen=True, slots=True)
+class Autocut:
+    """Cut before the ``jumps``-th local maximum of the distance from a straight fall (after Weaviate)."""
+
+    jumps: int = 1
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        whole_number("jumps", self.jumps, 1)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        curve = _normalised(scores.ratio)
+        if curve is None:
+            return len(scores.ratio), "flat scores: no jump"
+        n = len(curve)
+        # Fallen so far, minus what a straight line would have fallen by then.
+        d = [(1 - v) - i / (n - 1) for i, v in enumerate(curve)]
+        found = 0
+        for i in range(1, n):
+            if d[i] > d[i - 1] and (i == n - 1 or d[i] >= d[i + 1]):
+                found += 1
+                if found == self.jumps:
+                    return i, f"jump {self.jumps} lies after rank {i}"
+        return n, f"fewer than {self.jumps} jumps"
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """Cut at the point of the normalised curve that lies farthest below its chord (after Kneedle)."""
+
+    default_min_k: ClassVar[int] = 1
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        curve = _normalised(scores.ratio)
+        if curve is None:
+            return len(scores.ratio), "flat scores: no knee"
+        n = len(curve)
+        below = [1 - i / (n - 1) - v for i, v in enumerate(curve)]
+        at = max(range(n), key=below.__getitem__)
+        if below[at] <= 0:
+            return n, "the curve never sags: no knee"
+        return at, f"the knee is at rank {at + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopP:
+    """Keep the fewest scores that together hold share ``p`` of the sum (on the ratio scale)."""
+
+    p: float = 0.9
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        real_number("p", self.p, 0, 1)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        total = sum(scores.ratio)
+        if not 0 < total < float("inf"):
+            return len(scores.ratio), "the scores have no usable sum"
+        for i, so_far in enumerate(accumulate(scores.ratio), start=1):
+            if so_far >= self.p * total:
+                return i, f"the best {i} hold {self.p:.0%} of all scores"
+        return len(scores.ratio), "all scores are needed"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedF:
+    """Keep as many as maximise the expected F-measure of the selection; for calibrated probabilities.
+
+    With ``p`` the probability that a candidate is relevant, keeping ``k`` of them has about
+    ``(1 + beta^2) * sum(p[:k]) / (k + beta^2 * sum(p))``: the ratio of the expected values. On scores that
+    are not probabilities the result means nothing.
+
+    Attributes:
+        beta: How much more recall counts than precision. Larger keeps more.
+    """
+
+    beta: float = 2.0
+    default_min_k: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        real_number("beta", self.beta, 0.01, 100)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        total = sum(scores.ratio)
+        if not 0 < total < float("inf"):
+            return len(scores.ratio), "the scores have no usable sum"
+        square = self.beta * self.beta
+        expected = [
+            (1 + square) * so_far / (k + square * total)
+            for k, so_far in enumerate(accumulate(scores.ratio), start=1)
+        ]
+        best = max(range(len(expected)), key=expected.__getitem__)
+        return best + 1, f"expected F{self.beta:g} is highest, {expected[best]:.2f}, with {best + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    """The first of several cuts: whichever rule keeps least."""
+
+    rules: tuple[Rule, ...]
+
+    def __post_init__(self) -> None:
+        if not self.rules:
+            raise InputError("Earliest needs at least one rule")
+
+    @property
+    def default_min_k(self) -> int:
+        """The largest of its rules' own."""
+        return max(int(getattr(rule, "default_min_k", DEFAULT_MIN_K)) for rule in self.rules)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `sage_core.selection.cut.Rule.cut`."""
+        return min((rule.cut(scores, min_k) for rule in self.rules), key=lambda found: found[0])
+
+
+def default_rule(scale: Scale) -> Rule:
+    """What ``rule="auto"`` means for scores of a scale: the paper's cliff, and a guard where there is none.
+
+    Calibrated probabilities and cosines often fall so smoothly that beyond ``min_k=7`` there is no cliff: on
+    the development sets the gradient alone kept nearly all of 30 candidates, 2,400 tokens a question. The
+    guards end such tails. They reach the recall of a fixed k at equal tokens (for the offline reranker and
+    ``min_k=7``: 0.895 at 750 tokens a question) and spend the tokens on the questions that need them
+    (`benchmarks/selection.py`). Logits and unbounded scores do have cliffs, and need no guard.
+
+    Args:
+        scale: What the scores are.
+    """
+    if scale == "probability":
+        return Earliest((Gradient(), ExpectedF(4.0)))
+    if scale == "cosine":
+        return Earliest((Gradient(), RelativeToTop(0.4)))
+    return Gradient()

@@ -1,0 +1,1 @@
+"""The store: documents, their chunks and vectors on disk, searched by vector."""

@@ -1,0 +1,93 @@
+"""Chunks as a store keeps them, and how they are named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.ranking.features import TextVectors
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document.
+
+    Attributes:
+        id: Unique in the store, the same whenever the same content is ingested from the same path.
+        text: Its text: the document's text from ``start`` to ``end``.
+        source: The document's absolute path.
+        start: Offset of its first character in the text as read (`sage_core.documents.reader.Document`).
+        end: Offset after its last character.
+        page: Page of a PDF on which it starts, from 1; None otherwise.
+        after: The white space between it and the next chunk; empty where it is long, or not known.
+    """
+
+    id: str
+    text: str
+    source: str
+    start: int
+    end: int
+    page: int | None = None
+    after: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        fields = asdict(self)
+        del fields["after"]  # it says nothing to a reader
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A chunk and its cosine similarity to the question.
+
+    Attributes:
+        chunk: The chunk.
+        similarity: Its cosine similarity.
+        vectors: Embeddings of it and its sentences, where the store keeps them and they were asked for.
+    """
+
+    chunk: Chunk
+    similarity: float
+    vectors: TextVectors | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to put into a store.
+
+    Attributes:
+        source: Its absolute path.
+        digest: Digest of its content.
+        chunks: Its chunks, at least one, with ids from `chunk_ids`.
+        vectors: Their unit vectors, shape ``(len(chunks), d)``.
+        title: The title the document gives itself.
+        text_vectors: For each chunk, what a reranker wants to know of it beforehand; empty where nothing.
+    """
+
+    source: str
+    digest: str
+    chunks: Sequence[Chunk]
+    vectors: NDArray[np.float32]
+    title: str | None = None
+    text_vectors: Sequence[TextVectors] = ()
+
+
+def document_id(source: str) -> str:
+    """The key of a document in the store."""
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def version_of(source: str, digest: str) -> str:
+    """The key of the chunks made of one content of one document."""
+    return f"{document_id(source)}-{digest[:12]}"
+
+
+def chunk_ids(source: str, digest: str, spans: Iterable[tuple[int, int]]) -> list[str]:
+    """Ids of a document's chunks: the same for the same path, content and spans."""
+    prefix = version_of(source, digest)
+    return [f"{prefix}-{start}-{end}" for start, end in spans]

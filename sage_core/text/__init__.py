@@ -1,0 +1,1 @@
+"""Plain text: spans, sentences, layout blocks, tokens and keywords. No models."""

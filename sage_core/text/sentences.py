@@ -1,0 +1,139 @@
+"""Sentence candidates: the places where a segmenter may cut.
+
+The model may join two candidates but can never cut inside one, so the splitter errs towards splitting.
+It is rule-based, exact about offsets and linear in the length of any input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from sage_core.text.blocks import Block, blocks
+from sage_core.text.spans import Span, trim
+
+SentenceSplitter = Callable[[str], Iterable[tuple[int, int]]] | Callable[[str], Iterable[str]]
+"""Any callable from a text to its sentences, in order, that loses nothing but white space: as
+``(start, end)`` pairs, or as the sentences themselves."""
+
+# Terminators that need white space after them, and those (CJK, Indic, Arabic, ...) that do not.
+_WEAK = ".!?…‥‼⁇⁈⁉՞؟"
+_STRONG = "。！？｡．।॥۔։።፧፨။។៕܀܁܂᙮᠃᠉⳹⳾꓿꘎꛳꡶꡷꣎꣏꤯"
+_CLOSERS = "\"')\\]}*_”’»›"
+_WIDE_CLOSERS = _CLOSERS + "」』】）》〉〕］｝｣"
+_CITATION = r"(?:\[[^\]\s]{1,12}\]| \[\d{1,3}\])*"
+
+# The pattern begins with one character class, which lets the engine skip plain text fast; the look-behind
+# admits only the first terminator of a run, which keeps a million full stops linear.
+_ASCII_END = re.compile(rf"[.!?](?<![.!?][.!?])[.!?]*[\"')\]}}*_]*{_CITATION}(?:\s+|\Z)")
+_END = re.compile(
+    rf"[{_WEAK}{_STRONG}](?:(?<=[{_STRONG}])[{_WEAK}{_STRONG}]*[{_WIDE_CLOSERS}]*{_CITATION}\s*"
+    rf"|(?<![{_WEAK}][{_WEAK}])[{_WEAK}]*[{_CLOSERS}“]*{_CITATION}(?:\s+|\Z))"
+)
+
+# Scripts that write no stop at the end of a sentence and put spaces between phrases (Thai, Lao, ...).
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
+_PHRASE_GAP = re.compile(rf"(?<=[{_UNSPACED}])\s+(?=[{_UNSPACED}])")
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_TITLES = _words(
+    "mr mrs ms dr prof rev hon gen col maj capt cmdr lt sgt cpl gov sen rep pres mt messrs mme mlle msgr "
+    "adm amb supt insp fr st ste"
+)
+_BEFORE_NUMBER = _words(
+    "no nos nr fig figs eq eqs vol vols ch chap sec sect art arts p pp para paras ex pt ver ref refs tab op "
+    "pl jan feb mar apr jun jul aug sep sept oct nov dec c ca cf approx al"
+)
+_MID_SENTENCE = _words("e.g i.e eg ie cf vs viz approx esp incl al resp")
+_BEFORE_LOWER = _words("etc inc ltd co corp jr sr dept est ed eds")
+_STARTERS = _words(
+    "The A An In On At By For From With As It Its He She They We You I This That These Those There Here But "
+    "And Or So If When While Where What Who Why How After Before During Since Although Because However "
+    "Thus Then Such Some Many Most Both Each No Not All His Her Their Our My Your One Two To"
+)
+_ENUMERATOR = re.compile(r"[(\[]?(?:\d{1,4}(?:\.\d{1,4})*|[ivxlIVXL]{1,5}|[A-Za-z])")
+_LAST_WORD = re.compile(r"[\w.&-]*\Z")
+_NEXT_WORD = re.compile(r"[A-Za-z]+")
+_CLOSING = frozenset("\"')]”’»›")
+
+
+def split_sentences(text: str) -> list[Span]:
+    """Split ``text`` into sentence candidates.
+
+    Ends of sentences are known in Latin, Cyrillic, CJK, Arabic, Indic and other scripts; Thai, Lao, Khmer
+    and Burmese, which write none, are cut at spaces. Closing quotes, brackets and citation marks stay with
+    their sentence. Paragraphs, headings, list items, table rows and lines of fenced code start new
+    candidates; the line breaks of hard-wrapped prose do not.
+
+    Args:
+        text: Any string.
+
+    Returns:
+        Ordered spans without white space at their ends, which together cover every character that is not
+        white space. Empty for a text of nothing but white space.
+    """
+    pattern = _ASCII_END if text.isascii() else _END
+    phrases = not text.isascii() and _UNSPACED_CHAR.search(text) is not None
+    result: list[Span] = []
+    for block in blocks(text):
+        if block.verbatim:
+            result.append(Span(block.start, block.end))
+            continue
+        cuts = list(_sentence_cuts(text, block, pattern))
+        if phrases:
+            cuts = sorted({*cuts, *(m.end() for m in _PHRASE_GAP.finditer(text, block.start, block.end))})
+        start = block.start
+        for cut in cuts:
+            result.append(trim(text, Span(start, cut)))
+            start = cut
+        result.append(Span(start, block.end))
+    return result
+
+
+def _sentence_cuts(text: str, block: Block, pattern: re.Pattern[str]) -> Iterator[int]:
+    """Where, strictly inside ``block``, a new sentence starts."""
+    start = block.start
+    for match in pattern.finditer(text, block.start, block.end):
+        if match.end() < block.end and _ends_sentence(text, start, match):
+            start = match.end()
+            yield start
+
+
+def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether a terminator with its closers and white space really ends the sentence begun at ``start``."""
+    position = match.start()
+    mark = text[position]
+    following = text[match.end()]
+    marks = match.group()
+    if following.islower() and (marks[1:2] == "." or mark in "…‥" or not _CLOSING.isdisjoint(marks)):
+        return False  # an ellipsis inside a sentence, or: "Why?" she asked
+    if mark == "．":
+        return not following.isdigit()
+    if mark != "." or not marks[1:2].isspace():
+        return True
+    if position - start <= 10 and _ENUMERATOR.fullmatch(text, start, position):
+        return False  # "3. Methods", "a. first item"
+    found = _LAST_WORD.search(text, max(start, position - 12), position)
+    word = found.group() if found else ""
+    return not _is_abbreviation(word, following, text, match.end())
+
+
+def _is_abbreviation(word: str, following: str, text: str, next_start: int) -> bool:
+    """Whether the full stop after ``word`` belongs to an abbreviation or an initial."""
+    lowered = word.lower()
+    if lowered in _TITLES or lowered in _MID_SENTENCE:
+        return True
+    if lowered in _BEFORE_NUMBER and (following.isdigit() or following in "(["):
+        return True
+    if "." in word or (len(word) == 1 and word.isupper()):
+        # U.S., J. R. R.: a sentence may end here, and does where a word follows that often begins one.
+        if following.islower():
+            return True
+        upcoming = _NEXT_WORD.match(text, next_start)
+        return following.isupper() and (upcoming is None or upcoming.group() not in _STARTERS)
+    return following.islower() and lowered in _BEFORE_LOWER

@@ -1,0 +1,265 @@
+"""Token counters, by name. Every length limit in this library is in tokens of one of these."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from sage_core.errors import InputError, MissingExtraError, ModelError
+
+if TYPE_CHECKING:
+    from sage_core.text.wordpiece import WordPiece
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TIKTOKEN = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts the tokens of a text. Special tokens (``[CLS]``, ``</s>``) are never counted.
+
+    A counter may also have ``additive = True``, which promises that two texts joined by white space have as
+    many tokens as both together; the segmenter then need not count joined chunks again.
+    """
+
+    @property
+    def name(self) -> str:
+        """Identifies the counter in fingerprints; equal names, equal counts."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        ...
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        ...
+
+
+def get_counter(name: str = "bert") -> TokenCounter:
+    """The counter of that name. Cheap: vocabularies are loaded on first use.
+
+    Args:
+        name: ``"bert"`` (WordPiece of the bundled uncased English BERT vocabulary, which all-MiniLM and most
+            small embedding models use), ``"words"`` (split at white space), ``"chars"``, a tiktoken encoding
+            (``"cl100k_base"``, ``"o200k_base"``), or the id or folder of a Hugging Face tokenizer.
+
+    Raises:
+        InputError: If the name is empty.
+    """
+    if not name or not isinstance(name, str):
+        raise InputError(
+            "name a token counter: 'bert', 'words', 'chars', 'cl100k_base', 'o200k_base' or a Hugging Face id"
+        )
+    if name == "bert":
+        return BertCounter()
+    if name == "words":
+        return WordCounter()
+    if name == "chars":
+        return CharCounter()
+    if name in _TIKTOKEN:
+        return TiktokenCounter(name)
+    return HuggingFaceCounter(name)
+
+
+class _Equal:
+    """Counters of one kind and name are the same counter."""
+
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.name == getattr(other, "name", None)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class WordCounter(_Equal):
+    """Words: maximal runs of characters that are not white space."""
+
+    name = "words"
+    additive = True
+
+    def count(self, text: str) -> int:
+        """Number of words of ``text``."""
+        return len(text.split())
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Number of words of each text."""
+        return [len(text.split()) for text in texts]
+
+
+class CharCounter(_Equal):
+    """Characters (Unicode code points), white space included."""
+
+    name = "chars"
+
+    def count(self, text: str) -> int:
+        """``len(text)``."""
+        return len(text)
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Length of each text."""
+        return [len(text) for text in texts]
+
+
+class BertCounter(_Equal):
+    """Word pieces of the bundled vocabulary, as all-MiniLM-L6-v2 counts them without ``[CLS]`` and ``[SEP]``.
+
+    A run of more than 100 letters is one unknown token to BERT, whatever its length.
+    """
+
+    name = "bert"
+    additive = True
+
+    def count(self, text: str) -> int:
+        """Number of word pieces of ``text``."""
+        return _wordpiece().count(without_lone_surrogates(text))
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Number of word pieces of each text."""
+        count = _wordpiece().count
+        return [count(without_lone_surrogates(text)) for text in texts]
+
+
+class TiktokenCounter(_Equal):
+    """Tokens of an OpenAI encoding. Special tokens in the text are counted as the ordinary text they are.
+
+    Args:
+        name: Name of a tiktoken encoding.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def count(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        return len(_tiktoken(self.name).encode_ordinary(without_lone_surrogates(text)))
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        encode = _tiktoken(self.name).encode_ordinary
+        return [len(encode(without_lone_surrogates(text))) for text in texts]
+
+
+class HuggingFaceCounter(_Equal):
+    """Tokens of a Hugging Face fast tokenizer.
+
+    Args:
+        name: A folder with ``tokenizer.json``, that file itself, or an id on the hub (fetched on first use).
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def count(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        return len(_tokenizer(self.name).encode(without_lone_surrogates(text), add_special_tokens=False))
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        tokenizer = _tokenizer(self.name)
+        encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+        return [
+            len(found)
+            for found in encode([without_lone_surrogates(text) for text in texts], add_special_tokens=False)
+        ]
+
+
+class CallableCounter(_Equal):
+    """A counter from any function.
+
+    Args:
+        function: From a text to its number of tokens. To pickle the counter it must be a module's function.
+        name: Identifies the function in fingerprints: two functions that count differently need two names.
+
+    Raises:
+        InputError: If ``function`` cannot be called or ``name`` is empty.
+    """
+
+    def __init__(self, function: Callable[[str], int], name: str) -> None:
+        if not callable(function):
+            raise InputError("a counter needs a function from a text to its number of tokens")
+        if not name:
+            raise InputError("a counter needs a name, which stands for it in cache keys")
+        self._function = function
+        self.name = name
+
+    def count(self, text: str) -> int:
+        """What the function says of ``text``."""
+        return int(self._function(text))
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """What the function says of each text."""
+        return [int(self._function(text)) for text in texts]
+
+
+_LOADING = threading.Lock()
+
+
+def without_lone_surrogates(text: str) -> str:
+    """``text`` with each lone surrogate, which no tokenizer accepts, replaced by one U+FFFD."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _wordpiece() -> WordPiece:
+    from sage_core.text.wordpiece import shared_wordpiece
+
+    with _LOADING:
+        return shared_wordpiece()
+
+
+def _tiktoken(name: str) -> Any:
+    with _LOADING:
+        return _load_tiktoken(name)
+
+
+@lru_cache(maxsize=8)
+def _load_tiktoken(name: str) -> Any:
+    try:
+        import tiktoken
+    except ImportError as error:
+        raise MissingExtraError(f"the token counter {name!r}", "tiktoken") from error
+    try:
+        return tiktoken.get_encoding(name)
+    except OSError as error:  # what requests raises is one too
+        raise ModelError(
+            f"the vocabulary of {name!r} could not be fetched ({error}); set TIKTOKEN_CACHE_DIR to a folder "
+            'that holds it, or count with "bert"'
+        ) from error
+
+
+def _tokenizer(name: str) -> Any:
+    with _LOADING:
+        return _load_tokenizer(name)
+
+
+@lru_cache(maxsize=8)
+def _load_tokenizer(name: str) -> Any:
+    from tokenizers import Tokenizer
+
+    path = Path(name)
+    file = path / "tokenizer.json" if path.is_dir() else path
+    try:
+        tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
+    except Exception as error:  # the library raises bare Exception for every failure
+        raise ModelError(
+            f"no token counter {name!r}: not one of {', '.join(_known())}, no folder with tokenizer.json, "
+            f"and the hub did not give it ({error})"
+        ) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _known() -> Iterable[str]:
+    return ("bert", "words", "chars", *_TIKTOKEN[:2])

@@ -1,0 +1,203 @@
+"""Readers: text comes through unchanged, encodings are told apart, and what is no text is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_core.documents.discovery import expand, find_files, source_of
+from sage_core.documents.html import read_html
+from sage_core.documents.reader import Document, decode, digest_of, read_document
+from sage_core.errors import InputError
+
+DEMO = Path(__file__).parents[3] / "demo" / "documents"
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde"
+
+
+def write(folder: Path, name: str, data: bytes | str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\x00\ufeff"), min_size=1)
+)
+def test_utf8_text_is_handed_on_unchanged(text: str) -> None:
+    assert decode(text.encode()) == text
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_newlines_are_kept(tmp_path: Path, newline: str) -> None:
+    text = newline.join(["First line.", "", "Second — with a dash.", ""])
+    assert read_document(write(tmp_path, "a.txt", text)).text == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"])
+def test_encodings_are_found_out(tmp_path: Path, encoding: str) -> None:
+    text = "Café on the pier, open until “half past eight”. " * 5
+    assert read_document(write(tmp_path, "a.txt", text.encode(encoding))).text == text
+
+
+def test_a_named_encoding_is_used_and_checked(tmp_path: Path) -> None:
+    text = "Паром уходит в семь часов."
+    path = write(tmp_path, "a.txt", text.encode("koi8-r"))
+    assert read_document(path, encoding="koi8-r").text == text
+    with pytest.raises(InputError, match="is not ascii text"):
+        read_document(path, encoding="ascii")
+    with pytest.raises(InputError, match="unknown encoding"):
+        read_document(path, encoding="no-such")
+    assert digest_of(b"x") != digest_of(b"x", "koi8-r")
+
+
+@pytest.mark.parametrize(
+    "data", [PNG, bytes(range(1, 256)) * 4, b"\x1f\x8b\x08\x01\x02\x03" + b"\x81\x05\x90" * 99]
+)
+def test_binary_files_are_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(InputError, match="binary"):
+        read_document(write(tmp_path, "notes.txt", data))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html"])
+def test_files_without_text_are_refused(tmp_path: Path, name: str) -> None:
+    for data in ("", " \n\t \r\n"):
+        with pytest.raises(InputError, match="holds no text"):
+            read_document(write(tmp_path, name, data))
+
+
+def test_an_unknown_suffix_is_read_as_text(tmp_path: Path) -> None:
+    assert read_document(write(tmp_path, "notes.org", "* A heading")).kind == "text"
+
+
+def test_missing_files_and_folders_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_document(tmp_path / "none.txt")
+    with pytest.raises(InputError, match="is a folder"):
+        read_document(tmp_path)
+
+
+def test_html_reads_as_a_person_sees_it() -> None:
+    text, title = read_html(
+        """<!DOCTYPE html><html><head><title> The
+        ferry </title><style>p {color: red}</style></head><body><nav>Menu</nav><h1>Sailings</h1>
+        <p>One <b>bold</b>
+           word.<br>Next line &amp; more</p><script>var x = "no";</script><p hidden>unseen</p><!-- note -->
+        <ul><li>a</li><li> b </li></ul><table><tr><th>from</th><td>to</td></tr><tr><td>1</td><td>2</td></tr></table>
+        <pre>
+def f():
+    return 1
+
+f()
+</pre>tail</body></html>"""
+    )
+    assert title == "The ferry"
+    assert text == (
+        "Sailings\n\nOne bold word.\nNext line & more\n\na\nb\n\nfrom\tto\n1\t2\n\n"
+        "def f():\n    return 1\n\nf()\n\ntail"
+    )
+
+
+def test_html_that_nests_deeply_is_read() -> None:
+    assert read_html("<div>" * 5000 + "deep" + "</div>" * 5000)[0] == "deep"
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_some_html(text: str) -> None:
+    read_html(text)
+
+
+def test_a_page_declares_its_encoding(tmp_path: Path) -> None:
+    markup = '<html><head><meta charset="windows-1251"></head><p>Паром уходит</p></html>'
+    assert read_document(write(tmp_path, "a.html", markup.encode("cp1251"))).text == "Паром уходит"
+
+
+def test_pdf_pages_and_title() -> None:
+    document = read_document(DEMO / "harbour-rules.pdf")
+    assert document.kind == "pdf"
+    assert document.title == "Skerrin Harbour: rules and dues"
+    assert "2.60 pounds for each metre of its length" in " ".join(document.text.split())
+    first, second = document.page_starts
+    assert document.page_of(first) == 1 and document.page_of(second) == 2
+    assert document.page_of(second - 2) == 1
+    assert document.page_of(len(document.text) - 1) == 2
+
+
+def test_text_has_no_pages() -> None:
+    assert Document("a", "text", "text", "d").page_of(2) is None
+
+
+def test_pdf_is_known_by_its_content(tmp_path: Path) -> None:
+    data = (DEMO / "harbour-rules.pdf").read_bytes()
+    assert read_document(write(tmp_path, "scan.txt", data)).kind == "pdf"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"%PDF-1.4\n", b"%PDF-1.7\ngarbage " + bytes(range(256)), b"no pdf at all, though it is named so"],
+)
+def test_a_damaged_pdf_is_an_input_error(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(InputError, match=r"readable PDF|holds no text"):
+        read_document(write(tmp_path, "a.pdf", data))
+
+
+def test_a_cut_off_pdf_is_read_or_refused(tmp_path: Path) -> None:
+    data = (DEMO / "harbour-rules.pdf").read_bytes()
+    for length in range(0, len(data), 617):
+        with contextlib.suppress(InputError):
+            assert read_document(write(tmp_path, "a.pdf", data[:length])).text
+
+
+def test_an_encrypted_pdf_says_what_to_do(tmp_path: Path) -> None:
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=PdfReader(DEMO / "harbour-rules.pdf"))
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(tmp_path / "a.pdf")
+    with pytest.raises(InputError, match="encrypted"):
+        read_document(tmp_path / "a.pdf")
+
+
+def test_folders_are_searched_in_order_without_hidden_files(tmp_path: Path) -> None:
+    for name in ("b.md", "a.TXT", "sub/c.html", ".hidden.md", ".git/d.md", "e.png", "sub/deep/f.pdf"):
+        write(tmp_path, name, "x")
+    found = [p.relative_to(tmp_path).as_posix() for p in find_files(tmp_path)]
+    assert found == ["a.TXT", "b.md", "sub/c.html", "sub/deep/f.pdf"]
+
+
+def test_paths_are_expanded_once(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "x")
+    write(tmp_path, "no-suffix", "x")
+    assert expand([tmp_path, path, str(path)]) == [path]
+    assert expand([tmp_path / "no-suffix"]) == [tmp_path / "no-suffix"]
+    with pytest.raises(InputError, match="no such file or folder"):
+        expand([tmp_path / "none"])
+
+
+def test_a_link_is_its_target(tmp_path: Path) -> None:
+    path = write(tmp_path, "real/a.txt", "x")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert source_of(tmp_path / "link" / "a.txt") == source_of(path)
+    assert len(expand([tmp_path / "real", tmp_path / "link"])) == 1
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "locked" / "a.txt").write_text("A page.")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:  # permissions do not stop root, under which tests may run
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InputError, match="locked cannot be read: Permission denied"):
+        list(find_files(tmp_path))

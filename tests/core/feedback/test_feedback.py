@@ -1,0 +1,357 @@
+"""The feedback loop: what it asks for, when it stops, what it returns."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_core.abstention import NO_ANSWER
+from sage_core.errors import InputError
+from sage_core.feedback import (
+    UNKNOWN_USAGE,
+    Done,
+    FeedbackConfig,
+    FeedbackLoop,
+    FeedbackResult,
+    Generate,
+    Judge,
+    Verdict,
+    run_loop,
+)
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.selection.cut import Selection
+
+# Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
+from tests.fakes.feedback_scripts import CLIFF, ONE_CALL, UNREADABLE, cuts, drive, grade
+from tests.fakes.paper_figures import FIGURE_8
+
+
+def test_a_good_first_answer_is_returned_at_once() -> None:
+    result = drive([grade(9)])
+    assert (result.answer, result.score, result.stop_reason) == ("from 9", 9, "accepted")
+    assert result.usage == TokenUsage(200, 20, 2)
+    assert result.best_round == 1
+
+
+def test_more_widens_and_less_narrows() -> None:
+    assert cuts(drive([grade(3, 1), grade(9)])) == [9, 15]
+    assert cuts(drive([grade(3, -1), grade(9)])) == [9, 5]
+
+
+def test_the_paper_policy_repeats_its_own_context() -> None:
+    paper = FeedbackConfig(policy="paper")
+    assert cuts(drive([grade(3, 1)] * 3, paper)) == [9, 9, 9]
+    assert cuts(drive([grade(3, -1)] * 3, paper)) == [9, 9, 9]
+    assert [r.min_k for r in drive([grade(3, 1)] * 3, paper).rounds] == [7, 8, 9]
+
+
+def test_the_paper_policy_never_falls_below_one_chunk() -> None:
+    result = drive([grade(3, -1)] * 4, FeedbackConfig(policy="paper", min_k=2, max_rounds=4), [9.0, 1.0, 0.1])
+    assert [r.min_k for r in result.rounds] == [2, 1, 1, 1]
+    assert min(cuts(result)) == 1
+
+
+def test_the_paper_policy_keeps_to_max_k() -> None:
+    result = drive([grade(3, 1)] * 3, FeedbackConfig(policy="paper", min_k=2, max_k=2))
+    assert cuts(result) == [2, 2, 2]
+
+
+def test_no_opinion_on_the_context_ends_the_adaptive_loop() -> None:
+    result = drive([grade(4, 0)])
+    assert (result.stop_reason, result.answer) == ("unchanged", "from 9")
+
+
+def test_nothing_left_to_widen() -> None:
+    result = drive([grade(4, 1)], scores=[0.9, 0.8])
+    assert (result.stop_reason, cuts(result)) == ("unchanged", [2])
+
+
+def test_nothing_left_to_narrow() -> None:
+    assert drive([grade(4, -1)], scores=[0.9]).stop_reason == "unchanged"
+
+
+def test_doubling_then_halfway() -> None:
+    nine = FeedbackConfig(max_rounds=9, min_k=3)
+    assert cuts(drive([grade(2, 1)] * 4, nine, CLIFF)) == [3, 6, 12, 24]
+    assert cuts(drive([grade(2, -1)] * 3, nine, CLIFF)) == [3, 2, 1]
+    # More, more, less, more, less: closes in on the cut between, tries none twice, and ends.
+    contrary = [grade(2, a) for a in (1, 1, -1, 1, -1)]
+    result = drive(contrary, nine, CLIFF)
+    assert cuts(result) == [3, 6, 12, 9, 10]
+    assert result.stop_reason == "unchanged"
+
+
+def test_max_k_holds_in_every_round() -> None:
+    result = drive([grade(2, 1)] * 5, FeedbackConfig(max_k=10, max_rounds=5))
+    assert cuts(result) == [9, 10]
+    assert result.stop_reason == "unchanged"
+
+
+def test_the_best_answer_wins_over_the_last() -> None:
+    result = drive([grade(5, 1), grade(7, 1), grade(2, 1)], FeedbackConfig(min_k=3), CLIFF)
+    assert (result.stop_reason, result.score, result.best_round) == ("max_rounds", 7, 2)
+    assert result.answer == f"from {cuts(result)[1]}"
+    assert result.selection == result.rounds[1].selection
+
+
+def test_a_tie_goes_to_fewer_tokens() -> None:
+    assert drive([grade(5, 1), grade(5, 1), grade(5, 1)]).best_round == 1
+    narrowing = drive([grade(5, -1), grade(5, -1), grade(5, -1)])
+    assert narrowing.best_round == 3
+    # Sizes count, not the number of chunks: here what narrowing drops is empty, so the tie stays with round 1.
+    sizes = [10, 0, 0, 0, 0, 0, 0, 0, 0] + [0] * 6
+    assert drive([grade(5, -1), grade(5, -1), grade(5, -1)], sizes=sizes).best_round == 1
+
+
+def test_an_unreadable_verdict_keeps_the_answer() -> None:
+    result = drive([UNREADABLE])
+    assert (result.answer, result.score, result.stop_reason) == ("from 9", None, "critic_failed")
+    assert result.rounds[0].verdict == UNREADABLE
+
+
+def test_an_unreadable_later_verdict_keeps_the_graded_answer() -> None:
+    result = drive([grade(4, 1), UNREADABLE])
+    assert (result.answer, result.score, result.best_round) == ("from 9", 4, 1)
+
+
+def test_no_candidates() -> None:
+    result = drive([], scores=[])
+    assert (result.answer, result.stop_reason, result.rounds, result.best_round) == ("", "empty", (), 0)
+    assert result.usage == NO_USAGE
+    assert "empty" in str(result)
+
+
+def test_a_budget_of_one_call_answers_without_a_grade() -> None:
+    result = drive([], FeedbackConfig(max_calls=1))
+    assert (result.answer, result.score, result.stop_reason) == ("from 9", None, "budget")
+
+
+def test_a_budget_of_calls_does_not_begin_a_round_it_cannot_grade() -> None:
+    result = drive([grade(3, 1)], FeedbackConfig(max_calls=3))
+    assert (result.stop_reason, result.usage.calls) == ("budget", 2)
+
+
+def test_a_budget_of_tokens_foresees_the_next_round() -> None:
+    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=439)).stop_reason == "budget"
+    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=440)).rounds) == 2
+    # With sizes the growth of the context is foreseen too: 6 chunks of 50 tokens, read twice.
+    sizes = [50] * len(FIGURE_8)
+    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=1039), sizes=sizes).stop_reason == "budget"
+    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=1040), sizes=sizes).rounds) == 2
+
+
+def test_a_budget_too_small_for_a_grade_still_answers() -> None:
+    result = drive([], FeedbackConfig(max_tokens=1))
+    assert (result.answer, result.stop_reason) == ("from 9", "budget")
+
+
+def test_unknown_usage_counts_as_a_call() -> None:
+    loop = FeedbackLoop([0.9], "probability", FeedbackConfig(max_calls=1))
+    loop.start()
+    step = loop.answered("yes")
+    assert isinstance(step, Done)
+    assert step.result.usage == UNKNOWN_USAGE
+
+
+def test_usage_by_role_and_round() -> None:
+    loop = FeedbackLoop(FIGURE_8, "unbounded")
+    verdicts = iter([grade(3, 1), grade(9)])
+    result = run_loop(
+        loop,
+        lambda s: ("a", TokenUsage(s.cut * 10, 5, 1)),
+        lambda s, a: (next(verdicts), TokenUsage(s.cut * 11, 7, 1)),
+    )
+    assert result.usage_by_role == {"generate": TokenUsage(240, 10, 2), "judge": TokenUsage(264, 14, 2)}
+    assert [r.judge.prompt for r in result.rounds] == [99, 165]
+
+
+def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
+    def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        return ("“The documents do not say”" if selection.cut < 12 else "Found."), ONE_CALL
+
+    asked: list[str] = []
+
+    def judge(_selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
+        asked.append(answer)
+        return grade(9), ONE_CALL
+
+    config = FeedbackConfig(min_k=3)
+    result = run_loop(FeedbackLoop(CLIFF, "unbounded", config), generate, judge)
+    assert (asked, cuts(result), result.usage.calls) == (["Found."], [3, 6, 12], 4)
+    assert [r.verdict.source for r in result.rounds] == ["no answer", "no answer", "critic"]
+    # The literal loop, and one told not to, ask the critic all the same.
+    for other in (FeedbackConfig(min_k=3, policy="paper"), FeedbackConfig(min_k=3, no_answer=())):
+        asked.clear()
+        run_loop(FeedbackLoop(CLIFF, "unbounded", other), generate, judge)
+        assert asked == ["“The documents do not say”"]
+
+
+def test_no_answer_anywhere_is_an_answer() -> None:
+    loop = FeedbackLoop([0.9, 0.8], "probability")
+    result = run_loop(loop, lambda s: (NO_ANSWER, ONE_CALL), lambda s, a: (grade(9), ONE_CALL))
+    assert (result.answer, result.score, result.stop_reason) == (NO_ANSWER, 1, "unchanged")
+    assert result.usage.calls == 1
+
+
+def test_no_answer_does_not_replace_a_graded_answer() -> None:
+    def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        return (NO_ANSWER if selection.cut > 3 else "Perhaps."), ONE_CALL
+
+    result = run_loop(
+        FeedbackLoop(CLIFF, "unbounded", FeedbackConfig(min_k=3)),
+        generate,
+        lambda s, a: (grade(4, 1), ONE_CALL),
+    )
+    assert (result.answer, result.score, result.stop_reason) == ("Perhaps.", 4, "max_rounds")
+
+
+@pytest.mark.parametrize("needed", range(1, 25))
+def test_an_oracle_is_never_worse_off_than_after_its_first_answer(needed: int) -> None:
+    """An LLM that is right exactly when the first ``needed`` candidates are in its context."""
+
+    def generate(selection: Selection) -> tuple[str, TokenUsage]:
+        return ("right" if selection.cut >= needed else "wrong"), ONE_CALL
+
+    def judge(_selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
+        return (grade(9) if answer == "right" else grade(3, 1)), ONE_CALL
+
+    config = FeedbackConfig(min_k=3)
+    result = run_loop(FeedbackLoop(CLIFF, "unbounded", config), generate, judge)
+    # Three rounds see 3, 6 and 12 candidates.
+    assert (result.answer == "right") == (needed <= 12)
+    assert result.stop_reason == ("accepted" if needed <= 12 else "max_rounds")
+    # Where none is right the cheapest of the wrong answers is returned: the first.
+    assert result.best_round == (1 if needed <= 3 or needed > 12 else len(result.rounds))
+
+
+def test_steps_out_of_order_are_refused() -> None:
+    loop = FeedbackLoop([0.9, 0.1])
+    with pytest.raises(InputError, match=r"start\(\)"):
+        loop.answered("early")
+    with pytest.raises(InputError, match="no result yet"):
+        _ = loop.result
+    step = loop.start()
+    assert isinstance(step, Generate)
+    with pytest.raises(InputError, match=r"answered\(\)"):
+        loop.start()
+    with pytest.raises(InputError, match="raise the LLM's own error"):
+        loop.answer_failed("gone")
+    judge = loop.answered("text", ONE_CALL)
+    assert isinstance(judge, Judge)
+    done = loop.judged(grade(10), ONE_CALL)
+    assert isinstance(done, Done)
+    assert loop.result is done.result
+    with pytest.raises(InputError, match="it has ended"):
+        loop.judged(grade(10), ONE_CALL)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accept_score": 0},
+        {"accept_score": 11},
+        {"max_rounds": 0},
+        {"policy": "bold"},
+        {"max_calls": 0},
+        {"max_tokens": 0},
+        {"min_k": 0},
+        {"min_k": 3, "max_k": 2},
+        {"gradient": 1.5},
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        FeedbackConfig(**wrong)
+
+
+def test_sizes_must_fit() -> None:
+    with pytest.raises(InputError, match="one size per candidate"):
+        FeedbackLoop([0.9, 0.1], sizes=[1])
+    with pytest.raises(InputError, match="negative"):
+        FeedbackLoop([0.9], sizes=[-1])
+
+
+@pytest.mark.parametrize(
+    "fields", [(0, 0, True), (11, 0, True), (float("nan"), 0, True), (None, 0, True), (5, 2, True)]
+)
+def test_a_verdict_out_of_range_is_refused(fields: tuple[float | None, int, bool]) -> None:
+    with pytest.raises(InputError):
+        Verdict(*fields)
+
+
+def test_the_trace_prints_and_serialises() -> None:
+    result = drive([Verdict(3, 1, reason="The year is missing."), UNREADABLE])
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert data["stop_reason"] == "critic_failed"
+    assert [r["selection"]["cut"] for r in data["rounds"]] == [9, 15]
+    assert data["usage"]["total"]["calls"] == 4
+    text = str(result)
+    assert "round 1: 9 of 15 chunks" in text
+    assert "<- returned" in text.splitlines()[0]
+    assert "asked for more: 9 -> 15" in text
+    assert "grade 3, asked for more: The year is missing." in text
+    assert "grade could not be read" in text
+    assert "generate 200 + 20 tokens in 2 calls" in text
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+SCORES = st.lists(
+    st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 0.5, 1.0])),
+    max_size=40,
+)
+VERDICTS = st.lists(
+    st.one_of(
+        st.builds(Verdict, st.integers(1, 10), st.sampled_from([-1, 0, 1])),
+        st.builds(Verdict, st.floats(1, 8), st.sampled_from([-1, 1])),
+        st.just(UNREADABLE),
+    ),
+    min_size=12,
+    max_size=12,
+)
+
+
+@given(
+    scores=SCORES,
+    verdicts=VERDICTS,
+    scale=st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
+    policy=st.sampled_from(["adaptive", "paper"]),
+    rounds=st.integers(1, 12),
+    min_k=st.integers(1, 10),
+    room=st.one_of(st.none(), st.integers(0, 10)),
+    max_calls=st.one_of(st.none(), st.integers(1, 30)),
+)
+def test_whatever_the_critic_says(scores, verdicts, scale, policy, rounds, min_k, room, max_calls) -> None:
+    """Ends, keeps its budgets and an answer, never repeats an adaptive selection, and is deterministic."""
+    max_k = None if room is None else min_k + room
+    config = FeedbackConfig(policy=policy, max_rounds=rounds, min_k=min_k, max_k=max_k, max_calls=max_calls)
+
+    def run() -> FeedbackResult:
+        given_verdicts = iter(verdicts)
+        return run_loop(
+            FeedbackLoop(scores, scale, config),
+            lambda s: (f"from {s.cut}", ONE_CALL),
+            lambda s, a: (next(given_verdicts), ONE_CALL),
+        )
+
+    result = run()
+    tried = cuts(result)
+    assert len(tried) <= rounds
+    if not scores:
+        assert result.stop_reason == "empty"
+        return
+    assert all(1 <= c <= len(scores) and (max_k is None or c <= max_k) for c in tried)
+    if policy == "adaptive":
+        assert len(set(tried)) == len(tried)
+        for before, after in zip(result.rounds, result.rounds[1:], strict=False):
+            assert (after.selection.cut > before.selection.cut) == (before.verdict.adjust > 0)
+    if max_calls is not None:
+        assert result.usage.calls <= max_calls
+    graded = [r.score for r in result.rounds if r.score is not None]
+    assert result.score == (max(graded) if graded else None)
+    assert result.answer == f"from {result.selection.cut}"
+    assert result == run()
+    json.dumps(result.to_dict(), allow_nan=False)

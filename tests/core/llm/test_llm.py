@@ -1,0 +1,388 @@
+"""The OpenAI adapter against a real server on 127.0.0.1 that misbehaves as told."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import pickle
+import sys
+import traceback
+from collections.abc import Iterator
+
+import pytest
+
+from sage_core.errors import InputError, LLMError, MissingExtraError
+from sage_core.feedback import VERDICT_SCHEMA
+from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
+from sage_core.llm.usage import TokenUsage
+from tests.fakes.llm_server import LLMServer, Reply, Script
+
+pytest.importorskip("openai")
+
+KEY = "sk-secret-0123456789abcdef"
+HELLO = [Message("system", "Be brief."), Message("user", "Where is the lighthouse?")]
+
+
+@pytest.fixture(autouse=True)
+def no_key_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def chat_with(server: LLMServer, **settings: object) -> OpenAIChat:
+    settings = {"api_key": KEY, "timeout": 5.0, "backoff": 0.001, **settings}
+    return OpenAIChat("test-model", base_url=server.base_url, **settings)
+
+
+def ask(script: Script, **settings: object) -> tuple[Completion, LLMServer]:
+    """The same question sync, async and streamed: one answer, whichever way it was asked."""
+    with LLMServer(script) as server:
+        reply = chat_with(server, **settings).complete(HELLO)
+    with LLMServer(script) as other:
+        chat = chat_with(other, **settings)
+
+        async def again() -> Completion:
+            try:
+                return await chat.acomplete(HELLO)
+            finally:
+                await chat.aclose()
+
+        assert asyncio.run(again()) == reply
+    return reply, server
+
+
+def ask_and_fail(script: Script, **settings: object) -> tuple[LLMError, LLMServer]:
+    with LLMServer(script) as server:
+        with pytest.raises(LLMError) as caught:
+            chat_with(server, **settings).complete(HELLO)
+        with pytest.raises(LLMError) as caught_async:
+            asyncio.run(chat_with(server, **settings).acomplete(HELLO))
+    assert str(caught_async.value) == str(caught.value)
+    return caught.value, server
+
+
+def test_a_reply_and_its_usage() -> None:
+    reply, server = ask(["On the north cape."])
+    assert reply == Completion("On the north cape.", TokenUsage(100, 10, 1), "stop")
+    request = server.requests[0]
+    assert request.path == "/v1/chat/completions"
+    assert request.body["model"] == "test-model"
+    assert request.body["temperature"] == 0.0
+    assert request.body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Where is the lighthouse?"},
+    ]
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_it_is_a_chat_model() -> None:
+    assert isinstance(OpenAIChat("m"), ChatModel)
+
+
+def test_usage_that_is_absent_is_estimated_and_marked() -> None:
+    reply, _ = ask([Reply("On the north cape.", usage=None)])
+    assert reply.usage == TokenUsage(3 + 4 + 6 + 4, 5, 1, estimated=True)
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+def test_passing_trouble_is_retried(status: int) -> None:
+    reply, server = ask([Reply(status=status), Reply(status=status), "At last."])
+    assert (reply.text, len(server.requests)) == ("At last.", 3)
+    assert reply.usage.calls == 1
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Reply(drop=True),
+        Reply("A long reply that breaks off.", half=True),
+        Reply(raw="{not json"),
+        Reply(raw="<html>busy</html>", content_type="text/html"),
+        Reply(raw='{"choices": []}'),
+        Reply(raw='{"unexpected": true}'),
+        Reply(raw="[1, 2]"),
+        Reply(raw='"text"'),
+        Reply(raw="null"),
+        Reply(raw=""),
+        Reply(text=None),
+        Reply(raw='{"choices": [{"message": null}]}'),
+        Reply(raw='{"choices": ["text"]}'),
+    ],
+    ids=lambda r: r.raw or ("drop" if r.drop else "half" if r.half else "none"),
+)
+def test_broken_replies_are_retried(trouble: Reply) -> None:
+    reply, server = ask([trouble, "Whole."])
+    assert (reply.text, len(server.requests)) == ("Whole.", 2)
+
+
+def test_broken_replies_for_good_are_an_error() -> None:
+    error, server = ask_and_fail([Reply(raw="{not json")], max_retries=2)
+    assert "could not be read" in str(error)
+    assert "tried 3 times" in str(error)
+    assert len(server.requests) == 6
+    assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(401, "check the API key"), (403, "API key"), (404, "no such model")]
+)
+def test_lasting_trouble_is_not_retried(status: int, words: str) -> None:
+    error, server = ask_and_fail([Reply(status=status)])
+    assert words in str(error)
+    assert (len(server.requests), error.retryable) == (2, False)
+
+
+def test_a_spent_quota_is_not_retried() -> None:
+    spent = Reply(
+        status=429,
+        error={"message": "out of money", "code": "insufficient_quota", "type": "insufficient_quota"},
+    )
+    error, server = ask_and_fail([spent])
+    assert "quota is used up" in str(error)
+    assert len(server.requests) == 2
+
+
+def test_a_server_that_never_recovers() -> None:
+    error, server = ask_and_fail([Reply(status=503)], max_retries=1)
+    assert "status 503" in str(error)
+    assert len(server.requests) == 4
+
+
+def test_no_server_at_all() -> None:
+    with LLMServer(["x"]) as server:
+        address = server.base_url
+    chat = OpenAIChat("m", base_url=address, api_key=KEY, max_retries=1, backoff=0.001)
+    with pytest.raises(LLMError, match="is the server running") as caught:
+        chat.complete(HELLO)
+    assert caught.value.retryable
+
+
+def test_a_slow_server_times_out_and_is_retried() -> None:
+    reply, server = ask([Reply("late", delay=2.0), "in time"], timeout=0.3)
+    assert (reply.text, len(server.requests)) == ("in time", 2)
+    error, _ = ask_and_fail([Reply("late", delay=2.0)], timeout=0.2, max_retries=0)
+    assert "no answer within 0.2 s" in str(error)
+
+
+def test_retry_after_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("sage_core.llm.openai_chat.time.sleep", pauses.append)
+    with LLMServer(
+        [Reply(status=429, headers={"retry-after": "7"}), Reply(status=500), Reply(status=500), "x"]
+    ) as s:
+        chat_with(s, backoff=1.0).complete(HELLO)
+    assert pauses[0] == 7
+    assert 1.0 <= pauses[1] <= 2.0 <= pauses[2] <= 4.0
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "3600", "nan"])
+def test_an_unusable_retry_after_is_passed_over(value: str) -> None:
+    _, server = ask([Reply(status=429, headers={"retry-after": value}), "x"])
+    assert len(server.requests) == 2
+
+
+def test_structured_output_is_asked_for() -> None:
+    with LLMServer(['{"score": 9}']) as server:
+        chat_with(server).complete(HELLO, schema=VERDICT_SCHEMA)
+    asked = server.requests[0].body["response_format"]
+    assert asked["type"] == "json_schema"
+    assert asked["json_schema"]["schema"] == VERDICT_SCHEMA
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_structured_output_refused_is_left_out_from_then_on(status: int) -> None:
+    def script(request: object) -> Reply | str:
+        if "response_format" in request.body:
+            return Reply(status=status, error={"message": "unknown field", "param": None})
+        return "9"
+
+    with LLMServer(script) as server:
+        chat = chat_with(server)
+        assert chat.complete(HELLO, schema=VERDICT_SCHEMA).text == "9"
+        assert chat.complete(HELLO, schema=VERDICT_SCHEMA).text == "9"
+    assert ["response_format" in r.body for r in server.requests] == [True, False, False]
+
+
+def test_settings_a_model_refuses_are_adapted() -> None:
+    def script(request: object) -> Reply | str:
+        for name in ("temperature", "max_tokens"):
+            if name in request.body:
+                return Reply(status=400, error={"message": f"Unsupported parameter: '{name}'", "param": name})
+        return "fine"
+
+    with LLMServer(script) as server:
+        assert chat_with(server, max_tokens=50).complete(HELLO).text == "fine"
+    assert server.requests[-1].body["max_completion_tokens"] == 50
+    assert len(server.requests) == 3
+
+
+def test_a_bad_request_about_something_else_is_an_error() -> None:
+    error, server = ask_and_fail([Reply(status=400, error={"message": "context too long"})])
+    assert "context too long" in str(error)
+    assert len(server.requests) == 2
+
+
+def test_a_refusal_is_a_reply() -> None:
+    reply, _ = ask([Reply(None, refusal="I will not.")])
+    assert reply.text == "I will not."
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_no_text_with_a_reason_is_an_error_at_once(reason: str) -> None:
+    error, server = ask_and_fail([Reply(None, finish_reason=reason)])
+    assert reason in str(error)
+    assert len(server.requests) == 2
+
+
+def streamed(server: LLMServer, **settings: object) -> tuple[list[str], Completion]:
+    """Stream sync and async; both must give the same."""
+    pieces = list(chat_with(server, **settings).stream(HELLO))
+
+    async def collect() -> list[str | Completion]:
+        return [piece async for piece in chat_with(server, **settings).astream(HELLO)]
+
+    assert asyncio.run(collect()) == pieces
+    assert isinstance(pieces[-1], Completion)
+    return [p for p in pieces[:-1] if isinstance(p, str)], pieces[-1]
+
+
+def test_streaming() -> None:
+    with LLMServer(["On the north cape."]) as server:
+        pieces, whole = streamed(server)
+    assert pieces == ["On ", "the ", "north ", "cape."]
+    assert whole == Completion("On the north cape.", TokenUsage(100, 10, 1), "stop")
+    assert server.requests[0].body["stream_options"] == {"include_usage": True}
+
+
+def test_streaming_without_usage_estimates() -> None:
+    with LLMServer([Reply("On the north cape.", usage=None)]) as server:
+        _, whole = streamed(server)
+    assert whole.usage.estimated
+    assert whole.usage.completion == 5
+
+
+def test_a_stream_that_fails_before_its_first_piece_is_retried() -> None:
+    for trouble in (Reply(status=503), Reply(drop=True), Reply("", half=True, usage=None)):
+        turns = iter([trouble, "a b", trouble, "a b"])
+        with LLMServer(lambda _r, turns=turns: next(turns)) as server:
+            assert streamed(server)[0] == ["a ", "b"]
+
+
+@pytest.mark.parametrize(
+    "trouble", [Reply("one two three four", half=True), Reply("one two", stream_error={"message": "gone"})]
+)
+def test_a_stream_that_breaks_off_is_an_error_not_a_repeat(trouble: Reply) -> None:
+    with LLMServer([trouble]) as server:
+        got: list[object] = []
+        with pytest.raises(LLMError, match="broke off"):
+            got.extend(chat_with(server).stream(HELLO))
+        with pytest.raises(LLMError, match="broke off"):
+            asyncio.run(_drain(chat_with(server)))
+    assert len(server.requests) == 2
+
+
+async def _drain(chat: OpenAIChat) -> None:
+    async for _ in chat.astream(HELLO):
+        pass
+
+
+def test_a_stream_left_early_leaves_the_adapter_usable() -> None:
+    with LLMServer(["one two three"]) as server:
+        chat = chat_with(server)
+        stream = chat.stream(HELLO)
+        assert next(stream) == "one "
+        stream.close()
+        assert chat.complete(HELLO).text == "one two three"
+        chat.close()
+        assert chat.complete(HELLO).text == "one two three"
+
+
+def test_one_adapter_in_several_event_loops() -> None:
+    with LLMServer(["x"]) as server:
+        chat = chat_with(server)
+        for _ in range(3):
+            assert asyncio.run(chat.acomplete(HELLO)).text == "x"
+
+
+# The key
+
+
+def texts_of(error: BaseException) -> Iterator[str]:
+    """Everything that a log, a report or a person might see of an error."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield str(seen)
+        yield repr(seen)
+        yield repr(getattr(seen, "__dict__", ""))
+        seen = seen.__cause__ or seen.__context__
+    yield "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("key", [KEY, "a key of another shape 42"])
+@pytest.mark.parametrize("status", [400, 401, 429, 500])
+def test_a_server_that_repeats_the_key_does_not_spread_it(
+    status: int, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    spill = Reply(status=status, error={"message": f"bad key {key}, Bearer {key}", "code": key, "param": key})
+    error, _ = ask_and_fail([spill], max_retries=1, api_key=key)
+    for text in texts_of(error):
+        assert key not in text
+    assert key not in caplog.text
+
+
+def test_the_key_is_in_no_repr_log_or_pickle(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with LLMServer(["fine"]) as server:
+        chat = chat_with(server)
+        chat.complete(HELLO)
+        assert KEY not in repr(chat)
+        assert KEY not in caplog.text
+        packed = pickle.dumps(chat)
+        assert KEY.encode() not in packed
+        again = pickle.loads(packed)
+        assert again.complete(HELLO).text == "fine"
+        assert server.requests[-1].headers["authorization"] == "Bearer none-needed"
+        copy.deepcopy(chat).complete(HELLO)
+        assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_user_and_query_of_an_address_are_not_shown() -> None:
+    chat = OpenAIChat("m", base_url=f"http://user:{KEY}@localhost:1/v1?api-key={KEY}")
+    assert repr(chat) == "OpenAIChat('m', base_url='http://localhost:1/v1')"
+
+
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LLMServer(["x"]) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert OpenAIChat("m").complete(HELLO).text == "x"
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_without_a_key_it_says_what_to_do() -> None:
+    with pytest.raises(LLMError, match="OPENAI_API_KEY"):
+        OpenAIChat("m").complete(HELLO)
+
+
+def test_without_the_package_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtraError, match=r"sage-rag\[openai\]"):
+        OpenAIChat("m", api_key=KEY).complete(HELLO)
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": 0}, {"max_retries": -1}, {"backoff": -1.0}])
+def test_settings_out_of_range(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        OpenAIChat("m", **wrong)
+    with pytest.raises(InputError):
+        OpenAIChat("")
+
+
+def test_a_key_loses_its_newline_and_one_that_is_no_key_is_told() -> None:
+    with LLMServer(["yes"]) as server:
+        OpenAIChat("m", base_url=server.base_url, api_key="sk-test\n").complete([Message("user", "?")])
+        assert server.requests[0].headers["authorization"] == "Bearer sk-test"
+        with pytest.raises(InputError, match="OPENAI_API_KEY"):
+            OpenAIChat("m", base_url=server.base_url, api_key="sk-ключ").complete([Message("user", "?")])

@@ -1,0 +1,184 @@
+"""What cannot be read: folders that cannot be opened, links, rebuilds with nothing to put in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sage_core.documents.discovery import as_path, as_paths, expand, find_files, kind_of, source_of
+from sage_core.errors import InputError
+from sage_core.pipeline.ingest import ingest
+from sage_core.store.chroma_store import ChromaStore
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.stores import contents, fill, names, run
+
+BINARY = b"\x89PNG\r\n\x1a\n\x00\x00"
+
+
+@pytest.fixture
+def lock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Closes a folder to listing. (Permissions do not stop root, under which tests may run.)"""
+    scan = os.scandir
+    locked: set[str] = set()
+
+    def refuse(path: str) -> object:
+        if str(path) in locked:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    yield lambda folder: locked.add(str(folder))
+
+
+class TestAFolderThatCannotBeOpened:
+    def test_is_reported_and_what_the_store_has_of_it_stays(
+        self, tmp_path: Path, lock: Callable[[Path], None]
+    ) -> None:
+        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+        run(store, folder)
+        before = contents(store)
+        lock(folder / "sub")
+        (folder / "mill.md").unlink()
+        report = run(store, folder)
+        (skipped,) = report.skipped
+        assert skipped.source == str(folder / "sub") and skipped.unopened and not report.complete
+        assert "sub cannot be read: Permission denied" in skipped.reason
+        assert names(report.removed) == {"mill.md"}
+        assert contents(store) == {c for c in before if not c[1].endswith("mill.md")}
+
+    def test_is_not_lost_by_a_rebuild(self, tmp_path: Path, lock: Callable[[Path], None]) -> None:
+        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+        run(store, folder)
+        before = contents(store)
+        lock(folder / "sub")
+        with pytest.raises(InputError, match=r"sub cannot be read now.*--rebuild would lose"):
+            run(store, folder, rebuild=True)
+        assert contents(store) == before
+
+    def test_does_not_stop_a_rebuild_of_what_the_store_has(
+        self, tmp_path: Path, lock: Callable[[Path], None]
+    ) -> None:
+        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+        lock(folder / "sub")
+        assert not run(store, folder).complete
+        assert names(run(store, folder, rebuild=True).added) == {"ferry.txt", "mill.md"}
+
+    def test_named_itself_is_an_error(self, tmp_path: Path, lock: Callable[[Path], None]) -> None:
+        folder = fill(tmp_path / "docs")
+        lock(folder)
+        with pytest.raises(InputError, match=r"docs cannot be read.*Make it readable"):
+            run(tmp_path / "store", folder)
+        assert not (tmp_path / "store").exists()
+
+    def test_is_named_where_there_is_nothing_else(self, tmp_path: Path, lock: Callable[[Path], None]) -> None:
+        folder = fill(tmp_path / "docs", {"sub/a.txt": "Text."})
+        lock(folder / "sub")
+        with pytest.raises(InputError, match=r"no documents found.*sub cannot be read"):
+            run(tmp_path / "store", folder)
+
+
+class TestARebuild:
+    @pytest.mark.parametrize("content", [BINARY, b" \n"])
+    def test_with_nothing_readable_leaves_the_store(self, tmp_path: Path, content: bytes) -> None:
+        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+        run(store, folder)
+        before = contents(store)
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "a.txt").write_bytes(content)
+        embedder = HashEmbedder()
+        with pytest.raises(
+            InputError, match=r"none of the 1 files.*store was left as it is; the first: .*a\.txt"
+        ):
+            run(store, other, embedder=embedder, rebuild=True)
+        assert contents(store) == before
+        assert embedder.texts_embedded == 0
+
+    def test_of_an_empty_folder_leaves_the_store(self, tmp_path: Path) -> None:
+        store = tmp_path / "store"
+        run(store, fill(tmp_path / "docs"))
+        before = contents(store)
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(InputError, match="no documents found"):
+            run(store, tmp_path / "empty", rebuild=True)
+        assert contents(store) == before
+
+
+def test_a_file_that_is_never_readable_loads_no_model_again(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    (folder / "picture.txt").write_bytes(BINARY)
+    run(store, folder)
+    embedder = HashEmbedder()
+    report = run(store, folder, embedder=embedder)
+    assert len(report.unchanged) == 3 and names((report.skipped[0].source,)) == {"picture.txt"}
+    assert embedder.texts_embedded == 0
+
+
+def test_a_store_whose_last_document_became_unreadable_is_empty_not_an_error(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs", {"a.txt": "Text."}), tmp_path / "store"
+    run(store, folder)
+    (folder / "a.txt").write_bytes(BINARY)
+    report = run(store, folder)
+    assert names(report.removed) == {"a.txt"} and report.documents_in_store == 0
+
+
+class TestLinks:
+    def test_to_folders_are_reported_and_not_followed(self, tmp_path: Path) -> None:
+        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+        fill(tmp_path / "elsewhere", {"far.txt": "Far away."})
+        (folder / "link").symlink_to(tmp_path / "elsewhere")
+        report = run(store, folder)
+        (skipped,) = report.skipped
+        assert "link is a link to a folder: name it" in skipped.reason
+        assert report.complete and len(report.added) == 3
+        assert names(run(store, folder, folder / "link").added) == {"far.txt"}
+
+    def test_into_the_folder_itself_make_no_loop_and_no_noise(self, tmp_path: Path) -> None:
+        folder = fill(tmp_path / "docs")
+        (folder / "sub" / "up").symlink_to(folder)
+        (folder / "round").symlink_to(folder / "round")
+        report = run(tmp_path / "store", folder)
+        assert len(report.added) == 3 and report.skipped == ()
+
+    def test_to_files_are_followed(self, tmp_path: Path) -> None:
+        folder = fill(tmp_path / "docs")
+        fill(tmp_path / "elsewhere", {"far.txt": "Far away."})
+        (folder / "near.txt").symlink_to(tmp_path / "elsewhere" / "far.txt")
+        assert str(tmp_path / "elsewhere" / "far.txt") in run(tmp_path / "store", folder).added
+
+
+class TestPaths:
+    @pytest.mark.parametrize("wrong", ["", "  ", "a\0b", 3, None, b"docs", ["a", ""], [Path("a"), 3]])
+    def test_that_are_none_are_told(self, wrong: object) -> None:
+        with pytest.raises(InputError, match=r"is no path|a path is|paths are"):
+            as_paths(wrong)  # type: ignore[arg-type]
+        with pytest.raises(InputError):
+            ChromaStore(wrong)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("use", [kind_of, lambda path: expand([path])])
+    def test_that_are_too_long_are_told(self, tmp_path: Path, use: Callable[[Path], object]) -> None:
+        with pytest.raises(InputError, match="cannot be read: File name too long"):
+            use(tmp_path / ("x" * 300))
+
+    def test_below_a_file_are_missing(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("x")
+        assert kind_of(tmp_path / "a.txt" / "b") == "missing"
+
+    def test_of_a_home_that_is_not_there(self) -> None:
+        with pytest.raises(InputError, match="is no path"):
+            as_path("~nobody-of-that-name/docs")
+
+    def test_may_come_from_any_iterable(self, tmp_path: Path) -> None:
+        folder = fill(tmp_path / "docs")
+        with ChromaStore(tmp_path / "store") as store:
+            paths = (path for path in sorted(folder.iterdir()))
+            report = ingest(store, paths, BlankLineSegmenter(), HashEmbedder())
+        assert len(report.added) == 3
+
+    def test_the_source_of_a_loop_is_its_own_name(self, tmp_path: Path) -> None:
+        (tmp_path / "round").symlink_to(tmp_path / "round")
+        assert source_of(tmp_path / "round") == str(tmp_path / "round")
+        assert list(find_files(tmp_path)) == []

@@ -1,0 +1,326 @@
+"""Sage: ingest, retrieve, ask and aask, with a real LLM client against a scripted server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
+from sage_core.errors import InputError, LLMError, StoreError
+from sage_core.feedback import FeedbackConfig
+from sage_core.llm import OpenAIChat
+from sage_core.pipeline.results import Candidate, Retrieval
+from sage_core.pipeline.sage import Sage, SageConfig
+from sage_core.selection.cut import Scale, Selection, select
+from sage_core.store.chunks import Chunk
+from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+
+ANIMALS = [
+    "puffin",
+    "kittiwake",
+    "guillemot",
+    "shag",
+    "petrel",
+    "gannet",
+    "fulmar",
+    "tern",
+    "skua",
+    "eider",
+    "dunlin",
+    "plover",
+]
+
+
+class WordReranker:
+    """Share of the question's words in the text. NaN for texts that say so."""
+
+    name = "words"
+    scale: Scale = "probability"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        words = set(query.lower().strip("?").split())
+        return [
+            float("nan") if "unscorable" in t else len(words & set(t.lower().strip(".").split())) / len(words)
+            for t in texts
+        ]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("birds")
+    for i, animal in enumerate(ANIMALS):
+        text = f"The {animal} lays {i + 1} eggs on the cliff.\n\nA {animal} was seen on day {i}.\n"
+        (folder / f"{animal}.txt").write_text(text)
+    made = folder / "store"
+    with Sage(made, segmenter=BlankLineSegmenter(), embedder=HashEmbedder()) as sage:
+        assert len(sage.ingest(folder).added) == len(ANIMALS)
+    return made
+
+
+@pytest.fixture
+def sage(store: Path) -> Iterator[Sage]:
+    with make(store) as made:
+        yield made
+
+
+def make(store: Path, url: str | None = None, **settings: object) -> Sage:
+    answerer = (
+        LLMAnswerer(OpenAIChat("test", base_url=url, api_key="sk-test", max_retries=0)) if url else None
+    )
+    return Sage(
+        store,
+        segmenter=BlankLineSegmenter(),
+        embedder=HashEmbedder(),
+        reranker=WordReranker(),
+        answerer=answerer or ExtractiveAnswerer(),
+        config=SageConfig(candidates=12, top_k=5, feedback=FeedbackConfig(**{"min_k": 2, **settings})),  # type: ignore[arg-type]
+    )
+
+
+def script(request: Request) -> Reply | str:
+    """Answers with the first passage's bird; grades 3 and asks for more while one passage is shown."""
+    if request.is_critic:
+        low = request.user.count("lays") + request.user.count("seen on") <= 2
+        return json.dumps({"reason": "r", "score": 3 if low else 9, "adjust": 1 if low else 0})
+    return "answer: " + next(a for a in ANIMALS if a in request.user.lower())
+
+
+def test_retrieve_scores_ranks_and_selects(sage: Sage) -> None:
+    retrieval = sage.retrieve("how many eggs lays the puffin?")
+    assert len(retrieval.candidates) == 12
+    scores = [c.score for c in retrieval.candidates]
+    assert all(type(s) is float for s in scores) and scores == sorted(scores, reverse=True)
+    best = retrieval.hits[0]
+    assert best.chunk.text == "The puffin lays 1 eggs on the cliff."
+    assert Path(best.chunk.source).name == "puffin.txt"
+    assert retrieval.tokens == sum(c.tokens for c in retrieval.hits)
+    by_similarity = sorted(retrieval.candidates, key=lambda c: -c.similarity)
+    assert retrieval.tokens_top_k == sum(c.tokens for c in by_similarity[:5])
+    assert retrieval.tokens_all == sum(c.tokens for c in retrieval.candidates)
+    json.dumps(retrieval.to_dict(), allow_nan=False)
+
+
+def test_ask_without_an_llm_says_so(sage: Sage) -> None:
+    answer = sage.ask("how many eggs lays the puffin?")
+    assert "The puffin lays 1 eggs on the cliff." in answer.text
+    assert answer.answerer == "extractive, no LLM"
+    assert answer.feedback.verdict is not None and answer.feedback.verdict.source == "heuristic"
+    assert answer.feedback.usage.calls == 0
+    json.dumps(answer.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("question", ["", "  \n", None])
+def test_a_blank_question_is_refused(sage: Sage, question: str) -> None:
+    with pytest.raises(InputError, match="blank"):
+        sage.ask(question)
+    with pytest.raises(InputError, match="blank"):
+        asyncio.run(sage.aask(question))
+
+
+def test_asking_an_llm_in_rounds(store: Path) -> None:
+    with LLMServer(script) as server, make(store, server.base_url, min_k=1, gradient=0.9) as sage:
+        answer = sage.ask("how many eggs lays the puffin?")
+    assert answer.text == "answer: puffin"
+    assert answer.score == 9 and answer.feedback.stop_reason == "accepted"
+    assert len(answer.feedback.rounds) == 2
+    assert len(answer.sources) == 2
+    assert len(server.answer_requests) == len(server.critic_requests) == 2
+    # What was counted is what was sent.
+    for candidate in answer.sources:
+        assert candidate.chunk.text in server.answer_requests[-1].user
+    assert answer.feedback.usage.prompt == 400
+
+
+def test_multiple_choice(store: Path) -> None:
+    with LLMServer(["B) two", '{"score": 9, "adjust": 0}']) as server, make(store, server.base_url) as sage:
+        sage.ask("how many eggs lays the puffin?", ["one", "two"])
+    assert "two" in server.answer_requests[0].user
+
+
+def test_sync_and_async_agree(store: Path) -> None:
+    question = "how many eggs lays the tern?"
+    with LLMServer(script) as server, make(store, server.base_url) as sage:
+        assert sage.ask(question) == asyncio.run(sage.aask(question))
+    with make(store) as sage:
+        assert sage.ask(question) == asyncio.run(sage.aask(question))
+
+
+def test_a_hundred_at_once(store: Path) -> None:
+    birds = [ANIMALS[i % len(ANIMALS)] for i in range(100)]
+
+    async def run(sage: Sage) -> list[str]:
+        answers = await asyncio.gather(*(sage.aask(f"how many eggs lays the {b}?") for b in birds))
+        return [a.text for a in answers]
+
+    def echo(request: Request) -> Reply:
+        if request.is_critic:
+            return Reply('{"score": 9, "adjust": 0}')
+        asked = next(line for line in request.user.splitlines() if "how many eggs lays the" in line)
+        return Reply(next(b for b in ANIMALS if b in asked), delay=0.05)
+
+    with LLMServer(echo) as server, make(store, server.base_url) as sage:
+        assert asyncio.run(run(sage)) == birds
+    # The LLM is awaited, not waited for in a thread: far more calls are under way than there are threads.
+    assert server.max_in_flight > 40
+
+
+def test_the_event_loop_is_not_blocked(store: Path) -> None:
+    class SlowEmbedder(HashEmbedder):
+        def embed_query(self, text: str) -> NDArray[np.float32]:
+            time.sleep(0.2)
+            return super().embed_query(text)
+
+    async def run(sage: Sage) -> int:
+        ticks, task = 0, asyncio.ensure_future(sage.aask("how many eggs lays the tern?"))
+        while not task.done():
+            await asyncio.sleep(0.005)
+            ticks += 1
+        return ticks
+
+    embedder = SlowEmbedder()
+    with Sage(store, embedder=embedder, reranker=WordReranker(), answerer=ExtractiveAnswerer()) as sage:
+        assert asyncio.run(run(sage)) > 5
+
+
+def test_asking_from_many_threads(sage: Sage) -> None:
+    texts: dict[str, str] = {}
+
+    def ask(bird: str) -> None:
+        texts[bird] = sage.ask(f"how many eggs lays the {bird}?").text
+
+    threads = [threading.Thread(target=ask, args=(bird,)) for bird in ANIMALS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(f"The {bird} lays" in texts[bird] for bird in ANIMALS)
+
+
+def test_an_unreachable_llm_costs_the_answer_not_the_chunks(store: Path) -> None:
+    with make(store, "http://127.0.0.1:9/v1") as sage:
+        retrieval = sage.retrieve("how many eggs lays the puffin?")
+        expected = tuple(c.chunk.text for c in retrieval.hits)
+        with pytest.raises(LLMError) as caught:
+            sage.answer(retrieval)
+        assert caught.value.chunks == expected
+        with pytest.raises(LLMError) as caught:
+            asyncio.run(sage.aask("how many eggs lays the puffin?"))
+        assert caught.value.chunks == expected
+
+
+def test_chunks_are_added_to_an_error_that_has_none(sage: Sage) -> None:
+    class Failing(ExtractiveAnswerer):
+        def generate(self, *_: object, **__: object) -> tuple[str, object]:  # type: ignore[override]
+            raise LLMError("no", retryable=True)
+
+    sage.answerer = Failing()
+    with pytest.raises(LLMError) as caught:
+        sage.ask("how many eggs lays the puffin?")
+    assert caught.value.chunks and caught.value.retryable
+
+
+def test_a_failing_critic_costs_no_answer(store: Path) -> None:
+    def answers_only(request: Request) -> Reply:
+        return Reply(status=400) if request.is_critic else Reply("42")
+
+    with LLMServer(answers_only) as server, make(store, server.base_url) as sage:
+        answer = sage.ask("how many eggs lays the puffin?")
+    assert answer.text == "42" and answer.score is None
+    assert answer.feedback.stop_reason == "critic_failed"
+
+
+def test_no_store_and_an_empty_store(tmp_path: Path) -> None:
+    with make(tmp_path / "none") as sage, pytest.raises(StoreError, match="no store at"):
+        sage.ask("anything?")
+    (tmp_path / "a.txt").write_text("Text.")
+    with make(tmp_path / "store") as sage:
+        sage.ingest(tmp_path / "a.txt")
+        assert sage.ask("text?").sources
+        (tmp_path / "a.txt").unlink()
+        sage.ingest([tmp_path / "a.txt"])
+        with pytest.raises(StoreError, match="is empty"):
+            sage.ask("text?")
+
+
+@pytest.mark.parametrize(
+    "embedder", [HashEmbedder("other"), HashEmbedder(salt="x"), HashEmbedder(dimension=9)]
+)
+def test_a_store_of_another_model_is_refused(store: Path, embedder: HashEmbedder) -> None:
+    with (
+        Sage(store, embedder=embedder, reranker=WordReranker()) as sage,
+        pytest.raises(StoreError, match="made with"),
+    ):
+        sage.retrieve("eggs?")
+
+
+def test_the_name_is_checked_before_the_model_loads(store: Path) -> None:
+    class Unloadable(HashEmbedder):
+        def embed_query(self, text: str) -> NDArray[np.float32]:
+            raise AssertionError("loaded")
+
+    with (
+        Sage(store, embedder=Unloadable("other"), reranker=WordReranker()) as sage,
+        pytest.raises(StoreError),
+    ):
+        sage.retrieve("eggs?")
+
+
+def test_scores_that_are_missing_rank_last(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("eggs unscorable eggs\n\neggs\n\nnothing")
+    with make(tmp_path / "store") as sage:
+        sage.ingest(tmp_path / "a.txt")
+        retrieval = sage.retrieve("eggs")
+    assert [c.score for c in retrieval.candidates] == [1.0, 0.0, None]
+    assert json.loads(json.dumps(retrieval.to_dict(), allow_nan=False))["candidates"][2]["score"] is None
+
+
+def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:
+    class Short(WordReranker):
+        def score(self, query: str, texts: Sequence[str]) -> list[float]:
+            return super().score(query, texts)[1:]
+
+    with (
+        Sage(store, embedder=HashEmbedder(), reranker=Short()) as sage,
+        pytest.raises(InputError, match="23 scores for 24 texts"),
+    ):
+        sage.retrieve("eggs?")
+
+
+def test_results_are_frozen() -> None:
+    candidate = Candidate(Chunk("i", "t", "s", 0, 1), 0.5, 0.5, 1)
+    retrieval = Retrieval(
+        "q", (candidate,), Selection((0,), (0.5,), 1, 1, "r"), "probability", "n", 10, "bert"
+    )
+    with pytest.raises(AttributeError):
+        retrieval.question = "other"  # type: ignore[misc]
+    assert hash(candidate)
+
+
+def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
+    class Logits(WordReranker):
+        scale: Scale = "logit"
+
+    settings = SageConfig(feedback=FeedbackConfig(min_k=1))
+    with Sage(store, embedder=HashEmbedder(), reranker=WordReranker(), config=settings) as sage:
+        found = sage.retrieve("how many eggs lays the puffin?")
+        assert found.selection == select([c.score for c in found.candidates], min_k=1)
+    with Sage(store, embedder=HashEmbedder(), reranker=Logits(), config=settings) as sage:
+        found = sage.retrieve("how many eggs lays the puffin?")
+        assert found.selection == select(
+            [c.score for c in found.candidates], scale="logit", rule="gradient", min_k=1
+        )
+
+
+@pytest.mark.parametrize("settings", [{"candidates": 0}, {"top_k": 0}])
+def test_settings_are_checked(settings: dict[str, int]) -> None:
+    with pytest.raises(InputError):
+        SageConfig(**settings)

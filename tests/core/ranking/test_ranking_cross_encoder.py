@@ -1,0 +1,160 @@
+"""The cross-encoder adapter on a real, tiny model with random weights: no download."""
+
+import pickle
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from sage_core.errors import InputError, ModelError
+from sage_core.ranking import CrossEncoderReranker, Request, rank
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sentence_transformers")
+
+QUERY = "How tall is the lighthouse?"
+TEXTS = [
+    "The lighthouse is forty metres tall.",
+    "",
+    "Tomatoes need warm nights, rich soil and a wall that keeps off the wind. " * 12,
+    "灯台の高さは四十メートルです。",
+    "Forty.",
+]
+
+
+def save_model(folder, labels=1, dtype=torch.float32):
+    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+    source = resources.files("sage_core.text").joinpath("tokenizer.json")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_tokenizer(source),
+        unk_token="[UNK]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        mask_token="[MASK]",
+        model_max_length=128,
+    )
+    torch.manual_seed(7)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        num_labels=labels,
+        initializer_range=0.4,
+    )
+    BertForSequenceClassification(config).to(dtype).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _tokenizer(source):
+    from tokenizers import Tokenizer, processors
+
+    tokenizer = Tokenizer.from_str(source.read_text(encoding="utf-8"))
+    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("cross-encoder"))
+
+
+@pytest.fixture(scope="module")
+def reranker(folder):
+    return CrossEncoderReranker(folder, device="cpu")
+
+
+def by_hand(folder, query, text, max_length=128):
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).float().eval()
+    inputs = tokenizer([query], [text], truncation=True, max_length=max_length, return_tensors="pt")
+    with torch.inference_mode():
+        return float(model(**inputs).logits[0, 0])
+
+
+def test_scores_are_the_raw_logits_in_order(folder, reranker):
+    scores = reranker.score(QUERY, TEXTS)
+    assert all(type(s) is float for s in scores)
+    np.testing.assert_allclose(scores, [by_hand(folder, QUERY, t) for t in TEXTS], atol=1e-5)
+    assert min(scores) < 0 or max(scores) > 1, "a sigmoid was applied, or the weights show nothing"
+    assert len(set(scores)) == len(scores)
+    assert reranker.scale == "logit"
+
+
+def test_batches_do_not_change_the_scores(folder, reranker):
+    one = CrossEncoderReranker(folder, device="cpu", batch_size=1)
+    np.testing.assert_allclose(one.score(QUERY, TEXTS), reranker.score(QUERY, TEXTS), atol=1e-5)
+
+
+def test_max_length_cuts_the_text(folder, reranker):
+    short = CrossEncoderReranker(folder, device="cpu", max_length=16)
+    scores = short.score(QUERY, TEXTS)
+    np.testing.assert_allclose(scores, [by_hand(folder, QUERY, t, 16) for t in TEXTS], atol=1e-5)
+    assert abs(scores[2] - reranker.score(QUERY, TEXTS)[2]) > 1e-3
+
+
+def test_half_precision_weights_are_read_into_float32(tmp_path):
+    save_model(tmp_path, dtype=torch.bfloat16)
+    reranker = CrossEncoderReranker(tmp_path, device="cpu")
+    scores = reranker.score(QUERY, TEXTS)
+    np.testing.assert_allclose(scores, [by_hand(tmp_path, QUERY, t) for t in TEXTS], atol=1e-5)
+    assert any(float(torch.tensor(s).bfloat16()) != s for s in scores)
+
+
+def test_several_questions_share_batches(reranker):
+    requests = [Request(QUERY, TEXTS), Request("Nothing?", []), Request("When do tomatoes grow?", TEXTS[:2])]
+    together = reranker.score_many(requests)
+    assert [len(s) for s in together] == [5, 0, 2]
+    for request, scores in zip(requests, together, strict=True):
+        np.testing.assert_allclose(scores, reranker.score(*request), atol=1e-5)
+
+
+def test_no_texts_load_no_model(tmp_path):
+    assert CrossEncoderReranker(tmp_path / "nowhere").score(QUERY, []) == []
+
+
+def test_rank_sorts_best_first(reranker):
+    ranked = rank(reranker, QUERY, TEXTS)
+    scores = reranker.score(QUERY, TEXTS)
+    assert [r.position for r in ranked] == sorted(range(5), key=lambda i: -scores[i])
+
+
+def test_it_pickles_and_serves_threads(reranker):
+    scores = reranker.score(QUERY, TEXTS)
+    again = pickle.loads(pickle.dumps(reranker))
+    with ThreadPoolExecutor(4) as pool:
+        for other in pool.map(lambda _: again.score(QUERY, TEXTS), range(8)):
+            np.testing.assert_allclose(other, scores, atol=1e-5)
+
+
+def test_a_classifier_is_refused(tmp_path):
+    save_model(tmp_path, labels=3)
+    with pytest.raises(ModelError, match="3 scores per pair"):
+        CrossEncoderReranker(tmp_path, device="cpu").score(QUERY, TEXTS)
+
+
+def test_a_missing_or_damaged_model_is_refused(tmp_path, folder):
+    with pytest.raises(ModelError, match="cannot load"):
+        CrossEncoderReranker(tmp_path / "nowhere", device="cpu").score(QUERY, TEXTS)
+    damaged = shutil.copytree(folder, tmp_path / "damaged")
+    (damaged / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="cannot load"):
+        CrossEncoderReranker(damaged, device="cpu").score(QUERY, TEXTS)
+
+
+@pytest.mark.parametrize("arguments", [{"batch_size": 0}, {"max_length": 0}])
+def test_bad_arguments(arguments):
+    with pytest.raises(InputError):
+        CrossEncoderReranker("a-model", **arguments)
+    with pytest.raises(InputError):
+        CrossEncoderReranker("  ")

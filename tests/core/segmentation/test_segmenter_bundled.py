@@ -1,0 +1,111 @@
+"""The segmenter with the model that comes with the package."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from sage_core.errors import ModelError
+from sage_core.segmentation import Segmenter
+from sage_core.segmentation.models.load import load_model
+from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
+from sage_core.text.spans import check_tiling
+from sage_core.text.tokens import get_counter
+from tests.core.text.test_sentences import MESSY
+
+ARTICLE = """The harbour of Senna was built in three stages. The first wall, of dressed stone, kept the winter
+swell out of the inner basin. A second wall followed forty years later, when grain ships had outgrown the old
+entrance. The third was never finished.
+
+Bread in the town is baked before dawn. The dough rests overnight in wooden troughs, which gives it a sour
+crust. Most bakers still use the millstones of their grandparents. Visitors often buy a loaf for the ferry.
+
+Every autumn a choir competition fills the square. Choirs from the islands sing in the afternoon, and the
+judges give their verdict after dark. The winner leads the procession to the harbour."""
+
+
+@pytest.fixture(scope="module")
+def segmenter() -> Segmenter:
+    return Segmenter()
+
+
+@settings(max_examples=60)
+@given(text=MESSY)
+def test_invariants(text: str) -> None:
+    segmenter = Segmenter(max_tokens=10, min_tokens=3)
+    chunks = segmenter.segment(text)
+    assert check_tiling(text, chunks) == chunks
+    for chunk in chunks:
+        assert get_counter("bert").count(chunk.of(text)) <= 10 or chunk.end - chunk.start == 1
+
+
+def test_topics_are_told_apart(segmenter: Segmenter) -> None:
+    flat = ARTICLE.replace("\n\n", " ").replace("\n", " ")  # no layout to lean on
+    found = {b.position: b.probability for b in segmenter.boundaries(flat)}
+    changes = [found.pop(flat.index(start)) for start in ("Bread in the town", "Every autumn")]
+    assert max(changes) < sum(found.values()) / len(found)
+
+
+def test_paragraphs_are_chunks(segmenter: Segmenter) -> None:
+    assert [chunk.of(ARTICLE) for chunk in segmenter.segment(ARTICLE)] == ARTICLE.split("\n\n")
+
+
+def test_pooled_or_alone_the_chunks_are_the_same(segmenter: Segmenter) -> None:
+    texts = [ARTICLE, "", "Short.", ARTICLE[:300], "Again. Again. Again. " * 60, ARTICLE[40:]]
+    alone = [segmenter.segment(text) for text in texts]
+    assert segmenter.segment_many(texts) == alone
+    assert segmenter.segment_many(texts[::-1]) == alone[::-1]
+
+
+def test_text_is_tokenized_once_for_model_and_limit() -> None:
+    model = load_model()
+    assert isinstance(model, CountingModel)
+    sentences = ["One short sentence.", "", "word " * 300]
+    _, lengths = model.probabilities_and_lengths([sentences[:2], [], sentences[2:]])
+    assert lengths.tolist() == get_counter(model.tokenizer_name).count_many(sentences)
+
+
+def test_the_model_is_loaded_once_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[int] = []
+    barrier = threading.Barrier(4)
+
+    def load(name: str) -> BoundaryModel:
+        loads.append(1)
+        return load_model(name)
+
+    monkeypatch.setattr("sage_core.segmentation.models.load.load_model", load)
+    segmenter = Segmenter()
+    assert not loads
+
+    def work(_: int) -> int:
+        barrier.wait()
+        return len(segmenter.segment(ARTICLE))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(work, range(4)))) == 1
+    assert len(loads) == 1
+
+
+def test_pickles_are_small_and_know_their_model(segmenter: Segmenter) -> None:
+    segmenter.segment(ARTICLE)
+    data = pickle.dumps(segmenter)
+    assert len(data) < 5_000
+    again = pickle.loads(data)
+    assert again.fingerprint == segmenter.fingerprint
+    assert again.segment(ARTICLE) == segmenter.segment(ARTICLE)
+
+
+def test_bundled_models_have_other_fingerprints() -> None:
+    assert Segmenter("pair").fingerprint != Segmenter("pair", threshold=0.4).fingerprint
+    assert len(Segmenter().fingerprint) == 64
+
+
+def test_an_unknown_model_is_named_on_first_use(tmp_path: Path) -> None:
+    segmenter = Segmenter(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match="nowhere"):
+        segmenter.segment("One. Two.")

@@ -1,0 +1,150 @@
+"""Headings, lists, tables, code and blank lines: chunks as a reader would make them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from sage_core.segmentation import Layout, Segmenter
+from tests.fakes.boundary_models import ConstantModel, HashModel
+
+STRATEGIES = pytest.mark.parametrize("strategy", ["threshold", "optimal"])
+
+GUIDE = """# Growing beans
+
+Beans like warm soil. Wait until the last frost has passed.
+
+## What you need
+
+- a spade
+- two canes a plant
+- a packet of seeds
+
+Watering
+--------
+
+Water the rows every evening. Do not wet the leaves.
+
+```python
+def litres(rows):
+    return rows * 4
+
+print(litres(3))
+```
+
+| row | litres |
+|-----|--------|
+| 1   | 4      |
+| 2   | 8      |
+
+4.2 Harvest
+
+Pick the pods while they are young. Older pods are tough."""
+
+
+def cut(text: str, segmenter: Segmenter) -> list[str]:
+    return [chunk.of(text) for chunk in segmenter.segment(text)]
+
+
+@STRATEGIES
+@pytest.mark.parametrize("max_tokens", [24, 40, 100])
+@pytest.mark.parametrize("salt", range(5))
+def test_no_chunk_ends_with_a_heading(strategy, max_tokens, salt) -> None:
+    text = GUIDE.replace("Beans", "Beans" + "x" * salt)  # other hashes, other boundaries
+    chunks = cut(text, Segmenter(HashModel(), strategy=strategy, max_tokens=max_tokens, min_tokens=10))
+    for chunk in chunks:
+        last = chunk.splitlines()[-1]
+        assert not last.startswith("#")
+        assert last not in ("Watering", "--------", "4.2 Harvest")
+
+
+@STRATEGIES
+def test_a_long_sentence_leaves_room_for_its_heading(strategy) -> None:
+    text = "## Terms of the lease\n\n" + "the tenant shall keep the garden tidy and " * 5 + "quiet."
+    chunks = cut(text, Segmenter(ConstantModel(0.9), strategy=strategy, max_tokens=30))
+    assert chunks[0].startswith("## Terms of the lease\n\nthe tenant")
+    assert len(chunks) > 1
+
+
+@STRATEGIES
+def test_blocks_that_fit_stay_whole(strategy) -> None:
+    """The model sees a boundary everywhere; only the layout speaks for keeping."""
+    chunks = cut(GUIDE, Segmenter(ConstantModel(0.25), strategy=strategy, max_tokens=60, min_tokens=0))
+    for start, end in (("- a spade", "of seeds"), ("```python", "```"), ("| row", "8      |")):
+        block = GUIDE[GUIDE.index(start) : GUIDE.index(end, GUIDE.index(start) + 3) + len(end)]
+        assert any(block in chunk for chunk in chunks), block
+
+
+def test_a_block_that_does_not_fit_is_cut_between_its_lines() -> None:
+    rows = "\n".join(f"| item {n} | {n * 3} |" for n in range(40))
+    text = f"Prices follow.\n\n{rows}\n\nThat is all."
+    chunks = cut(text, Segmenter(ConstantModel(0.6), max_tokens=50))
+    assert len(chunks) > 3
+    assert all(line.endswith("|") for chunk in chunks for line in chunk.splitlines() if line.startswith("|"))
+
+
+@STRATEGIES
+def test_a_blank_line_is_evidence_and_not_a_law(strategy) -> None:
+    text = "Rain fell all day.\n\nThe river rose. It reached the bridge."
+    assert len(cut(text, Segmenter(ConstantModel(0.7), strategy=strategy, min_tokens=0))) == 2
+    assert len(cut(text, Segmenter(ConstantModel(0.99), strategy=strategy, min_tokens=0))) == 1
+    plain = Segmenter(ConstantModel(0.7), strategy=strategy, min_tokens=0, layout=Layout(blank_line=0.0))
+    assert len(cut(text, plain)) == 1
+
+
+@STRATEGIES
+def test_line_breaks_count_unless_lines_are_wrapped(strategy) -> None:
+    segmenter = Segmenter(ConstantModel(0.65), strategy=strategy, min_tokens=0)
+    paragraphs = "Rain fell all day. It was cold.\nThe river rose. It reached the bridge."
+    assert cut(paragraphs, segmenter) == paragraphs.split("\n")
+    wrapped = (
+        "Rain fell all day without a single break and nobody went out of doors.\n"
+        "The river rose until the water reached the stones of the old bridge in\n"
+        "the village, where children usually fish or swim when the sun shines on\n"
+        "the bank."
+    )
+    assert cut(wrapped, segmenter) == [wrapped]
+
+
+@STRATEGIES
+def test_the_model_decides_in_plain_prose(strategy) -> None:
+    text = "Cats sleep a lot. They dream too. Trains run on rails. Trains carry ore."
+    segmenter = Segmenter(ConstantModel(0.9, mark="on rails"), strategy=strategy, min_tokens=0)
+    assert cut(text, segmenter) == [
+        "Cats sleep a lot. They dream too.",
+        "Trains run on rails. Trains carry ore.",
+    ]
+
+
+@STRATEGIES
+def test_short_chunks_join_the_nearer_neighbour(strategy) -> None:
+    text = "One two three four five six. Seven. Eight nine ten eleven twelve thirteen."
+    segmenter = Segmenter(
+        ConstantModel(0.3, mark="Seven", other=0.5),
+        strategy=strategy,
+        min_tokens=4,
+        max_tokens=30,
+        counter="words",
+    )
+    assert cut(text, segmenter) == [text[: text.index(" Eight")], text[text.index("Eight") :]]
+
+
+def test_windows_bound_the_papers_strategy() -> None:
+    text = " ".join(f"Sentence number {n} stands here." for n in range(40))
+    chunks = cut(
+        text, Segmenter(ConstantModel(0.99), strategy="threshold", coarse_tokens=25, counter="words")
+    )
+    assert [len(chunk.split()) for chunk in chunks] == [25] * 8
+
+
+def test_chunks_keep_the_text_between_their_sentences() -> None:
+    code = "```\nif a:\n\n    b()\n```"
+    assert cut(code, Segmenter(ConstantModel(0.1))) == [code]
+
+
+def test_nothing_of_the_source_is_reordered() -> None:
+    segmenter = Segmenter(HashModel(), max_tokens=24, min_tokens=5)
+    spans = segmenter.segment(GUIDE)
+    assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
+    assert "".join("".join(span.of(GUIDE) for span in spans).split()) == "".join(GUIDE.split())

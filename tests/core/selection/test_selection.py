@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_core.errors import InputError
+from sage_core.selection.cut import SCALES, Gradient, gradient_cut, rank_order, select, to_ratio_scale
+from sage_core.selection.rules import ExpectedF, RelativeToTop
+from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
+
+finite = st.floats(-1e6, 1e6, allow_nan=False)
+any_score = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
+
+
+@pytest.mark.parametrize("min_k", range(1, 10))
+def test_figure_8_keeps_nine_for_every_min_k(min_k):
+    assert gradient_cut(FIGURE_8, min_k=min_k) == 9
+    chosen = select(FIGURE_8, scale="unbounded", min_k=min_k)
+    assert chosen.indices == tuple(range(9))
+    assert "rank 10 falls to 0.30 of rank 9" in chosen.reason
+
+
+def test_figure_8_beyond_the_cliff_runs_to_the_next_one():
+    assert gradient_cut(FIGURE_8, min_k=10) == 15
+
+
+@pytest.mark.parametrize("min_k", [1, 2, 3, 5, 7])
+def test_figure_9_is_smooth_and_is_kept_whole(min_k):
+    assert gradient_cut(FIGURE_9, min_k=min_k) == 9
+
+
+def test_predecessor_is_updated_at_every_step():
+    # Against the first score alone, the third (0.25 of it) would be cut.
+    assert gradient_cut([8.0, 4.0, 2.0, 1.0], min_k=1) == 4
+    assert gradient_cut([8.0, 4.0, 1.2, 1.0], min_k=1) == 2  # exactly 0.3 is a cliff
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([], 0),
+        ([5.0], 1),
+        ([3.0, 2.0], 2),
+        ([1.0] * 12, 12),  # all equal: no cliff
+        ([0.0] * 12, 7),  # nothing is evidence
+        ([-1.0, -1.2, -1.5, -3.0, -8.0, -9.0, -9.5, -10.0], 7),
+        ([None] * 9, 7),
+        ([math.nan] * 3, 3),
+        ([math.inf] * 9, 9),
+        ([1.0] * 7 + [None, math.nan, -math.inf], 7),
+    ],
+)
+def test_edges(scores, expected):
+    assert gradient_cut(scores) == expected
+    assert select(scores, scale="unbounded").cut == expected
+
+
+def test_max_k_wins_over_the_rule():
+    chosen = select(FIGURE_8, scale="unbounded", min_k=2, max_k=4)
+    assert chosen.cut == 4
+    assert chosen.reason == "max_k=4 reached before a cliff"
+
+
+def test_unsorted_input_gives_the_callers_positions_best_first():
+    chosen = select([0.1, None, 0.9, math.nan, 0.8], scale="probability", rule="gradient", min_k=1)
+    assert chosen.indices == (2, 4)
+    assert chosen.scores == (0.9, 0.8)
+    assert rank_order([0.1, None, 0.9, math.nan, 0.8]) == [2, 4, 0, 1, 3]
+
+
+def test_ties_keep_their_order():
+    assert select([0.5, 0.9, 0.5, 0.5], scale="probability", min_k=1).indices == (1, 0, 2, 3)
+
+
+def test_logit_cliff_is_a_fixed_drop():
+    drop = -math.log(0.3)
+    assert select([4.0, 4.0 - drop + 0.01, 0.0], scale="logit", min_k=1).cut == 2
+    assert select([4.0, 4.0 - drop - 0.01, 0.0], scale="logit", min_k=1).cut == 1
+
+
+def test_flat_cosines_are_not_cut():
+    assert select([0.71, 0.71 + 1e-9, 0.71], scale="cosine", min_k=1).cut == 3
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_numpy_scores_become_python_floats(dtype):
+    chosen = select(np.array([0.9, 0.8, 0.01], dtype=dtype), scale="probability", min_k=1)
+    assert chosen.cut == 2
+    assert all(type(s) is float for s in chosen.scores)
+
+
+def test_saturated_half_precision_keeps_the_ties():
+    # Half precision rounds these three probabilities to 1.0: equal scores cannot be told apart.
+    scores = np.array([0.99999, 0.99998, 0.99997, 0.2], dtype=np.float16)
+    assert select(scores, scale="probability", rule="gradient", min_k=1).cut == 3
+
+
+@pytest.mark.parametrize(
+    "bad", [{"min_k": 0}, {"min_k": 5, "max_k": 4}, {"gradient": -0.1}, {"gradient": 1.1}]
+)
+def test_bad_arguments(bad):
+    with pytest.raises(InputError):
+        gradient_cut([1.0], **bad)
+    with pytest.raises(InputError):
+        select([1.0], **bad)
+
+
+def test_unknown_scale_and_rule():
+    with pytest.raises(InputError, match="scale"):
+        select([], scale="percent")
+    with pytest.raises(InputError, match="rule"):
+        select([1.0], rule="elbow")
+
+
+@given(st.lists(any_score, max_size=40), st.sampled_from(SCALES), st.integers(1, 12), st.integers(0, 12))
+def test_selection_is_a_bounded_prefix_of_the_order(scores, scale, min_k, extra):
+    chosen = select(scores, scale=scale, min_k=min_k, max_k=min_k + extra)
+    assert min(min_k, len(scores)) <= chosen.cut <= min(min_k + extra, len(scores))
+    assert list(chosen.indices) == rank_order(scores)[: chosen.cut]
+    assert chosen.cut == len(chosen.indices) == len(chosen.scores)
+    assert chosen.reason
+
+
+@given(st.lists(finite, min_size=1, max_size=30, unique=True), st.sampled_from(SCALES), st.randoms())
+def test_order_of_the_input_does_not_matter(scores, scale, random):
+    shuffled = scores[:]
+    random.shuffle(shuffled)
+    first = select(scores, scale=scale, min_k=2)
+    second = select(shuffled, scale=scale, min_k=2)
+    assert first.scores == second.scores
+    assert first.reason == second.reason
+
+
+@given(st.lists(st.integers(-40, 40), min_size=1, max_size=30), st.integers(-100, 100))
+def test_adding_a_constant_to_logits_changes_nothing(logits, constant):
+    moved = [float(x + constant) for x in logits]
+    assert (
+        select([float(x) for x in logits], scale="logit", min_k=1).indices
+        == select(moved, scale="logit", min_k=1).indices
+    )
+
+
+@given(
+    st.lists(st.integers(0, 64), min_size=1, max_size=30),
+    st.sampled_from([0.25, 0.5, 2.0, 8.0]),
+    st.sampled_from([-4.0, 0.0, 4.0]),
+)
+def test_cosine_is_affine_invariant_and_unbounded_scale_invariant(values, factor, shift):
+    scores = [v / 64 for v in values]
+    moved = [s * factor + shift for s in scores]
+    scaled = [s * factor for s in scores]
+    assert select(scores, scale="cosine", min_k=1).indices == select(moved, scale="cosine", min_k=1).indices
+    assert (
+        select(scores, scale="unbounded", min_k=1).indices
+        == select(scaled, scale="unbounded", min_k=1).indices
+    )
+
+
+@given(st.lists(finite, min_size=1, max_size=30), st.sampled_from(SCALES))
+def test_ratio_scale_is_nonnegative_and_keeps_the_order(scores, scale):
+    mapped = to_ratio_scale(scores, scale)
+    assert all(m >= 0 for m in mapped)
+    ranked = [m for _, m in sorted(zip(scores, mapped, strict=True), reverse=True)]
+    assert all(a >= b for a, b in itertools.pairwise(ranked))
+
+
+@given(st.lists(st.floats(0, 100), max_size=30), st.integers(1, 10), st.floats(0, 1))
+def test_a_stricter_gradient_never_keeps_more(scores, min_k, gradient):
+    loose = gradient_cut(scores, min_k=min_k, gradient=gradient / 2)
+    strict = gradient_cut(scores, min_k=min_k, gradient=gradient)
+    assert strict <= loose
+
+
+def test_auto_is_the_papers_rule_where_scores_have_cliffs():
+    for scale in SCALES:
+        assert select([0.9, 0.85, 0.8, 0.1, 0.05], scale=scale, min_k=1).cut == (5 if scale == "logit" else 3)
+    for scale in ("logit", "unbounded"):
+        assert select(FIGURE_8, scale=scale, min_k=2) == select(
+            FIGURE_8, scale=scale, rule="gradient", min_k=2
+        )
+
+
+def test_auto_ends_a_smooth_tail_by_the_guard_of_the_scale():
+    smooth = [0.9 * 0.8**i for i in range(30)]
+    probability = select(smooth, scale="probability", min_k=1)
+    assert probability == select(smooth, scale="probability", rule=ExpectedF(4.0), min_k=1)
+    cosine = select(smooth, scale="cosine", min_k=1)
+    assert cosine == select(smooth, scale="cosine", rule=RelativeToTop(0.4), min_k=1)
+
+
+def test_auto_does_not_keep_a_smooth_tail_of_probabilities_and_the_gradient_does():
+    smooth = [0.9 * 0.7**i for i in range(30)]
+    assert select(smooth, scale="probability", min_k=1).cut < 10
+    assert select(smooth, scale="probability", min_k=1, rule="gradient").cut == 30
+
+
+def test_giving_a_gradient_asks_for_the_gradient_rule():
+    smooth = [0.9 * 0.7**i for i in range(30)]
+    assert select(smooth, gradient=0.3) == select(smooth, rule="gradient")
+
+
+def test_gradient_rule_object_equals_the_named_rule():
+    by_name = select(FIGURE_8, scale="unbounded", gradient=0.5, min_k=1)
+    by_object = select(FIGURE_8, scale="unbounded", rule=Gradient(0.5), min_k=1)
+    assert by_name == by_object

@@ -1,0 +1,159 @@
+"""What min_k is where nobody gave one, and what selection says to values that are none."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sage_core import FeedbackConfig, FeedbackLoop, SageConfig, gradient_cut, select
+from sage_core.errors import InputError
+from sage_core.selection.cut import Gradient, RankedScores, least_kept
+from sage_core.selection.rules import (
+    Autocut,
+    Earliest,
+    ExpectedF,
+    FixedK,
+    Knee,
+    LargestGap,
+    RelativeToTop,
+    Threshold,
+    TopP,
+)
+
+FALLING = [0.9, 0.8, 0.7] + [0.01] * 12
+NAMES_THE_NUMBER = [
+    FixedK(3),
+    Threshold(0.5),
+    RelativeToTop(0.5),
+    LargestGap(),
+    Autocut(),
+    Knee(),
+    TopP(0.9),
+    ExpectedF(),
+    Earliest((FixedK(3), Threshold(0.5))),
+]
+
+
+class Custom:
+    """A rule written before rules had a min_k of their own."""
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        return 2, "two"
+
+
+class TestMinKThatNobodyGave:
+    @pytest.mark.parametrize("rule", NAMES_THE_NUMBER, ids=lambda rule: type(rule).__name__)
+    def test_does_not_raise_what_a_rule_names(self, rule):
+        assert select(FALLING, rule=rule) == select(FALLING, rule=rule, min_k=1)
+        assert select(FALLING, rule=rule).cut < 7
+        assert FeedbackConfig(rule=rule).least == 1
+
+    @pytest.mark.parametrize(
+        "rule", ["auto", "gradient", Gradient(), Earliest((Gradient(), FixedK(3))), Custom()]
+    )
+    def test_is_seven_for_the_gradient_and_for_custom_rules(self, rule):
+        assert select(FALLING, rule=rule) == select(FALLING, rule=rule, min_k=7)
+        assert FeedbackConfig(rule=rule).least == 7
+
+    def test_is_lowered_to_max_k(self):
+        assert select(FALLING, max_k=3).cut == 3
+        assert gradient_cut(FALLING, max_k=3) == 3
+        assert FeedbackConfig(max_k=3).least == 3
+        for policy in ("adaptive", "paper"):
+            loop = FeedbackLoop(FALLING, config=FeedbackConfig(max_k=3, policy=policy))
+            assert loop.start().selection.cut == 3
+
+    def test_a_given_one_is_kept_and_checked(self):
+        assert select(FALLING, rule=FixedK(3), min_k=5).cut == 5
+        assert FeedbackConfig(rule=FixedK(3), min_k=5).least == 5
+        with pytest.raises(InputError, match="lower min_k too"):
+            select(FALLING, min_k=7, max_k=3)
+        assert least_kept(2, 3, FixedK(9)) == 2
+
+
+@pytest.mark.parametrize(
+    "scores",
+    ["abc", b"abc", 3, None, {"a": 1.0}, [0.5, "0.4", None], [0.5, [0.4, 0.3]], [1j], np.ones((2, 2))],
+)
+def test_what_is_no_list_of_numbers_is_told(scores):
+    for use in (select, gradient_cut, FeedbackLoop):
+        with pytest.raises(InputError, match=r"scores are a list of numbers|a score is a number"):
+            use(scores)
+
+
+def test_numpy_arrays_generators_and_mixes_are_scores():
+    values = [0.9, 0.8, math.nan, 0.01]
+    expected = select(values, min_k=1)
+    for same in (np.array(values), np.array(values, dtype=object), tuple(values), iter(values)):
+        assert select(same, min_k=1) == expected
+    assert select([0.9, np.float64(0.8), None, 0.01], min_k=1).scores == expected.scores
+    assert gradient_cut(np.array(values), min_k=np.int64(1)) == expected.cut
+    assert FeedbackLoop(np.array(values), config=FeedbackConfig(min_k=1)).start().selection == expected
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"min_k": 2.0},
+        {"min_k": True},
+        {"min_k": "3"},
+        {"max_k": math.nan},
+        {"max_k": 0},
+        {"gradient": math.nan},
+        {"gradient": "0.3"},
+        {"rule": 3},
+        {"rule": FixedK},
+        {"rule": "top-k"},
+    ],
+)
+def test_wrong_arguments_of_a_selection_are_named(wrong):
+    (name,) = wrong
+    with pytest.raises(InputError, match=name):
+        select(FALLING, **wrong)
+    with pytest.raises(InputError, match=name):
+        FeedbackConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("accept_score", math.nan),
+        ("accept_score", "9"),
+        ("accept_score", True),
+        ("max_rounds", 2.5),
+        ("max_rounds", "3"),
+        ("max_calls", 1.5),
+        ("max_tokens", True),
+        ("no_answer", "no"),
+        ("no_answer", (1,)),
+    ],
+)
+def test_wrong_settings_of_the_loop_are_named(name, value):
+    with pytest.raises(InputError, match=name):
+        FeedbackConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"candidates": 2.5}, {"top_k": True}, {"top_k": 0}, {"feedback": {"min_k": 3}}]
+)
+def test_wrong_settings_of_sage_are_named(wrong):
+    (name,) = wrong
+    with pytest.raises(InputError, match=name):
+        SageConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FixedK(2.5),
+        lambda: FixedK("3"),
+        lambda: Threshold(math.nan),
+        lambda: Threshold("0.5"),
+        lambda: LargestGap(buffer=0.5),
+        lambda: TopP(math.nan),
+        lambda: Autocut(jumps=True),
+    ],
+)
+def test_wrong_settings_of_a_rule_are_told(make):
+    with pytest.raises(InputError, match="must be a"):
+        make()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_core.errors import InputError
+from sage_core.selection.cut import SCALES, select
+from sage_core.selection.rules import (
+    Autocut,
+    Earliest,
+    FixedK,
+    Knee,
+    LargestGap,
+    RelativeToTop,
+    Threshold,
+    TopP,
+)
+from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
+
+
+def keep(scores, rule, scale="unbounded", **bounds):
+    return select(scores, scale=scale, rule=rule, **{"min_k": 1, **bounds}).cut
+
+
+@pytest.mark.parametrize(
+    ("rule", "on_8", "on_9"),
+    [
+        (FixedK(4), 4, 4),
+        (Threshold(5.0), 8, 1),
+        (RelativeToTop(0.5), 7, 3),
+        (LargestGap(), 5, 3),  # as published for Adaptive-k: 5 and 3
+        (LargestGap(buffer=2), 7, 5),
+        (TopP(0.5), 4, 3),
+        (TopP(1.0), 15, 9),
+    ],
+)
+def test_on_the_papers_lists(rule, on_8, on_9):
+    assert keep(FIGURE_8, rule) == on_8
+    assert keep(FIGURE_9, rule) == on_9
+
+
+def test_a_step_is_found_by_every_shape_rule():
+    step = [10.0, 9.9, 9.8, 1.0, 0.9, 0.8, 0.7, 0.6]
+    for rule in (LargestGap(), Autocut(), Knee()):
+        assert keep(step, rule) == 3, rule
+
+
+def test_autocut_counts_jumps():
+    steps = [10.0, 9.9, 6.0, 5.9, 1.0, 0.9, 0.8, 0.7]
+    assert keep(steps, Autocut(1)) == 2
+    assert keep(steps, Autocut(2)) == 4
+
+
+@pytest.mark.parametrize("rule", [LargestGap(), Autocut(), Knee(), TopP(1.0), RelativeToTop()])
+def test_a_flat_list_is_kept_whole(rule):
+    assert keep([2.0] * 9, rule) == 9
+
+
+def test_earliest_is_the_smallest_cut_and_its_reason():
+    rule = Earliest((FixedK(6), LargestGap(), TopP(0.9)))
+    chosen = select(FIGURE_8, scale="unbounded", rule=rule, min_k=1)
+    assert (chosen.cut, chosen.reason) == (5, "largest drop after rank 5")
+    with pytest.raises(InputError):
+        Earliest(())
+
+
+def test_bounds_overrule_any_rule_and_say_so():
+    chosen = select(FIGURE_9, scale="unbounded", rule=LargestGap(), min_k=5)
+    assert chosen.cut == 5
+    assert chosen.reason == "min_k=5 kept, though the rule would have kept 3"
+    assert keep(FIGURE_8, FixedK(12), max_k=6) == 6
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FixedK(0),
+        lambda: RelativeToTop(1.5),
+        lambda: LargestGap(-1),
+        lambda: Autocut(0),
+        lambda: TopP(2),
+    ],
+)
+def test_bad_parameters(make):
+    with pytest.raises(InputError):
+        make()
+
+
+scores = st.lists(st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)), max_size=30)
+rules = st.sampled_from(
+    [FixedK(3), Threshold(0.5), RelativeToTop(), LargestGap(), Autocut(), Autocut(2), Knee(), TopP()]
+)
+
+
+@given(scores, rules, st.sampled_from(SCALES), st.integers(1, 9))
+def test_every_rule_stays_in_bounds_on_any_scores(values, rule, scale, min_k):
+    chosen = select(values, scale=scale, rule=rule, min_k=min_k, max_k=min_k + 3)
+    assert min(min_k, len(values)) <= chosen.cut <= min(min_k + 3, len(values))
+    assert all(s is None or not math.isnan(s) for s in chosen.scores)

@@ -1,0 +1,360 @@
+"""The store on disk and ingest: unchanged, changed and deleted files, other models, and crashes at every step."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sage_core.errors import InputError, StoreError
+from sage_core.ingest_report import IngestProgress
+from sage_core.pipeline.ingest import ingest
+from sage_core.segmentation import Segmenter
+from sage_core.store.chroma_store import ChromaStore
+from sage_core.store.identity import StoreIdentity, StoreInfo
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.stores import TEXTS, contents, fill, names, raw_count, run
+
+
+def test_ingest_and_search(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    report = run(store, folder)
+    assert names(report.added) == {"ferry.txt", "mill.md", "light.txt"}
+    assert (report.chunks, report.chunks_in_store, report.documents_in_store) == (6, 6, 3)
+    with ChromaStore(store) as opened:
+        best, *_ = opened.search(HashEmbedder().embed_query("who spins brown wool"), 3)
+    assert best.chunk.text == "The mill spins wool from brown sheep."
+    assert 0.3 < best.similarity <= 1.0
+    text = (folder / "mill.md").read_bytes().decode()
+    assert text[best.chunk.start : best.chunk.end] == best.chunk.text
+    assert best.chunk.source == str(folder / "mill.md")
+
+
+def test_a_second_run_does_nothing_and_loads_nothing(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    before = contents(store)
+    embedder = HashEmbedder()
+    report = run(store, folder, embedder=embedder)
+    assert (len(report.unchanged), report.added, report.changed, report.removed) == (3, (), (), ())
+    assert embedder.texts_embedded == 0
+    assert contents(store) == before
+
+
+def test_only_what_changed_is_embedded(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    (folder / "mill.md").write_text("The mill is closed.")
+    (folder / "new.txt").write_text("A new page.")
+    (folder / "ferry.txt").unlink()
+    embedder = HashEmbedder()
+    report = run(store, folder, embedder=embedder)
+    assert names(report.changed) == {"mill.md"}
+    assert names(report.added) == {"new.txt"}
+    assert names(report.removed) == {"ferry.txt"}
+    assert names(report.unchanged) == {"light.txt"}
+    assert embedder.texts_embedded == 3  # the probe and two chunks
+    texts = {text for _, _, text in contents(store)}
+    assert texts == {
+        "The mill is closed.",
+        "A new page.",
+        "The lamp was lit in 1854.",
+        "The tower is of granite.",
+    }
+    assert raw_count(store) == 4
+
+
+def test_back_to_an_earlier_content(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    first = contents(store)
+    (folder / "mill.md").write_text("Something else.")
+    run(store, folder)
+    fill(folder)
+    run(store, folder)
+    assert contents(store) == first
+
+
+def test_only_what_came_from_the_given_paths_is_removed(tmp_path: Path) -> None:
+    one, two, store = fill(tmp_path / "docs"), fill(tmp_path / "docs-two"), tmp_path / "store"
+    run(store, one, two)
+    (one / "ferry.txt").unlink()
+    (two / "ferry.txt").unlink()
+    report = run(store, one)
+    assert report.removed == (str(one / "ferry.txt"),)
+    assert run(store, two).removed == (str(two / "ferry.txt"),)
+
+
+def test_a_deleted_file_or_folder_that_is_named_again_is_removed(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    (folder / "mill.md").unlink()
+    assert names(run(store, folder / "mill.md").removed) == {"mill.md"}
+    for path in (folder / "ferry.txt", folder / "sub" / "light.txt"):
+        path.unlink()
+    assert names(run(store, folder).removed) == {"ferry.txt", "light.txt"}
+    with pytest.raises(InputError, match="no documents found"):
+        run(store, folder)
+
+
+def test_input_errors_come_before_anything_is_written(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    (tmp_path / "empty").mkdir()
+    (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    for paths, message in (
+        ([tmp_path / "none"], "no such file or folder"),
+        ([tmp_path / "empty"], "no documents found"),
+        ([folder / "ferry.txt", folder / "picture.txt"], "binary file"),
+        ([], "no path was given"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run(store, *paths)
+        assert not store.exists()
+
+
+def test_files_in_a_folder_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    (folder / "blank.md").write_text("\n \n")
+    report = run(store, folder)
+    assert len(report.added) == 3
+    assert [Path(s.source).name for s in report.skipped] == ["blank.md", "picture.txt"]
+    assert "binary" in report.skipped[1].reason
+
+
+def test_a_document_that_became_unreadable_is_taken_out(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    (folder / "mill.md").write_text("")
+    report = run(store, folder)
+    assert names(report.removed) == {"mill.md"} and len(report.skipped) == 1
+    assert len(contents(store)) == 4
+
+
+def test_nothing_readable_is_an_error(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "docs", {"a.txt": "", "b.txt": " "})
+    with pytest.raises(InputError, match="none of the 2 files can be read"):
+        run(tmp_path / "store", folder)
+
+
+@pytest.mark.parametrize(
+    ("embedder", "message"),
+    [
+        (HashEmbedder("other"), "embedding model 'hash', not with 'other'"),
+        (HashEmbedder(dimension=32), "'hash' of 64 dimensions, not with one of 32"),
+        (HashEmbedder(salt="x"), "other weights of 'hash'"),
+    ],
+)
+def test_another_embedding_model_is_refused(tmp_path: Path, embedder: HashEmbedder, message: str) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    (folder / "mill.md").write_text("Changed.")
+    before = contents(store)
+    with pytest.raises(StoreError, match=message):
+        run(store, folder, embedder=embedder)
+    assert contents(store) == before
+    assert run(store, folder, embedder=embedder, rebuild=True).chunks_in_store == 5
+
+
+def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    with ChromaStore(store) as opened:
+        with pytest.raises(StoreError, match="segmenter blank-lines, not with other"):
+            ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder())
+        report = ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder(), rebuild=True)
+        assert len(report.added) == 3
+        assert opened.info().segmenter == "other"
+        assert len(opened.search(HashEmbedder().embed_query("the"), 100)) == 6
+    assert raw_count(store) == 6
+
+
+def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> None:
+    folder, place = fill(tmp_path / "docs"), tmp_path / "store"
+    with ChromaStore(place) as store:
+        ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
+        with pytest.raises(
+            StoreError,
+            match=r"with segmenter threshold=0\.5, max_tokens=60, not with threshold=0\.55, max_tokens=100:",
+        ):
+            ingest(store, [folder], Segmenter(), HashEmbedder())
+        ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
+        # A store of an earlier version does not know them.
+        store._manifest.put_settings({"segmenter_settings": ""})
+        with pytest.raises(StoreError, match=r"with segmenter [0-9a-f]{12}, not with [0-9a-f]{12}:"):
+            ingest(store, [folder], Segmenter(), HashEmbedder())
+
+
+def test_info_needs_no_database(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    info = ChromaStore(store).info()
+    assert info == StoreInfo(str(store), 3, 6, "hash", 64, "blank-lines")
+
+
+def test_no_store(tmp_path: Path) -> None:
+    for action in (lambda s: s.info(), lambda s: s.search(HashEmbedder().embed_query("x"), 3)):
+        with pytest.raises(StoreError, match="no store at"):
+            action(ChromaStore(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    import chromadb
+
+    chromadb.PersistentClient(path=str(tmp_path / "theirs")).create_collection("theirs")
+    with pytest.raises(StoreError, match="did not make"):
+        run(tmp_path / "theirs", fill(tmp_path / "docs"))
+
+
+@pytest.mark.parametrize("name", ["manifest.sqlite3", "chroma.sqlite3"])
+def test_a_damaged_store_says_so_and_can_be_rebuilt(tmp_path: Path, name: str) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    before = contents(store)
+    (store / name).write_bytes(b"not a database" * 500)
+    with pytest.raises(StoreError, match="cannot be used"):
+        contents(store)
+    run(store, folder, rebuild=True)
+    assert contents(store) == before
+
+
+def test_a_store_without_its_vectors_says_so(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    (store / "chroma.sqlite3").unlink()
+    with pytest.raises(StoreError, match="--rebuild"):
+        contents(store)
+
+
+def test_a_store_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    path.write_text("x")
+    with pytest.raises(StoreError, match="cannot make a store"):
+        run(path, fill(tmp_path / "docs"))
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    embedder = HashEmbedder()
+    identity = StoreIdentity("hash", np.zeros(0, dtype=np.float32))
+    with ChromaStore(store) as first, first.writing(identity):
+        with pytest.raises(StoreError, match="another process is writing"):
+            run(store, folder, embedder=embedder)
+        assert len(first.search(embedder.embed_query("the"), 10)) == 6  # searching goes on
+    run(store, folder)
+
+
+def test_searches_from_many_threads(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    query = HashEmbedder().embed_query("the tower of granite")
+    results: list[str] = []
+    with ChromaStore(store) as opened:
+        threads = [
+            threading.Thread(target=lambda: results.append(opened.search(query, 2)[0].chunk.text))
+            for _ in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == ["The tower is of granite."] * 20
+
+
+def test_what_another_process_writes_is_found(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    query = HashEmbedder().embed_query("the ferry")
+    with ChromaStore(store) as reader:
+        assert len(reader.search(query, 100)) == 6
+        (folder / "ferry.txt").write_text("The ferry is new.")
+        crash(store, folder, "remove", 1, until="end")
+        assert "The ferry is new." in {f.chunk.text for f in reader.search(query, 100)}
+        assert len(reader.search(query, 100)) == 5
+        run(store, folder, rebuild=True)
+        assert len(reader.search(query, 100)) == 5
+
+
+def test_a_repeated_text_is_found_once(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "docs", {f"{i}.txt": f"Same  words.\n\nOnly {i} here." for i in range(9)})
+    run(tmp_path / "store", folder)
+    with ChromaStore(tmp_path / "store") as opened:
+        found = opened.search(HashEmbedder().embed_query("same words"), 5)
+    assert len(found) == 5
+    assert sum(f.chunk.text == "Same  words." for f in found) == 1
+
+
+def test_progress_ends_at_the_total(tmp_path: Path) -> None:
+    seen: list[IngestProgress] = []
+    with ChromaStore(tmp_path / "store") as store:
+        ingest(store, [fill(tmp_path / "docs")], BlankLineSegmenter(), HashEmbedder(), progress=seen.append)
+    assert [s.files for s in seen] == [1, 2, 3]
+    assert seen[-1].done == seen[-1].total == sum(len(t.encode()) for t in TEXTS.values())
+
+
+# -- crashes ------------------------------------------------------------------------------------------------
+
+
+def crash(store: Path, folder: Path, step: str, count: int, until: str = "killed") -> None:
+    """Run an ingest in a process of its own that is killed at this step, or is never to reach it."""
+    script = Path(__file__).with_name("crash.py")
+    command = [sys.executable, str(script), str(store), str(folder), step, str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == (-signal.SIGKILL if until == "killed" else 1), done.stderr
+
+
+@pytest.mark.parametrize(("step", "count"), [("settings", 1), ("begin", 2), ("commit", 1), ("commit", 3)])
+def test_a_first_ingest_that_is_killed_is_finished_by_the_next(tmp_path: Path, step: str, count: int) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    crash(store, folder, step, count)
+    if step != "settings":
+        assert len(contents(store)) == 2 * (count - 1)  # whole documents, and no others
+    report = run(store, folder)
+    assert len(report.unchanged) == (0 if step == "settings" else count - 1)
+    run(tmp_path / "clean", folder)
+    assert contents(store) == contents(tmp_path / "clean")
+    assert raw_count(store) == 6
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "changed"),
+    [
+        ("begin", 1, 0),
+        ("commit", 1, 0),
+        ("sweep", 2, 1),
+        ("swept", 1, 1),
+        ("commit", 2, 1),
+        ("remove", 1, 2),
+    ],
+)
+def test_an_update_that_is_killed_leaves_old_or_new(
+    tmp_path: Path, step: str, count: int, changed: int
+) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    old = contents(store)
+    (folder / "ferry.txt").write_text("No ferry today.\n\nNone tomorrow.\n\nPerhaps on Friday.")
+    (folder / "mill.md").write_text("The mill burned down.")
+    (folder / "sub" / "light.txt").unlink()
+    run(tmp_path / "clean", folder)
+    new = contents(tmp_path / "clean")
+
+    crash(store, folder, step, count)
+    now = contents(store)
+    # Each document is wholly as it was or wholly as it should be.
+    for source in {s for _, s, _ in old}:
+        chunks = {c for c in now if c[1] == source}
+        assert chunks in ({c for c in old if c[1] == source}, {c for c in new if c[1] == source})
+    done = {s for _, s, _ in new & now}
+    assert len(done) == changed
+
+    run(store, folder)
+    assert contents(store) == new
+    assert raw_count(store) == len(new)

@@ -1,0 +1,133 @@
+"""Sentence candidates: nothing lost, offsets exact, splits where a reader expects them, linear time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import check_tiling
+
+FRAGMENTS = st.sampled_from(
+    [
+        "Word", "word", " ", "  ", "\n", "\r\n", "\n\n", "\t", ".", "!", "?", "...", ". ", "\"", "”", ")", "[1]",
+        "# H", "- item", "1. ", "```", "~~~\n", "| a |", "===", "。", "！", "」", "।", "؟", "۔", "ก", "ไทย ", "e.g.",
+        "Mr.", "U.S.", "3.14", "\x0c", "\u2028", "\u2029", "\x85", "\x1c", "\u200b", "e\u0301", "👩‍👩‍👧", "\ufeff", "\x00",
+    ]
+)  # fmt: skip
+MESSY = st.one_of(st.text(), st.lists(FRAGMENTS, max_size=40).map("".join))
+
+
+def pieces(text: str) -> list[str]:
+    return [span.of(text) for span in split_sentences(text)]
+
+
+@given(MESSY)
+@example("")
+@example(" \n\t ")
+@example("```\n```")
+@example("a\x0c")
+def test_every_visible_character_is_in_exactly_one_trimmed_span(text: str) -> None:
+    spans = split_sentences(text)
+    assert check_tiling(text, spans) == spans
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ("lower case. goes on. like this", ["lower case.", "goes on.", "like this"]),
+        ('He said "stop." Then he left.', ['He said "stop."', "Then he left."]),
+        ('"Why?" she asked. Nobody knew.', ['"Why?" she asked.', "Nobody knew."]),
+        ("It fell.[3] It rose.[4][5] Good.", ["It fell.[3]", "It rose.[4][5]", "Good."]),
+        ("It fell. [3] [4] It rose. [5]", ["It fell. [3] [4]", "It rose. [5]"]),
+        ("(It rained.) We left.", ["(It rained.)", "We left."]),
+        ("Dr. Ann Lee met Mr. Fox.", ["Dr. Ann Lee met Mr. Fox."]),
+        ("J. R. Smith wrote it. He won.", ["J. R. Smith wrote it.", "He won."]),
+        ("Made in the U.S. The rest came later.", ["Made in the U.S.", "The rest came later."]),
+        ("The U.S. Navy sailed.", ["The U.S. Navy sailed."]),
+        ("See Fig. 3 and Sec. 4.2 below.", ["See Fig. 3 and Sec. 4.2 below."]),
+        ("Costs 3.50 a unit, e.g. Today.", ["Costs 3.50 a unit, e.g. Today."]),
+        ("Well ... maybe. Yes... No.", ["Well ... maybe.", "Yes...", "No."]),
+        ("Привет. Как дела? Хорошо.", ["Привет.", "Как дела?", "Хорошо."]),
+        ("今天很好。我们走吧！「好。」他说", ["今天很好。", "我们走吧！", "「好。」", "他说"]),
+        ("كيف حالك؟ أنا بخير۔ شكرا", ["كيف حالك؟", "أنا بخير۔", "شكرا"]),
+        ("यह एक है। यह दो है॥", ["यह एक है।", "यह दो है॥"]),
+        ("สวัสดีครับ วันนี้ดี", ["สวัสดีครับ", "วันนี้ดี"]),
+        ("圆周率是３．１４。对。", ["圆周率是３．１４。", "对。"]),
+    ],
+)
+def test_ends_of_sentences(text: str, expected: list[str]) -> None:
+    assert pieces(text) == expected
+
+
+def test_hard_wrapped_lines_are_no_boundaries() -> None:
+    text = (
+        "The lighthouse keeper climbed the stairs every evening before dusk to\n"
+        "Trim the lamp and polish the glass, which took him about an hour and\n"
+        "a half. Nobody ever thanked him."
+    )
+    assert pieces(text) == [text[: text.index(" Nobody")], "Nobody ever thanked him."]
+
+
+def test_short_lines_that_nobody_wrapped_are_boundaries() -> None:
+    text = "Opening hours\nTickets\nAsk at the desk, or by telephone on any weekday\nthat is no holiday"
+    assert pieces(text) == ["Opening hours", "Tickets", text[text.index("Ask") :]]
+    long_line = "Long " * 40 + "line"
+    assert pieces(f"{long_line}\nShort") == [long_line, "Short"]
+
+
+def test_markdown_blocks() -> None:
+    text = (
+        "# Title\nIntro one. Intro two.\n\n* first. Still first.\n* second\n  goes on\n1. third\n"
+        "| a. b | c |\n|---|---|\n```\nx = 1. \n\ny\n```\nEnd"
+    )
+    assert pieces(text) == [
+        "# Title", "Intro one.", "Intro two.", "* first.", "Still first.", "* second\n  goes on", "1. third",
+        "| a. b | c |", "|---|---|", "```", "x = 1.", "y", "```", "End",
+    ]  # fmt: skip
+
+
+def test_an_unclosed_fence_is_not_code() -> None:
+    assert pieces("```\nOne. Two.") == ["```", "One.", "Two."]
+
+
+def test_underlined_heading_stays_in_one_piece() -> None:
+    assert pieces("Title\n=====\nBody text.") == ["Title\n=====", "Body text."]
+
+
+def test_blank_lines_and_windows_line_ends() -> None:
+    assert pieces("one\r\n\r\ntwo\n \nthree\x0cfour") == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        " ",
+        "\n",
+        ".",
+        '."',
+        ".[",
+        "\n ",
+        ". ",
+        "。",
+        "ก ",
+        "- ",
+        "\n- a",
+        "|\n",
+        "```\n",
+        "\n#",
+        "A\n",
+        "x\n\n",
+        "(a)",
+        "1.",
+        "\r",
+    ],
+)
+def test_work_is_linear(unit: str) -> None:
+    """Counted, not timed: no rule may look at more than a constant times the text, however it is made."""
+    text = unit * (100_000 // len(unit))
+    spans = split_sentences(text)  # a quadratic rule would run for hours here
+    assert sum(len(span.of(text)) for span in spans) <= len(text)

@@ -1,0 +1,92 @@
+"""Token counters: right counts, no special tokens, lone surrogates survived, picklable, one load for many threads."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from sage_core.errors import InputError, ModelError
+from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
+from sage_core.text.wordpiece import TOKENIZER_FILE
+
+NAMES = ["bert", "words", "chars", str(TOKENIZER_FILE)]
+
+
+def vowels(text: str) -> int:
+    return sum(text.count(letter) for letter in "aeiou")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counters_follow_the_protocol(name: str) -> None:
+    counter = get_counter(name)
+    assert isinstance(counter, TokenCounter)
+    assert counter.name == name
+    texts = ["", "One word.", "two  words\n", "naïve café", "\ud800 lone", "x" * 300]
+    assert counter.count_many(texts) == [counter.count(text) for text in texts]
+    again = pickle.loads(pickle.dumps(counter))
+    assert again == counter
+    assert again.count_many(texts) == counter.count_many(texts)
+
+
+def test_known_counts() -> None:
+    assert get_counter("bert").count("Unbelievable lighthouses, twice!") == 6
+    assert get_counter("words").count(" a b\tc\n") == 3
+    assert get_counter("chars").count(" a b\tc\n") == 7
+    assert get_counter("bert").count("") == 0
+
+
+@given(st.text())
+def test_bert_counts_as_the_tokenizers_library_does(text: str) -> None:
+    expected = len(Tokenizer.from_file(str(TOKENIZER_FILE)).encode(text, add_special_tokens=False))
+    assert get_counter("bert").count(text) == expected
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cf", "Zl", "Zp", "Cs"]))))
+def test_additive_counters_add_up_over_spaces(texts: list[str]) -> None:
+    for name in ("bert", "words"):
+        counter = get_counter(name)
+        assert counter.count(" ".join(texts)) == sum(counter.count_many(texts))
+
+
+def test_tiktoken_counts_special_tokens_as_text(tiktoken_cache: None) -> None:
+    counter = get_counter("cl100k_base")
+    assert counter.count("hello world") == 2
+    assert counter.count("<|endoftext|>") > 1
+    assert counter.count_many(["hello world", "\ud800"])[0] == 2
+
+
+def test_a_folder_with_a_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(TOKENIZER_FILE.read_bytes())
+    assert get_counter(str(tmp_path)).count("Three short words") == 3
+
+
+def test_any_function_is_a_counter() -> None:
+    counter = CallableCounter(vowels, "vowels")
+    assert counter.count_many(["aeiou", "xyz"]) == [5, 0]
+    assert pickle.loads(pickle.dumps(counter)).count("banana") == 3
+    with pytest.raises(InputError, match="name"):
+        CallableCounter(vowels, "")
+    with pytest.raises(InputError, match="function"):
+        CallableCounter("vowels", "vowels")  # type: ignore[arg-type]
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="bert"):
+        get_counter("")
+    with pytest.raises(ModelError, match=r"bert, words, chars"):
+        get_counter(str(tmp_path / "nothing-here")).count("x")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError):
+        get_counter(str(tmp_path)).count("x")
+
+
+def test_threads_share_one_vocabulary() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda n: get_counter("bert").count("word " * n), range(200)))
+    assert counts == list(range(200))

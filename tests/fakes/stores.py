@@ -1,0 +1,48 @@
+"""A folder of documents, its ingest with models that need no download, and what a store then holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sage_core.ingest_report import IngestReport
+from sage_core.pipeline.ingest import ingest
+from sage_core.store.chroma_store import ChromaStore
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+
+TEXTS = {
+    "ferry.txt": "The ferry sails at seven.\n\nThe crossing takes an hour.\n",
+    "mill.md": "# The mill\n\nThe mill spins wool from brown sheep.\n",
+    "sub/light.txt": "The lamp was lit in 1854.\r\n\r\nThe tower is of granite.\r\n",
+}
+
+
+def fill(folder: Path, texts: dict[str, str] = TEXTS) -> Path:
+    for name, text in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return folder
+
+
+def run(
+    store: Path, *paths: Path, embedder: HashEmbedder | None = None, rebuild: bool = False
+) -> IngestReport:
+    with ChromaStore(store) as opened:
+        return ingest(opened, paths, BlankLineSegmenter(), embedder or HashEmbedder(), rebuild=rebuild)
+
+
+def names(sources: tuple[str, ...]) -> set[str]:
+    return {Path(s).name for s in sources}
+
+
+def contents(store: Path) -> set[tuple[str, str, str]]:
+    """Every chunk that a search can return: id, source and text."""
+    with ChromaStore(store) as opened:
+        found = opened.search(HashEmbedder().embed_query("the"), 1000)
+        return {(f.chunk.id, f.chunk.source, f.chunk.text) for f in found}
+
+
+def raw_count(store: Path) -> int:
+    """Chunks in Chroma, whether they count or not."""
+    with ChromaStore(store) as opened:
+        return int(opened._open().count())
