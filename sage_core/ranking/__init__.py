@@ -3,6 +3,7 @@
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.features import TextVectors
+from sage_core.ranking.generative import GenerativeReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.named import named_reranker
 from sage_core.ranking.protocol import (
@@ -22,6 +23,7 @@ __all__ = [
     "BatchReranker",
     "Calibration",
     "CrossEncoderReranker",
+    "GenerativeReranker",
     "HybridReranker",
     "Ranked",
     "RemoteReranker",

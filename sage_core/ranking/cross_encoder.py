@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -24,6 +25,9 @@ logger = logging.getLogger(__name__)
 LEAST_LENGTH = 5
 """Word pieces of the shortest pair: three marks, and one of each text."""
 
+# How transformers names classification heads: BERT and most others, GPT-like ones, XLNet and XLM.
+_HEADS = ("classifier", "classification_head", "score", "logits_proj", "sequence_summary", "pre_classifier")
+
 _Predict = Callable[[list[tuple[str, str]]], Any]
 
 
@@ -44,7 +48,8 @@ class CrossEncoderReranker:
     Raises:
         InputError: For an empty name or sizes below 1.
         MissingExtraError: On first use, where sentence-transformers is not installed.
-        ModelError: On first use, where the model cannot be loaded or does not give one score per pair.
+        ModelError: On first use, where the model cannot be loaded, is no sequence classifier (such as an
+            embedding model), or does not give one score per pair.
     """
 
     scale: Scale = "logit"
@@ -128,6 +133,7 @@ class CrossEncoderReranker:
             raise MissingExtraError("a cross-encoder", "models") from error
         try:
             with quiet_loading():
+                check_head(self.name)
                 model = CrossEncoder(
                     self.name, device=self._device, max_length=self._max_length, trust_remote_code=False
                 )
@@ -149,3 +155,42 @@ class CrossEncoderReranker:
             show_progress_bar=False,
             convert_to_numpy=True,
         )
+
+
+def check_head(name: str) -> None:
+    """Refuse a model without a trained classification head: a new one would give random scores.
+
+    Raises:
+        ModelError: Where the configuration names another kind of model, or the weights hold no head.
+        OSError: Where there is no such model.
+    """
+    from transformers.utils import cached_file
+
+    def read(path: str) -> dict[str, Any]:
+        found = cached_file(name, path, _raise_exceptions_for_missing_entries=False)
+        return {} if found is None else dict(json.loads(Path(found).read_text(encoding="utf-8")))
+
+    if read("config_sentence_transformers.json").get("model_type") == "CrossEncoder":
+        return  # sentence-transformers' own format: its modules say how the score is made
+    kind = str((read("config.json").get("architectures") or [""])[0])
+    if kind and not kind.endswith("ForSequenceClassification"):
+        raise ModelError(f"{name!r} is a {kind}, no cross-encoder: scores would be random. {_advice(kind)}")
+    weights = cached_file(name, "model.safetensors", _raise_exceptions_for_missing_entries=False)
+    if weights is not None and not _has_head(Path(weights)):
+        raise ModelError(f"{name!r} has no weights of a classification head: scores would be random")
+
+
+def _has_head(weights: Path) -> bool:
+    from safetensors import safe_open
+
+    with safe_open(weights, framework="numpy") as file:
+        return any(key.startswith(_HEADS) for key in file.keys())  # noqa: SIM118 (no mapping)
+
+
+def _advice(kind: str) -> str:
+    """What to use such a model with."""
+    if kind.endswith(("ForConditionalGeneration", "ForCausalLM", "LMHeadModel")):
+        return (
+            "A reranker that generates (monoT5, Qwen3-Reranker) is a GenerativeReranker: 'generative:NAME'."
+        )
+    return "Give a sequence-classification model with one output; an embedding model is an embedder's."

@@ -5,12 +5,15 @@ from __future__ import annotations
 from sage_core.embedding.sentence_transformer import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
+from sage_core.ranking.generative import GenerativeReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.packed import BUNDLED
 from sage_core.ranking.protocol import Reranker
 
 HYBRID = "hybrid"
 HYBRID_CROSSED = f"{HYBRID}+{BUNDLED}"
+GENERATIVE = "generative:"
+"""Before the name of a model that generates."""
 
 
 def named_reranker(name: str, *, embedder: Embedder | None = None, device: str | None = None) -> Reranker:
@@ -18,21 +21,24 @@ def named_reranker(name: str, *, embedder: Embedder | None = None, device: str |
 
     Args:
         name: ``"hybrid"``, the offline default; ``"hybrid+sage-minilm"``, the same with the logit of the
-            bundled cross-encoder; ``"sage-minilm"``, that cross-encoder alone; any other name or folder is a
+            bundled cross-encoder; ``"sage-minilm"``, that cross-encoder alone; ``"generative:NAME"``, a model
+            that generates, such as monoT5 or Qwen3-Reranker, by name or folder; any other name or folder is a
             cross-encoder's.
         embedder: Gives the hybrid's embeddings; all-MiniLM-L6-v2 where None.
-        device: Where a cross-encoder runs.
+        device: Where a cross-encoder or a model that generates runs.
 
     Raises:
         InputError: For a blank name, and a device with ``"hybrid"``, which has no model of its own.
     """
     if not name.strip():
         raise InputError(
-            f"the reranker's name is blank: say {HYBRID!r}, {HYBRID_CROSSED!r}, {BUNDLED!r}, or a "
-            "cross-encoder's name or folder"
+            f"the reranker's name is blank: say {HYBRID!r}, {HYBRID_CROSSED!r}, {BUNDLED!r}, "
+            f"{GENERATIVE + 'NAME'!r}, or a cross-encoder's name or folder"
         )
     if name == HYBRID_CROSSED:
         return HybridReranker(embedder, cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
+    if name.startswith(GENERATIVE):
+        return GenerativeReranker(name.removeprefix(GENERATIVE), device=device)
     if name != HYBRID:
         return CrossEncoderReranker(name, device=device)
     if device is not None:
