@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | train | eval | demo`.
+"""The command line: `sage-rag ingest | ask | segment | train | eval | mcp | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sage_core.cli import ask, demo, ingest, segment, train
+from sage_core.cli import ask, demo, ingest, mcp, segment, train
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.evaluation import cli as evaluation_cli
 from sage_core.rendering.sanitize import one_line, terminal_safe
@@ -55,6 +55,7 @@ app.command(epilog=ingest.EXAMPLES)(ingest.ingest)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=segment.EXAMPLES)(segment.segment)
 app.command(epilog=train.EXAMPLES)(train.train)
+app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(evaluation_cli.app)
 

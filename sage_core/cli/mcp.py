@@ -1,0 +1,331 @@
+"""`sage-rag mcp`: a store as tools of a Model Context Protocol server on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sage_core.cli.options import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_TIMEOUT,
+    BaseUrlOption,
+    EmbedderOption,
+    ModelOption,
+    OfflineOption,
+    StoreOption,
+    TimeoutOption,
+    asks_llm,
+    make_answerer,
+    path_argument,
+    require_packages,
+)
+from sage_core.errors import InputError, MissingExtraError, SageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sage_core.pipeline.results import Candidate
+    from sage_core.pipeline.sage import Sage
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag mcp --store .sage
+  sage-rag mcp --store .sage --allow-ingest --root docs/
+\b
+For a desktop client:
+  {"mcpServers": {"docs": {"command": "sage-rag", "args": ["mcp", "--store", "/path/to/.sage"]}}}
+"""
+
+INSTRUCTIONS = (
+    "Searches a collection of documents. `search` returns passages, best first, each an exact slice of its "
+    "source with character offsets; no passages means that nothing relevant was found. `ask` returns an "
+    "answer with the passages it rests on. Quote sources by their path and offsets."
+)
+
+
+@dataclass(frozen=True)
+class PassageItem:
+    """A passage of a document.
+
+    Attributes:
+        source: Path of the document.
+        start: Offset of its first character in the document's text.
+        end: Offset after its last character.
+        text: The document's text from ``start`` to ``end``.
+        score: The reranker's score; None where it gave none.
+        page: Page of a PDF on which it starts, from 1.
+    """
+
+    source: str
+    start: int
+    end: int
+    text: str
+    score: float | None
+    page: int | None
+
+
+@dataclass(frozen=True)
+class SearchReply:
+    """What was found.
+
+    Attributes:
+        question: The question.
+        passages: The passages kept, best first.
+        considered: Number of candidates that were scored.
+        cut: Why no more passages were kept.
+    """
+
+    question: str
+    passages: list[PassageItem]
+    considered: int
+    cut: str
+
+
+@dataclass(frozen=True)
+class AskReply:
+    """An answer.
+
+    Attributes:
+        answer: Its text.
+        answered_by: The model that answered.
+        stop_reason: Why the rounds of answer and grade ended.
+        grade: The grade of the answer, 1 to 10; None where it was not graded.
+        passages: The passages it was made from, best first.
+    """
+
+    answer: str
+    answered_by: str
+    stop_reason: str
+    grade: float | None
+    passages: list[PassageItem]
+
+
+@dataclass(frozen=True)
+class ChunkItem:
+    """A chunk of a text.
+
+    Attributes:
+        start: Offset of its first character.
+        end: Offset after its last character.
+        text: The text from ``start`` to ``end``.
+    """
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class SourceItem:
+    """A document in the store.
+
+    Attributes:
+        source: Its path.
+        title: The title it gives itself; None where it has none.
+        chunks: Number of its chunks.
+    """
+
+    source: str
+    title: str | None
+    chunks: int
+
+
+@dataclass(frozen=True)
+class IngestReply:
+    """What an ingest did; each list holds paths."""
+
+    added: list[str]
+    changed: list[str]
+    unchanged: int
+    removed: list[str]
+    skipped: list[str]
+
+
+def mcp(
+    store: StoreOption = Path(".sage"),
+    allow_ingest: Annotated[
+        bool, typer.Option("--allow-ingest", help="Also offer a tool that reads files into the store.")
+    ] = False,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A folder that may be ingested from; repeat it. Anything outside is refused.",
+            metavar="DIR",
+            parser=path_argument,
+        ),
+    ] = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    offline: OfflineOption = False,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+) -> None:
+    """Serve a store to an assistant that speaks the Model Context Protocol (stdio).
+
+    Offers the tools search, ask, segment and list_sources; they read only. With --allow-ingest, ingest too,
+    for files below the folders named by --root. Log lines go to standard error; standard output carries the
+    protocol and nothing else.
+    """
+    if allow_ingest and not root:
+        raise InputError("--allow-ingest needs at least one --root: the folder that may be read from")
+    if root and not allow_ingest:
+        raise InputError("--root only matters together with --allow-ingest")
+    require_packages(embedder, llm=asks_llm(model, base_url, offline))
+    from sage_core.embedding import SentenceTransformerEmbedder
+    from sage_core.pipeline.sage import Sage
+
+    embedding = SentenceTransformerEmbedder(embedder)
+    answerer = make_answerer(model, base_url, offline, embedding, timeout)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    with Sage(store, embedder=embedding, answerer=answerer) as sage:
+        server = make_server(sage, ingest_roots=root or ())
+        asyncio.run(server.run_stdio_async())
+
+
+def make_server(sage: Sage, *, ingest_roots: Sequence[Path] = ()) -> Any:
+    """The server, not yet running.
+
+    Args:
+        sage: Answers the tools' calls.
+        ingest_roots: Folders that the tool ``ingest`` may read from; empty leaves that tool out.
+
+    Returns:
+        An ``mcp.server.MCPServer``.
+
+    Raises:
+        InputError: Where a root is not a folder.
+        MissingExtraError: Where the package ``mcp`` is not installed.
+    """
+    try:
+        from mcp.server import MCPServer
+        from mcp_types import ToolAnnotations
+    except ImportError as error:
+        raise MissingExtraError("sage-rag mcp", "mcp") from error
+    from sage_core import __version__
+
+    server = MCPServer("sage-rag", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    tools = _Tools(sage, tuple(_resolved_folder(root) for root in ingest_roots))
+    read_only = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
+    for function in (tools.search, tools.ask, tools.segment, tools.list_sources):
+        server.tool(annotations=read_only, structured_output=True)(function)
+    if ingest_roots:
+        server.tool(annotations=ToolAnnotations(readOnlyHint=False), structured_output=True)(tools.ingest)
+    return server
+
+
+class _Tools:
+    """The tools' functions: their names, signatures and docstrings are what the assistant reads."""
+
+    def __init__(self, sage: Sage, roots: tuple[Path, ...]) -> None:
+        self._sage = sage
+        self._roots = roots
+        # Two ingests at once would wait for the store's lock and time out.
+        self._ingesting = asyncio.Lock()
+
+    async def search(self, question: str, max_passages: int | None = None) -> SearchReply:
+        """Find the passages that bear on a question, best first.
+
+        Args:
+            question: A full question or statement works better than single keywords.
+            max_passages: The most passages to return; by default the scores decide.
+        """
+        if max_passages is not None and max_passages < 1:
+            raise _tool_error(InputError(f"max_passages must be at least 1, not {max_passages}"))
+        try:
+            found = await self._sage.aretrieve(question)
+        except SageError as error:
+            raise _tool_error(error) from error
+        hits = found.hits[:max_passages]
+        return SearchReply(
+            question, [_passage(hit) for hit in hits], len(found.candidates), found.selection.reason
+        )
+
+    async def ask(self, question: str) -> AskReply:
+        """Answer a question from the documents, with the passages that the answer rests on."""
+        try:
+            answer = await self._sage.aask(question)
+        except SageError as error:
+            raise _tool_error(error) from error
+        result = answer.feedback
+        return AskReply(
+            answer.text,
+            self._sage.answerer.label,
+            result.stop_reason,
+            result.score,
+            [_passage(c) for c in answer.retrieval.chosen(result.selection)],
+        )
+
+    async def segment(self, text: str) -> list[ChunkItem]:
+        """Cut a text into chunks where its subject changes; each is an exact slice of the text."""
+        from sage_core.segmentation import Segmenter
+
+        segmenter = self._sage.segmenter
+        if not isinstance(segmenter, Segmenter):
+            segmenter = Segmenter()
+        try:
+            chunks = await asyncio.to_thread(segmenter.segment, text)
+        except SageError as error:
+            raise _tool_error(error) from error
+        return [ChunkItem(c.start, c.end, text[c.start : c.end]) for c in chunks]
+
+    async def list_sources(self) -> list[SourceItem]:
+        """The documents in the store."""
+        try:
+            documents = await asyncio.to_thread(self._sage.store.documents)
+        except SageError as error:
+            raise _tool_error(error) from error
+        return [SourceItem(d.source, d.title, d.chunks) for d in documents]
+
+    async def ingest(self, paths: list[str]) -> IngestReply:
+        """Read files or folders into the store; unchanged files are skipped.
+
+        Args:
+            paths: Absolute paths, or paths below the first allowed folder.
+        """
+        try:
+            allowed = [self._allowed(path) for path in paths]
+            async with self._ingesting:
+                report = await asyncio.to_thread(self._sage.ingest, allowed)
+        except SageError as error:
+            raise _tool_error(error) from error
+        return IngestReply(
+            list(report.added),
+            list(report.changed),
+            len(report.unchanged),
+            list(report.removed),
+            [f"{skipped.source}: {skipped.reason}" for skipped in report.skipped],
+        )
+
+    def _allowed(self, path: str) -> Path:
+        # Resolved before it is compared, so that neither ".." nor a link leads out of the roots.
+        resolved = (self._roots[0] / path).resolve()
+        if not any(resolved.is_relative_to(root) for root in self._roots):
+            allowed = ", ".join(map(str, self._roots))
+            raise InputError(f"{path!r} is outside the folders that may be ingested from: {allowed}")
+        return resolved
+
+
+def _resolved_folder(root: Path) -> Path:
+    resolved = root.expanduser().resolve()
+    if not resolved.is_dir():
+        raise InputError(f"--root {root} is not a folder")
+    return resolved
+
+
+def _passage(candidate: Candidate) -> PassageItem:
+    chunk = candidate.chunk
+    return PassageItem(chunk.source, chunk.start, chunk.end, chunk.text, candidate.score, chunk.page)
+
+
+def _tool_error(error: SageError) -> Exception:
+    """The error in the form that reaches the assistant as the tool's result."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    return ToolError(str(error))
