@@ -1,0 +1,736 @@
+"""Headings of a text and the path of headings above any place in it.
+
+Marked headings (Markdown, reStructuredText, AsciiDoc, MediaWiki) are found by the rules of their language.
+Text without marks (plain text, text from a PDF) has numbered headings, chapters, lines in capitals and short
+lines that stand alone; these are taken only where their surroundings agree. Linear in the text.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from sage_core.errors import InputError
+
+Markup = Literal["auto", "markdown", "rst", "asciidoc", "plain"]
+"""What the headings of a text look like. ``auto`` finds out; ``plain`` looks for unmarked headings only."""
+
+MAX_HEADING_CHARS = 200
+"""A longer "heading" is a paragraph that somebody marked as one: it opens no section."""
+
+
+class Heading(NamedTuple):
+    """A heading, where it stands, and what it says.
+
+    Attributes:
+        start: First character, marks and overline included.
+        end: Just after the last character, closing marks and underline included.
+        level: 1 for the outermost. Levels may skip (1, 3).
+        text: The words, without marks, emphasis, link targets and line breaks.
+    """
+
+    start: int
+    end: int
+    level: int
+    text: str
+
+
+class _Line(NamedTuple):
+    """A line that is not blank."""
+
+    start: int
+    end: int
+    text: str  # without white space at its ends
+    indent: int  # columns; a tab goes to the next multiple of four
+    spaced: bool  # a blank line, or nothing at all, stands before it
+
+
+def find_headings(text: str, markup: Markup = "auto") -> list[Heading]:
+    """The headings of ``text`` that open a section, in order.
+
+    What only looks like a heading is left out: ``#`` in code, comments and front matter, headings within a
+    list, a quotation or a table, items of a numbered list, lines of a table of contents, and anything longer
+    than `MAX_HEADING_CHARS`.
+
+    Args:
+        text: The text.
+        markup: Its language. ``auto`` takes Markdown headings where there are any, else those of
+            reStructuredText, AsciiDoc or MediaWiki, else unmarked ones.
+
+    Raises:
+        InputError: For a ``markup`` that is not known.
+    """
+    if markup not in ("auto", "markdown", "rst", "asciidoc", "plain"):
+        raise InputError(f"markup is auto, markdown, rst, asciidoc or plain, not {markup!r}")
+    if not text or text.startswith("#!"):  # a script: its "#" lines are comments
+        return []
+    lines = _lines(text)
+    if markup == "markdown":
+        return _markdown(text, lines, strict=False)
+    if markup == "rst":
+        return _rst(lines)
+    if markup == "asciidoc":
+        return _asciidoc(lines)
+    if markup == "plain":
+        return _plain(lines)
+    found = _markdown(text, lines, strict=True)
+    if any(text[h.start] in "#<" for h in found):
+        return found
+    if _ASCIIDOC_SIGN.search(text) and (asciidoc := _asciidoc(lines)):
+        return asciidoc
+    rst = _rst(lines) if _RST_SIGN.search(text) else []
+    return rst or found or _plain(lines)
+
+
+def find_title(text: str, headings: Sequence[Heading]) -> str | None:
+    """The title that a text gives itself.
+
+    Returns:
+        ``title:`` of its front matter; else its first heading, where nothing else has that level or stands
+        before it; else None.
+    """
+    matter = _FRONT_MATTER.match(text)
+    if matter:
+        found = _MATTER_TITLE.search(matter.group(2))
+        title = _plain_words(found.group(1).strip().strip("\"'")) if found else ""
+        if title:
+            return title[:MAX_HEADING_CHARS]
+    if not headings or any(h.level <= headings[0].level for h in headings[1:]):
+        return None
+    first = headings[0]
+    before = text[matter.end() if matter else 0 : first.start]
+    return None if before.strip("\ufeff \t\r\n") else first.text
+
+
+def heading_path(headings: Sequence[Heading], offset: int) -> tuple[str, ...]:
+    """Texts of the headings above ``offset``, outermost first; a heading that starts there is among them.
+
+    Args:
+        headings: From `find_headings`, in order.
+        offset: A character of the same text.
+    """
+    path: list[str] = []
+    level = 1 << 30
+    for index in range(bisect.bisect_right(headings, offset, key=lambda h: h.start) - 1, -1, -1):
+        if headings[index].level < level:
+            level = headings[index].level
+            path.append(headings[index].text)
+    return tuple(reversed(path))
+
+
+def heading_paths(
+    text: str, headings: Sequence[Heading], spans: Iterable[tuple[int, int]], *, own: bool = True
+) -> list[tuple[str, ...]]:
+    """The headings above each of ``spans``, outermost first.
+
+    A span that begins with headings stands below them: "## Dues" and the paragraph after it, cut as one
+    chunk, has the path ``("Harbour rules", "Dues")``. Headings further inside a span do not count.
+
+    Args:
+        text: The text.
+        headings: From `find_headings`, in order.
+        spans: ``(start, end)`` pairs in any order.
+        own: Whether the headings with which a span begins are part of its path. Without them, a path holds
+            only what the span itself does not say.
+    """
+    wanted = sorted((start, end, index) for index, (start, end) in enumerate(spans))
+    paths: list[tuple[str, ...]] = [()] * len(wanted)
+    stack: list[Heading] = []
+    following = 0
+
+    def step(heading: Heading) -> None:
+        while stack and stack[-1].level >= heading.level:
+            stack.pop()
+        stack.append(heading)
+
+    for start, end, index in wanted:
+        while following < len(headings) and headings[following].start < start:
+            step(headings[following])
+            following += 1
+        if not own:
+            paths[index] = tuple(h.text for h in stack)
+            continue
+        # Spans may overlap or share a start, so the headings inside are walked without being consumed.
+        above = list(stack)
+        position, ahead = start, following
+        while ahead < len(headings) and headings[ahead].start < end:
+            heading = headings[ahead]
+            if text[position : heading.start].strip():
+                break
+            while above and above[-1].level >= heading.level:
+                above.pop()
+            above.append(heading)
+            position, ahead = heading.end, ahead + 1
+        paths[index] = tuple(h.text for h in above)
+    return paths
+
+
+# --- Lines -------------------------------------------------------------------------
+
+
+def _lines(text: str) -> list[_Line]:
+    """Lines that are not blank; they end where `str.splitlines` says, as in `sage_core.text.blocks`."""
+    lines: list[_Line] = []
+    offset = 0
+    spaced = True
+    for raw in text.splitlines(keepends=True):
+        bare = raw.strip()
+        if not bare:
+            spaced = True
+        else:
+            lead = 0
+            indent = 0
+            if raw[0] == " " or raw[0] == "\t":
+                lead = len(raw) - len(raw.lstrip())
+                indent = len(raw[:lead].expandtabs(4))
+            start = offset + lead
+            if raw[0] == "\ufeff":
+                bare = bare[1:]
+                start += 1
+            lines.append(_Line(start, start + len(bare), bare, indent, spaced))
+            spaced = raw[-1] in "\f\x1c\x1d\x1e\u2029"  # a page or a paragraph ends here
+        offset += len(raw)
+    return lines
+
+
+# "# The [ferry](ferry.md) **leaves**" says "The ferry leaves". Every pattern stops at the next mark of its
+# kind, so that a heading of nothing but brackets takes linear time.
+_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+_EMPHASIS = re.compile(r"(\*{1,3}|(?<!\w)_{1,3}|~~)(?=\S)([^*_~]+?)(?<=\S)\1(?!\w)")
+_CODE_SPAN = re.compile(r"(`+)([^`]+)\1")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*\Z")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def _plain_words(text: str) -> str:
+    """``text`` as a person reads it."""
+    if len(text) > 4 * MAX_HEADING_CHARS:
+        return text
+    if not text.isalnum():
+        text = _ATTRIBUTES.sub("", text)
+        text = _LINK.sub(r"\1", text)
+        text = _CODE_SPAN.sub(r"\2", text)
+        text = _EMPHASIS.sub(r"\2", text)
+        text = _TAG.sub("", text)
+        text = _ESCAPED.sub(r"\1", text)
+    return " ".join(text.split())
+
+
+def _heading(start: int, end: int, level: int, words: str) -> Iterator[Heading]:
+    """The heading, unless it says nothing or far too much."""
+    text = _plain_words(words)
+    if text and len(text) <= MAX_HEADING_CHARS:
+        yield Heading(start, end, level, text)
+
+
+def _dense(headings: list[Heading]) -> list[Heading]:
+    """The same headings with levels 1, 2, 3, ... in place of whatever ranks they have."""
+    ranks = {level: rank for rank, level in enumerate(sorted({h.level for h in headings}), start=1)}
+    return [h._replace(level=ranks[h.level]) for h in headings]
+
+
+# --- Markdown ----------------------------------------------------------------------
+
+_FRONT_MATTER = re.compile(
+    r"\ufeff?(---|\+\+\+)[ \t]*\r?\n"
+    r"((?:(?!---|\+\+\+|\.\.\.).{0,1000}\r?\n){0,300}?)"
+    r"(?:---|\+\+\+|\.\.\.)[ \t]*(?:\r?\n|\Z)"
+)
+_MATTER_LINE = re.compile(r"\s*(?:[\w\"'-][\w \"'.-]*\s*[:=]|#|-\s|\[|\Z)")
+_MATTER_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.IGNORECASE | re.MULTILINE)
+_ATX = re.compile(r"(#{1,6})(?:[ \t]+|\Z)")
+_ATX_CLOSER = re.compile(r"(?:\A|[ \t])#+\Z")
+_FENCE = re.compile(r"(`{3,}(?=[^`]*\Z)|~{3,})")
+_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?=\S)|\Z)")
+_THEMATIC = re.compile(r"(?:[-*_][ \t]*){3,}\Z")
+_DELIMITER_ROW = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?\Z|\|[ \t]*:?-+:?[ \t]*\|?\Z")
+_RAW_HTML = re.compile(r"<(pre|script|style|textarea)\b", re.IGNORECASE)
+_HTML_HEADING = re.compile(r"<h([1-6])(?:\s[^<>]*)?>(.+)</h\1\s*>\Z", re.IGNORECASE)
+
+
+def _front_matter_end(text: str) -> int:
+    """Where the text proper starts, after YAML or TOML front matter; 0 without."""
+    if not text.startswith(("---", "+++", "\ufeff---", "\ufeff+++")):
+        return 0
+    matter = _FRONT_MATTER.match(text)
+    if matter is None:
+        return 0
+    filled = [line for line in matter.group(2).splitlines() if line.strip()]
+    # Two rules with prose between them are no front matter.
+    return matter.end() if not filled or _MATTER_LINE.match(filled[0]) else 0
+
+
+class _Markdown:
+    """The state of a pass over Markdown: CommonMark's block structure as far as headings depend on it."""
+
+    def __init__(self, lines: Sequence[_Line], strict: bool) -> None:
+        self.lines = lines
+        self.strict = strict
+        self.fence = ""
+        self.fence_list = 0
+        self.html_end = ""
+        self.list_indent = 0  # column where the text of the current list item starts; 0 outside lists
+        self.nested = False  # the line before was paragraph text within a list or a quotation
+        self.paragraph: int | None = None  # index of the first line of the paragraph that is open
+
+    def headings(self, first: int) -> Iterator[Heading]:
+        for index in range(first, len(self.lines)):
+            line = self.lines[index]
+            if line.spaced:
+                self.paragraph = None
+                self.nested = False
+            if self.fence and not self._leaves_fence(line):
+                continue
+            if self.html_end:
+                if self.html_end in line.text.lower():
+                    self.html_end = ""
+                continue
+            if self.list_indent and line.indent < self.list_indent and not self.nested:
+                self.list_indent = 0
+            yield from self._line(index, line)
+
+    def _leaves_fence(self, line: _Line) -> bool:
+        """Whether a line stands after the fence, its list item having ended. Closes the fence at its end."""
+        if line.indent < self.fence_list:
+            self.fence = ""
+            return True
+        bare = line.text
+        if bare[0] == self.fence[0] and len(bare) >= len(self.fence) and not bare.strip(self.fence[0]):
+            self.fence = ""
+        return False
+
+    def _line(self, index: int, line: _Line) -> Iterator[Heading]:
+        first = line.text[0]
+        inside = bool(self.list_indent) and line.indent >= self.list_indent
+        if line.indent > 3 and not inside and self.paragraph is None and not self.nested:
+            return  # indented code
+        if first == "#" and (mark := _ATX.match(line.text)):
+            yield from self._atx(index, line, mark, inside)
+        elif first in "`~" and (mark := _FENCE.match(line.text)):
+            self._close()
+            self.fence = mark.group(1)
+            self.fence_list = self.list_indent if inside else 0
+        elif first == "<":
+            yield from self._html(line, inside)
+        elif first in "=-" and self.paragraph is not None and self._is_underline(line):
+            yield from self._setext(index, line)
+        elif first in "-*+0123456789_" and self._begins_item(line):
+            pass
+        elif first == ">" or inside:
+            self.paragraph = None
+            self.nested = True
+        elif first == "|":
+            self._close()
+        elif self.paragraph is None and not self.nested:
+            self.paragraph = index
+
+    def _atx(self, index: int, line: _Line, mark: re.Match[str], inside: bool) -> Iterator[Heading]:
+        self._close()
+        if inside or line.indent > 3 or self._is_table_header(index) or not self._stands_free(index):
+            return
+        self.list_indent = 0
+        words = _ATX_CLOSER.sub("", line.text[mark.end() :])
+        yield from _heading(line.start, line.end, len(mark.group(1)), words)
+
+    def _begins_item(self, line: _Line) -> bool:
+        """Whether a line is a list item or a rule; both end a paragraph."""
+        if _THEMATIC.match(line.text):
+            self._close()
+            return True
+        mark = _MARKER.match(line.text)
+        if mark is None:
+            return False
+        self.list_indent = line.indent + mark.end()
+        self.paragraph = None
+        self.nested = True
+        return True
+
+    def _close(self) -> None:
+        self.paragraph = None
+        self.nested = False
+
+    def _html(self, line: _Line, inside: bool) -> Iterator[Heading]:
+        lowered = line.text.lower()
+        if lowered.startswith("<!--"):
+            self.html_end = "" if "-->" in lowered else "-->"
+        elif raw := _RAW_HTML.match(line.text):
+            end = f"</{raw.group(1).lower()}"
+            self.html_end = "" if end in lowered else end
+        elif not inside and (heading := _HTML_HEADING.match(line.text)):
+            yield from _heading(line.start, line.end, int(heading.group(1)), heading.group(2))
+        self._close()
+
+    def _is_underline(self, line: _Line) -> bool:
+        marks = line.text
+        if marks.strip(marks[0]) or line.indent > 3:
+            return False
+        return len(marks) >= 3 or not self.strict
+
+    def _setext(self, index: int, line: _Line) -> Iterator[Heading]:
+        above = self.lines[self.paragraph if self.paragraph is not None else index : index]
+        self._close()
+        if above[-1].end - above[0].start <= MAX_HEADING_CHARS and len(above) <= 4:
+            level = 1 if line.text[0] == "=" else 2
+            yield from _heading(above[0].start, line.end, level, " ".join(part.text for part in above))
+
+    def _is_table_header(self, index: int) -> bool:
+        """Whether a line such as "# | Name" is the header of a table without outer bars."""
+        below = self.lines[index + 1] if index + 1 < len(self.lines) else None
+        return (
+            "|" in self.lines[index].text
+            and below is not None
+            and not below.spaced
+            and _DELIMITER_ROW.match(below.text) is not None
+        )
+
+    def _stands_free(self, index: int) -> bool:
+        """In a text that need not be Markdown, a "#" line in the middle of other lines is a comment."""
+        if not self.strict or self.lines[index].spaced:
+            return True
+        above = self.lines[index - 1].text
+        return above[0] == "#" or index + 1 == len(self.lines) or self.lines[index + 1].spaced
+
+
+def _markdown(text: str, lines: Sequence[_Line], *, strict: bool) -> list[Heading]:
+    after = _front_matter_end(text)
+    first = bisect.bisect_left(lines, after, key=lambda line: line.start) if after else 0
+    return list(_Markdown(lines, strict).headings(first))
+
+
+# --- reStructuredText --------------------------------------------------------------
+
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+# A directive, a target or a field; or a line of a mark that underlines in no other language.
+_RST_SIGN = re.compile(
+    r"^(?:\.\. [\w:.+-]+::|\.\. _[^\n:]{1,200}:|:\w[\w -]{0,40}:(?:\s|$)"
+    r"|([~^\"'*+.`:_#])\1{3,}[ \t]*\r?$"
+    r"|={3,}\r?\n[^\n]+\r?\n={3,}\r?$)",
+    re.MULTILINE,
+)
+_ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)(?:\s*<[^`<>]*>)?`")
+
+
+def _ruler(line: _Line) -> str:
+    """The mark of which a line consists, where it is three or more of the same."""
+    mark = line.text[0]
+    return mark if mark in _PUNCTUATION and len(line.text) >= 3 and not line.text.strip(mark) else ""
+
+
+def _rst(lines: Sequence[_Line]) -> list[Heading]:
+    styles: dict[tuple[str, bool], int] = {}
+    found: list[Heading] = []
+    index = 1
+    while index < len(lines):
+        line, title = lines[index], lines[index - 1]
+        mark = _ruler(line)
+        if not mark or line.indent or line.spaced or _ruler(title):
+            index += 1
+            continue
+        over = (
+            index > 1
+            and not title.spaced
+            and lines[index - 2].spaced
+            and _ruler(lines[index - 2]) == mark
+            and not lines[index - 2].indent
+        )
+        short = len(line.text) < len(title.text) and len(line.text) < 4
+        if (over or (title.spaced and not title.indent)) and not short:
+            level = styles.setdefault((mark, over), len(styles) + 1)
+            start = lines[index - 2].start if over else title.start
+            words = _ROLE.sub(r"\1", title.text)
+            found += _heading(start, line.end, level, words)
+        index += 1
+    return found
+
+
+# --- AsciiDoc and MediaWiki --------------------------------------------------------
+
+_ASCIIDOC_SIGN = re.compile(r"^={1,6}(?:[ \t]+[^\s=]|[^\s=][^\n]*[^\s=]={2,6}[ \t\r]*$)", re.MULTILINE)
+_EQUALS = re.compile(r"(={1,6})[ \t]*(?==*[^=\s])(.*?)[ \t]*(={0,6})\Z")
+_DELIMITER = re.compile(r"(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|`{3,}|~{4,}|--|[|,:!]===)\S*\Z")
+_TWO_LINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
+
+
+def _asciidoc(lines: Sequence[_Line]) -> list[Heading]:
+    found: list[Heading] = []
+    block = ""
+    for index, line in enumerate(lines):
+        if block:
+            if line.text == block:
+                block = ""
+            continue
+        if line.indent:
+            continue
+        short = len(line.text) <= 2 * MAX_HEADING_CHARS  # no pattern meets a line of any length
+        if short and line.text[0] == "=" and line.spaced and (mark := _EQUALS.match(line.text)):
+            spaced = line.text[len(mark.group(1)) : len(mark.group(1)) + 1].isspace()
+            if spaced or mark.group(3) == mark.group(1):  # "==Ferry==" is MediaWiki
+                found += _heading(line.start, line.end, len(mark.group(1)), mark.group(2))
+                continue
+        if line.text[0] == "#" and line.spaced and (mark := _ATX.match(line.text)):
+            found += _heading(line.start, line.end, len(mark.group(1)), line.text[mark.end() :])
+            continue
+        title = lines[index - 1] if index and not line.spaced else None
+        # Two lines of nearly the same length are a title and its underline, not the start of a block.
+        if title is not None and _is_two_line_title(title, line):
+            found += _heading(title.start, line.end, _TWO_LINE_LEVELS[line.text[0]], title.text)
+            continue
+        if mark := _DELIMITER.match(line.text):
+            block = mark.group(1) if mark.group(1)[0] in "`" else line.text
+    return found
+
+
+def _is_two_line_title(title: _Line, line: _Line) -> bool:
+    return (
+        title.spaced
+        and not title.indent
+        and title.text[0].isalnum()
+        and _ruler(line) in _TWO_LINE_LEVELS
+        and abs(len(title.text) - len(line.text)) <= 2
+    )
+
+
+# --- Text without marks ------------------------------------------------------------
+
+_LONGEST = 90
+_WIDEST_WRAP = 160  # after a longer line nobody wrapped: the next one is a paragraph of its own
+_NUMBERED = re.compile(
+    r"(?:(?P<decimal>\d{1,3}(?:\.\d{1,3}){0,5})(?P<dot>[.)]?)|(?P<roman>[IVXLC]{1,6})[.)]|(?P<letter>[A-Z])[.)])\s+(?P<words>\S.*)\Z"
+)
+_KEYWORD = re.compile(
+    r"(?P<word>(?i:part|book|volume|act|chapter|letter|article|section|scene|appendix|annex|schedule)\b|§{1,2})\s*"
+    r"(?P<number>\d{1,3}(?:\.\d{1,3})*|[IVXLC]{1,7}|[A-Z]"
+    r"|(?i:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve))"
+    r"(?P<rest>\.?\Z|\s*[.:–—-]\s*\S.*|\s+[A-Z\d\"“(].*)\Z"
+)
+_KEYWORD_RANKS = {"part": 0, "book": 0, "volume": 0, "act": 0, "chapter": 1, "letter": 1}
+_TOP_NAMES = """
+    abstract acknowledgements acknowledgments appendix appendices bibliography conclusion conclusions contents
+    discussion foreword glossary index introduction methods preface prologue epilogue references results
+    summary
+"""
+_TOP_WORDS = frozenset(_TOP_NAMES.split())
+_ENDS = tuple(".!,;:…。！，；：、؟।")
+_SENTENCE_END = re.compile(r"[.!?…。！？।؟][\"'”’)\]]*(?:\s|\Z)")
+_CONTENTS_ENTRY = re.compile(r"(?:\.{3,}|…|(?:\.\s){3,}|\s{3,}|\t)\s*(?:\d+|[ivxlc]+)\Z")
+_MONTH_NAMES = "january february march april may june july august september october november december"
+_MONTHS = frozenset(_MONTH_NAMES.split())
+_WIDE = "\u2e80"  # from here on (CJK) a character says about as much as a syllable
+
+
+class _Candidate(NamedTuple):
+    """A line that may be a heading."""
+
+    line: int
+    family: str  # "part", "chapter", "article", "decimal", "roman", "letter", "capitals", "line"
+    number: tuple[int, ...]
+    bare: bool  # says its number only: "CHAPTER IV"
+
+
+def _plain(lines: Sequence[_Line]) -> list[Heading]:
+    """Numbered headings, chapters, lines in capitals and short lines that stand alone."""
+    candidates = [c for c in (_candidate(lines, i) for i in range(len(lines))) if c is not None]
+    by_line = {c.line: c for c in candidates}
+    numbers = {(c.family, c.number) for c in candidates if c.number}
+    adjacent = _in_lists(candidates)
+    families: dict[str, int] = {}
+    found: list[Heading] = []
+    last: _Candidate | None = None
+    for candidate in candidates:
+        index = candidate.line
+        if index in adjacent or not _accepted(lines, candidate, numbers, by_line.get(index + 1)):
+            continue
+        line = lines[index]
+        if (
+            last is not None
+            and last.bare
+            and candidate.family in ("capitals", "line")
+            and index == last.line + 1
+        ):
+            # "CHAPTER IV" and, on the next line, "The storm" are one heading.
+            above = found.pop()
+            words = f"{lines[last.line].text} {line.text}"
+            found += _heading(above.start, line.end, above.level, words)
+            last = candidate
+            continue
+        last = candidate
+        found += _heading(line.start, line.end, _rank(lines, candidate, families), line.text)
+    return _dense(found)
+
+
+def _candidate(lines: Sequence[_Line], index: int) -> _Candidate | None:
+    line = lines[index]
+    text = line.text
+    first = text[0]
+    if len(text) > _LONGEST or line.indent > 24 or not (first.isalnum() or first == "§"):
+        return None
+    if first.islower() or _CONTENTS_ENTRY.search(text):
+        return None
+    keyword = _KEYWORD.match(text)
+    if keyword and (first.isupper() or first == "§"):
+        bare = keyword.group("rest") in ("", ".")
+        if not bare and text.endswith(_ENDS):
+            return None
+        rank = _KEYWORD_RANKS.get(keyword.group("word").lower(), 2)
+        return _Candidate(index, ("part", "chapter", "article")[rank], (), bare)
+    if text.endswith(_ENDS):
+        return None
+    numbered = _NUMBERED.match(text)
+    if numbered:
+        return _numbered(index, numbered)
+    if first.isdigit() or not any(c.isalpha() for c in text):
+        return None
+    return _unnumbered(lines, index)
+
+
+def _numbered(index: int, match: re.Match[str]) -> _Candidate | None:
+    words = match.group("words")
+    if not words[0].isalpha() or words[0].islower() or len(words.split()) > 12:
+        return None
+    if match.group("decimal"):
+        number = tuple(int(part) for part in match.group("decimal").split("."))
+        if len(number) == 1 and not match.group("dot") and words.split()[0].lower().rstrip(".,") in _MONTHS:
+            return None
+        return _Candidate(index, "decimal", number, False)
+    roman = match.group("roman")
+    # "C. The quay" is more likely the third letter than the hundredth number.
+    if roman and (len(roman) > 1 or roman in "IVX"):
+        return _Candidate(index, "roman", (_roman(roman),), False)
+    letter = match.group("letter") or (roman if roman and len(roman) == 1 else None)
+    return _Candidate(index, "letter", (ord(letter) - 64,), False) if letter else None
+
+
+def _roman(text: str) -> int:
+    values = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+    total = 0
+    for one, after in itertools.zip_longest(text, text[1:]):
+        total += -values[one] if after and values[after] > values[one] else values[one]
+    return total
+
+
+def _unnumbered(lines: Sequence[_Line], index: int) -> _Candidate | None:
+    """A line in capitals or a short one, with a blank line before it."""
+    line = lines[index]
+    text = line.text
+    if not _apart(lines, index) or text.endswith(("?", '"', "”")) or text[:3].lower() == "by ":
+        return None
+    letters = sum(c.isalpha() for c in text)
+    if letters >= 3 and text.upper() == text and text.lower() != text and len(text) <= 70:
+        return _Candidate(index, "capitals", (), False)
+    words = text.split()
+    if len(words) > 9 or len(text) > 64 or letters < 0.6 * len(text) or letters < 2:
+        return None
+    return _Candidate(index, "line", (), False)
+
+
+def _apart(lines: Sequence[_Line], index: int) -> bool:
+    """Whether a line starts a paragraph of its own."""
+    above = lines[index - 1] if index else None
+    return lines[index].spaced or (above is not None and above.end - above.start > _WIDEST_WRAP)
+
+
+def _in_lists(candidates: Sequence[_Candidate]) -> set[int]:
+    """Lines that are items of a list or a table of contents: neighbours with numbers of the same depth."""
+    items: set[int] = set()
+    for one, after in itertools.pairwise(candidates):
+        same = one.family == after.family and len(one.number) == len(after.number)
+        # A chapter that only has a number may stand above its title; two in a row are a table of contents.
+        if same and after.line == one.line + 1 and (one.number or one.family in ("part", "chapter")):
+            items.update((one.line, after.line))
+    # Entries of other depths between two items belong to the same list.
+    runs: list[list[int]] = []
+    for candidate in candidates:
+        if candidate.family in ("capitals", "line"):
+            continue
+        if runs and candidate.line == runs[-1][-1] + 1:
+            runs[-1].append(candidate.line)
+        else:
+            runs.append([candidate.line])
+    for run in runs:
+        if len(run) > 3:
+            items.update(run)
+    return items
+
+
+def _accepted(
+    lines: Sequence[_Line],
+    candidate: _Candidate,
+    numbers: set[tuple[str, tuple[int, ...]]],
+    following: _Candidate | None,
+) -> bool:
+    index = candidate.line
+    line = lines[index]
+    below = lines[index + 1] if index + 1 < len(lines) else None
+    if below is None or below.text[0].islower():
+        return False
+    if candidate.family in ("part", "chapter", "article"):
+        return _apart(lines, index) or below.spaced
+    if not candidate.number:
+        return _stands_out(lines, index)
+    *parent, number = candidate.number
+    family = candidate.family
+    relatives = (
+        (*parent, number - 1) if number else (-1,),
+        (*parent, number + 1),
+        tuple(parent),
+    )
+    supported = number <= 1 or any((family, relative) in numbers for relative in relatives if relative)
+    nested = following is not None and len(following.number) > len(candidate.number)
+    continued = nested or _is_prose(below.text)
+    if line.spaced and below.spaced:
+        return supported or len(parent) > 0 or continued
+    if _apart(lines, index):
+        return supported or (len(parent) > 0 and continued)
+    # No blank line before it, as in much text from PDFs: it must continue a count, after a finished sentence.
+    above = lines[index - 1].text
+    finished = _SENTENCE_END.search(above[-3:]) is not None
+    # A heading may stand right below another: "2. Pilots", "2.1 Scope".
+    return supported and (finished or len(above) < _LONGEST / 2) and continued
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a line looks like one of a paragraph."""
+    if len(text) >= 50:
+        return True
+    if text[0] >= _WIDE and len(text) >= 15:
+        return True
+    return len(text) >= 20 and _SENTENCE_END.search(text) is not None
+
+
+def _stands_out(lines: Sequence[_Line], index: int) -> bool:
+    """Whether a line without a number is a heading: prose follows, or it opens the text as its title."""
+    line, below = lines[index], lines[index + 1]
+    if index == 0 and below.spaced:
+        return True
+    if line.text.lower() in _TOP_WORDS:
+        return True
+    stop = index + 1
+    length = 0
+    while stop < len(lines) and stop < index + 5 and (stop == index + 1 or not lines[stop].spaced):
+        length += len(lines[stop].text)
+        stop += 1
+    enough = 30 if below.text[0] >= _WIDE else 80
+    return length >= enough and _is_prose(below.text)
+
+
+def _rank(lines: Sequence[_Line], candidate: _Candidate, families: dict[str, int]) -> int:
+    """A level that orders the heading among its kind; `_dense` makes it 1, 2, 3."""
+    family = candidate.family
+    if family in ("part", "chapter", "article"):
+        return ("part", "chapter", "article").index(family) * 10 + 10
+    if family in ("capitals", "line"):
+        title = candidate.line == 0 and lines[1].spaced
+        if title:
+            return 0
+        if family == "capitals":
+            return min(families.values(), default=100)
+        # "References" stands beside "1. Introduction"; other short lines stand below what has a number.
+        names_part = lines[candidate.line].text.lower() in _TOP_WORDS
+        return min(families.values(), default=9_000) if names_part else 9_000
+    # "I." above "A." above "1.": whichever comes first in the text is the outer one.
+    base = families.setdefault(family, 100 * (len(families) + 1))
+    return base + len(candidate.number) - 1
