@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from ranking_data import SETS, Candidates, DevSet
 
 import sage_core.ranking as ranking_package
+from sage_core.embedding.protocol import TextVectors
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.ranking import CrossEncoderReranker
 from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
-from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
+from sage_core.ranking.features import FEATURES, feature_matrix
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER
 from sage_core.text.sentences import split_sentences
 

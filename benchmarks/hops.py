@@ -11,8 +11,8 @@ from calibrate_reranker import sigmoid
 from numpy.typing import NDArray
 from ranking_data import DevSet, Question
 
-from sage_core.embedding.sentence_transformer import unit_rows
-from sage_core.ranking.features import TextVectors, feature_matrix
+from sage_core.embedding.protocol import TextVectors, unit_rows
+from sage_core.ranking.features import feature_matrix
 from sage_core.text.keywords import idf, words
 from sage_core.text.sentences import split_sentences
 

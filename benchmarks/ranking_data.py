@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.ranking import BatchReranker
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span

@@ -1,4 +1,4 @@
-"""Checks of arguments: what is no number, or out of range, is told by name before it can do harm."""
+"""Checks of arguments, with errors that name the argument; and names that moved, with a warning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import difflib
 import math
 import numbers
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 
 from sage_core.errors import InputError
 
@@ -104,3 +106,23 @@ def near_match(name: str, known: Iterable[str], advice: Mapping[str, str] | None
         return f": {advice[name]}"
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], object]:
+    """A ``__getattr__`` for a module that still offers names which moved, with a DeprecationWarning.
+
+    Args:
+        module: The module's own name.
+        names: Where each old name is now, as ``"package.module:name"``.
+    """
+
+    def get(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        home, _, new = names[name].partition(":")
+        message = f"{module}.{name} is now {home}.{new}; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        found: object = getattr(import_module(home), new)
+        return found
+
+    return get

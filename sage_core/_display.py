@@ -1,21 +1,25 @@
-"""What makes a result show itself: in a notebook, with rich, as a page. Imports the pictures when asked."""
+"""How results display themselves: the one place below `sage_core.rendering` that imports it, when called."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from sage_core.feedback.types import FeedbackResult
+    from sage_core.pipeline.ingest import ProgressFunction
+
 
 class Shown:
-    """Base of results that have pictures. Adds no state and no import."""
+    """Base class of results that a notebook, ``rich.print`` and an HTML page can show."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: self-contained HTML, every foreign text escaped."""
+        """What a notebook shows: self-contained HTML, all text from documents escaped."""
         from sage_core.rendering.html import fragment
 
         return fragment(self)
@@ -41,3 +45,17 @@ class Shown:
         from sage_core.rendering.html.files import write_page
 
         return write_page(path, self.to_html())
+
+
+def plain_text(result: FeedbackResult) -> str:
+    """A feedback result as plain text: every round, the stop reason, and tokens used."""
+    from sage_core.rendering.feedback_text import format_trace
+
+    return format_trace(result)
+
+
+def ingest_bar() -> AbstractContextManager[ProgressFunction]:
+    """A progress bar on standard error for an ingest."""
+    from sage_core.rendering.terminal.progress import ingest_bar as bar
+
+    return bar()

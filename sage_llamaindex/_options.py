@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 from llama_index.core.prompts import BasePromptTemplate
 
 from sage_core._checks import near_match
-from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
+from sage_core.llm.prompting import NO_ANSWER
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
 
 Feedback = Literal["before_stream", "after_stream", "off"]

@@ -23,9 +23,9 @@ from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self
 
-from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackResult, Policy
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.selection.cut import rank_order
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._options import OPTIONS, EngineOptions, Feedback, refuse_unknown

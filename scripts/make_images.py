@@ -22,7 +22,7 @@ from sage_core import FeedbackConfig, Sage, Segmenter, select
 from sage_core.cli.demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, MIN_K, QUESTIONS, documents_folder
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
-from sage_core.pipeline.sage import SageConfig
+from sage_core.pipeline.config import SageConfig
 from sage_core.rendering.html import answer_report, score_curve_svg, segmentation_report
 
 MADE = datetime(2025, 1, 1, 12)

@@ -1,6 +1,6 @@
 """Answer a question from passages: with an LLM, or by quoting sentences without one."""
 
-from sage_core.abstention import NO_ANSWER, says_no_answer
+from sage_core._checks import renamed
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
 from sage_core.answering.local_check import LocalCheck
@@ -12,6 +12,7 @@ from sage_core.answering.prompts import (
     answer_messages,
     chosen_option,
 )
+from sage_core.llm.prompting import NO_ANSWER, is_abstention
 
 __all__ = [
     "ANSWER_SYSTEM",
@@ -25,5 +26,7 @@ __all__ = [
     "answer_fields",
     "answer_messages",
     "chosen_option",
-    "says_no_answer",
+    "is_abstention",
 ]
+
+__getattr__ = renamed(__name__, {"says_no_answer": "sage_core.llm.prompting:is_abstention"})

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_part, checked_options, real_number, whole_number
-from sage_core.abstention import NO_ANSWER, says_no_answer
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
-from sage_core.llm.prompting import option_letter
+from sage_core.llm.prompting import NO_ANSWER, is_abstention, option_letter
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
@@ -101,7 +100,7 @@ class ExtractiveAnswerer:
         """
         sentences = sentences_of(context)
         weights = weigh(question_words(question), sentences)
-        if says_no_answer(answer) or not weights:
+        if is_abstention(answer) or not weights:
             return Verdict(1, 1, source="heuristic", reason="nothing in the passages matches"), NO_USAGE
         held = share(weights, stems(answer))
         score = 1 + round(9 * held)

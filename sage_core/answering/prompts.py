@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from sage_core.abstention import NO_ANSWER
 from sage_core.llm import Message
-from sage_core.llm.prompting import fenced, make_mark, numbered, option_letter, question_text
+from sage_core.llm.prompting import NO_ANSWER, fenced, make_mark, numbered, option_letter, question_text
 
 _SOURCES = """\
 You answer questions from passages of documents. Use only what the passages say.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from sage_core.segmentation.layout import are_headings
+from sage_core.text.blocks import are_headings
 from sage_core.text.sentences import split_sentences
 
 # Stands for "a number or a date" among the words of a question that asks for one.

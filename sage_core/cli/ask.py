@@ -122,7 +122,8 @@ def ask(
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_core.feedback import FeedbackConfig
     from sage_core.llm.pricing import PriceList
-    from sage_core.pipeline.sage import Sage, SageConfig
+    from sage_core.pipeline.config import SageConfig
+    from sage_core.pipeline.sage import Sage
 
     require_packages(embedder, llm=asks_llm(model, base_url, offline))
     html = checked(html)

@@ -86,7 +86,8 @@ def demo(
     """
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_core.feedback import FeedbackConfig
-    from sage_core.pipeline.sage import Sage, SageConfig
+    from sage_core.pipeline.config import SageConfig
+    from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
     require_packages(llm=asks_llm(model, base_url, offline))

@@ -26,7 +26,7 @@ from sage_core.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from sage_core.ingest_report import IngestReport
+    from sage_core.pipeline.ingest import IngestReport
 
 EXAMPLES = """
 \b

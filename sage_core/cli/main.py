@@ -16,7 +16,6 @@ import typer
 
 from sage_core.cli import ask, demo, ingest, mcp, segment, train
 from sage_core.errors import InputError, LLMError, SageError
-from sage_core.evaluation import cli as evaluation_cli
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
 EXIT_FAILED = 1
@@ -57,7 +56,13 @@ app.command(epilog=segment.EXAMPLES)(segment.segment)
 app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
-app.add_typer(evaluation_cli.app)
+try:  # the rest works in an installation that leaves `sage_core.evaluation` out
+    from sage_core.evaluation.cli import app as evaluation_app
+except ModuleNotFoundError as error:
+    if error.name is None or not error.name.startswith("sage_core.evaluation"):
+        raise
+else:
+    app.add_typer(evaluation_app)
 
 
 @app.callback(invoke_without_command=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sage_core.answering import Answerer
-    from sage_core.embedding.sentence_transformer import Embedder
+    from sage_core.embedding.protocol import Embedder
     from sage_core.segmentation import Segmenter
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"

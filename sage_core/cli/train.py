@@ -81,7 +81,7 @@ def train(
     """
     from sage_core.rendering.terminal.progress import train_bar
     from sage_core.segmentation.training.mining import NegativeMix
-    from sage_core.segmentation.training.train import TrainOptions
+    from sage_core.segmentation.training.options import TrainOptions
     from sage_core.segmentation.training.train import train as fit
 
     options = TrainOptions(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.sentence_transformer import unit_rows
+from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError, LLMError, MissingExtraError
 from sage_core.llm.access import OPENAI_URL, api_key, server_url
 from sage_core.llm.failures import MalformedReplyError, classify, shown_url, transport_errors

@@ -1,4 +1,4 @@
-"""Embedding models behind one small door: texts in, unit vectors out."""
+"""Models of sentence-transformers as an `Embedder`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._microbatch import MicroBatcher
 from sage_core.embedding.packing import packed_encoder
+from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError, MissingExtraError, ModelError
 
 logger = logging.getLogger(__name__)
@@ -39,24 +40,6 @@ _NOT_PICKLED = ("_lock", "_queries", "_recent", "_recent_lock")
 _COMPANY_DELAY = 0.002
 
 
-@runtime_checkable
-class Embedder(Protocol):
-    """Turns texts into unit vectors whose dot product is their cosine similarity."""
-
-    @property
-    def name(self) -> str:
-        """Identifies the model, on every machine alike: stores and calibrations are keyed on it."""
-        ...
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed passages: an array of shape ``(len(texts), d)`` with rows of length 1."""
-        ...
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Embed one question: an array of shape ``(d,)`` and length 1."""
-        ...
-
-
 def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_BATCH) -> list[list[int]]:
     """Group items of like length so that little of a padded batch is padding.
 
@@ -77,17 +60,6 @@ def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_B
         else:
             batch.append(i)
     return batches
-
-
-def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows scaled to length 1 in float32; rows of zeros, or with a value that is not finite, become zeros."""
-    rows = np.asarray(vectors, dtype=np.float32)
-    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    usable = np.isfinite(norms) & (norms > 0)
-    scaled: NDArray[np.float32] = np.where(usable, rows, np.float32(0)) / np.where(
-        usable, norms, np.float32(1)
-    )
-    return scaled
 
 
 # What sentence-transformers raises: OSError for files and downloads, the others for files of another kind, a

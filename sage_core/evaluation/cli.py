@@ -26,9 +26,9 @@ from sage_core.errors import InputError
 
 if TYPE_CHECKING:
     from sage_core.answering import Answerer
-    from sage_core.embedding.sentence_transformer import Embedder
-    from sage_core.evaluation.execute import Plan
+    from sage_core.embedding.protocol import Embedder
     from sage_core.evaluation.experiment import Experiment
+    from sage_core.evaluation.plan import Plan
     from sage_core.evaluation.readers import Reader
     from sage_core.evaluation.runner import Outcome
 
@@ -137,8 +137,9 @@ def run(
     report says; then only what it says of retrieval, tokens and time is worth comparing.
     """
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
-    from sage_core.evaluation.execute import RunOptions, execute, plan
+    from sage_core.evaluation.execute import execute, plan
     from sage_core.evaluation.experiment import load_experiment
+    from sage_core.evaluation.plan import RunOptions
     from sage_core.evaluation.report import write_report
     from sage_core.evaluation.terminal import eval_bar
 

@@ -28,7 +28,7 @@ from sage_core.segmentation.training.tables import pretrained_features
 from sage_core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
-    from sage_core.evaluation.execute import MethodMaker, Plan
+    from sage_core.evaluation.plan import MethodMaker, Plan
     from sage_core.evaluation.run_folder import RunFolder
 
 _BLANK_LINE = re.compile(r"\n\s*\n")

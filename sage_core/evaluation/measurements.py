@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from sage_core.errors import InputError
+from sage_core.evaluation import feature_accuracy, scalability, segmentation_speed
+from sage_core.evaluation.plan import MethodMaker, Plan
+from sage_core.evaluation.run_folder import RunFolder
+from sage_core.evaluation.runner import Outcome, Progress
 
-if TYPE_CHECKING:
-    from sage_core.evaluation.execute import MethodMaker, Plan
-    from sage_core.evaluation.run_folder import RunFolder
-    from sage_core.evaluation.runner import Outcome, Progress
-
-    Measure = Callable[[Plan, RunFolder, MethodMaker, "Callable[[Progress], None] | None"], Outcome]
+Measure = Callable[[Plan, RunFolder, MethodMaker, Callable[[Progress], None] | None], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,24 +19,18 @@ class Measurement:
     """A kind of measurement.
 
     Attributes:
-        module: Where its function ``measure`` is; loaded when it is run.
+        run: The function that measures.
         asks_questions: Whether it needs the data sets of the experiment.
     """
 
-    module: str
+    run: Measure
     asks_questions: bool = True
-
-    @property
-    def run(self) -> Measure:
-        """The function that measures."""
-        function: Measure = import_module(f"sage_core.evaluation.{self.module}").measure
-        return function
 
 
 MEASUREMENTS = {
-    "scalability": Measurement("scalability"),
-    "segmentation-speed": Measurement("segmentation_speed"),
-    "pair-features": Measurement("feature_accuracy", asks_questions=False),
+    "scalability": Measurement(scalability.measure),
+    "segmentation-speed": Measurement(segmentation_speed.measure),
+    "pair-features": Measurement(feature_accuracy.measure, asks_questions=False),
 }
 
 

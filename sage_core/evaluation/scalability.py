@@ -21,7 +21,7 @@ from sage_core.evaluation.runner import Outcome, Progress
 from sage_core.text.tokens import get_counter
 
 if TYPE_CHECKING:
-    from sage_core.evaluation.execute import MethodMaker, Plan
+    from sage_core.evaluation.plan import MethodMaker, Plan
     from sage_core.evaluation.run_folder import RunFolder
 
 _GIGABYTE = 1_000_000_000

@@ -13,7 +13,7 @@ from sage_core.segmentation import Segmenter
 from sage_core.text.tokens import get_counter
 
 if TYPE_CHECKING:
-    from sage_core.evaluation.execute import MethodMaker, Plan
+    from sage_core.evaluation.plan import MethodMaker, Plan
     from sage_core.evaluation.run_folder import RunFolder
 
 _ROUNDS = 3

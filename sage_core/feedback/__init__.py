@@ -1,5 +1,6 @@
 """Answer, grade, change the evidence, keep the best answer (paper, section VI)."""
 
+from sage_core._checks import renamed
 from sage_core.feedback.critic import (
     CRITIC_SYSTEM,
     CRITIC_SYSTEM_CHOICE,
@@ -24,7 +25,6 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
-from sage_core.rendering.feedback_text import format_round, format_trace
 
 __all__ = [
     "CRITIC_SYSTEM",
@@ -48,8 +48,14 @@ __all__ = [
     "arun_loop",
     "critic_fields",
     "critic_messages",
-    "format_round",
-    "format_trace",
     "parse_verdict",
     "run_loop",
 ]
+
+__getattr__ = renamed(
+    __name__,
+    {
+        "format_round": "sage_core.rendering.feedback_text:format_round",
+        "format_trace": "sage_core.rendering.feedback_text:format_trace",
+    },
+)

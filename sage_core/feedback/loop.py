@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from sage_core.abstention import says_no_answer
 from sage_core.errors import InputError
 from sage_core.feedback.moves import AdaptiveMoves, Move, PaperMoves
 from sage_core.feedback.types import (
@@ -32,6 +31,7 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
+from sage_core.llm.prompting import is_abstention
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection.cut import Selection
 from sage_core.selection.scales import Scale, usable_scores
@@ -112,7 +112,7 @@ class FeedbackLoop:
         self._expect("generate")
         spent = usage if usage is not None else UNKNOWN_USAGE
         self._update(answer=text, generate=spent)
-        if self.config.policy == "adaptive" and says_no_answer(text, self.config.no_answer):
+        if self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer):
             verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
             return self._settled(verdict, NO_USAGE)
         # A grade reads what the answer read, and the answer.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from sage_core._checks import optional_whole_number, real_number, whole_number
-from sage_core._display import Shown
-from sage_core.abstention import NO_ANSWER
+from sage_core._display import Shown, plain_text
 from sage_core.errors import InputError
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection.cut import Rule, RuleName, Selection, check_bounds, least_kept, resolve_rule
 
@@ -254,17 +254,31 @@ class FeedbackResult(Shown):
     def from_dict(cls, trace: Mapping[str, Any]) -> FeedbackResult:
         """The result that `to_dict` wrote, such as the ``"sage"`` of a LangChain chain's output.
 
+        Unknown keys are ignored.
+
         Raises:
             InputError: Where it is something else.
         """
-        from sage_core.feedback.saved import feedback_from_dict
-
-        return feedback_from_dict(trace)
+        try:
+            stop = trace["stop_reason"]
+            if stop not in STOP_MEANINGS:
+                raise ValueError(f"unknown stop reason {stop!r}")
+            return cls(
+                answer=trace["answer"],
+                score=trace["score"],
+                verdict=_verdict(trace["verdict"]),
+                selection=_selection(trace["selection"]),
+                rounds=tuple(_round(item) for item in trace["rounds"]),
+                stop_reason=cast("StopReason", stop),
+                best_round=trace["best_round"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"this is no trace of a feedback loop (FeedbackResult.to_dict): {error!r}"
+            ) from error
 
     def __str__(self) -> str:
-        from sage_core.rendering.feedback_text import format_trace
-
-        return format_trace(self)
+        return plain_text(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +289,30 @@ class Done:
 
 
 Step = Generate | Judge | Done
+
+
+def _round(item: Mapping[str, Any]) -> Round:
+    return Round(
+        number=item["number"],
+        min_k=item["min_k"],
+        selection=_selection(item["selection"]),
+        answer=item["answer"],
+        verdict=_verdict(item["verdict"]),
+        error=item["error"],
+        generate=_usage(item["usage"].get("generate")),
+        judge=_usage(item["usage"].get("judge")),
+    )
+
+
+def _selection(item: Mapping[str, Any]) -> Selection:
+    return Selection(
+        tuple(item["indices"]), tuple(item["scores"]), item["cut"], item["candidates"], item["reason"]
+    )
+
+
+def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:
+    return None if item is None else Verdict(**item)
+
+
+def _usage(item: Mapping[str, Any] | None) -> TokenUsage:
+    return NO_USAGE if item is None else TokenUsage(**item)

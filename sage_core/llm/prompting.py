@@ -1,11 +1,23 @@
-"""Keep material apart from instructions in a prompt: quoted text stands between marks it cannot forge."""
+"""What prompts share: quoted material kept apart from instructions, and the sentence for "no answer"."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sage_core._checks import checked_options
+
+NO_ANSWER = "The documents do not say."
+"""What an answerer replies where the passages do not hold the answer."""
+
+
+def is_abstention(text: str, sentences: Iterable[str] = (NO_ANSWER,)) -> bool:
+    """Whether a reply is one of the agreed sentences and nothing else, whatever its case and quotes."""
+    return any(_bare(text) == _bare(sentence) for sentence in sentences)
+
+
+def _bare(text: str) -> str:
+    return text.strip().strip("\"'“”*. ").casefold()
 
 
 def make_mark(texts: Sequence[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -24,10 +24,8 @@ from sage_core.documents.discovery import (
     within,
 )
 from sage_core.documents.reader import Document, digest_of, parse_document, read_bytes
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder, TextVectors
 from sage_core.errors import InputError, StoreError
-from sage_core.ingest_report import IngestProgress, IngestReport, ProgressFunction, Skipped
-from sage_core.ranking.features import TextVectors
 from sage_core.ranking.protocol import VectorReranker
 from sage_core.store.chroma_store import ChromaStore
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
@@ -43,6 +41,89 @@ _BATCH_CHARACTERS = 50_000
 
 # White space between two chunks that is kept, to join them again.
 _LONGEST_GAP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something below a folder that was left out, and why.
+
+    Attributes:
+        source: A file that could not be read, a folder that could not be opened, or a link to a folder.
+        reason: Why, and what to do about it.
+        unopened: It could not even be opened, so that nobody knows what is below it. What the store has of
+            it stays.
+    """
+
+    source: str
+    reason: str
+    unopened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IngestProgress:
+    """How far an ingest is.
+
+    Attributes:
+        done: Bytes of the files finished, unchanged ones included.
+        total: Bytes of all files.
+        files: Number of files finished.
+        chunks: Chunks written.
+        source: The file finished last.
+    """
+
+    done: int
+    total: int
+    files: int
+    chunks: int
+    source: str
+
+
+ProgressFunction = Callable[[IngestProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did.
+
+    Attributes:
+        added: Documents that were not in the store.
+        changed: Documents replaced.
+        unchanged: Documents whose content is the one in the store.
+        removed: Documents taken out, because their files are gone or can no longer be read.
+        skipped: What was left out below folders; see `Skipped`.
+        chunks: Chunks written.
+        documents_in_store: Documents in the store afterwards.
+        chunks_in_store: Their chunks.
+        seconds: Wall time.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    removed: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    chunks: int
+    documents_in_store: int
+    chunks_in_store: int
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file and folder could be opened."""
+        return not any(skipped.unopened for skipped in self.skipped)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "added": list(self.added),
+            "changed": list(self.changed),
+            "unchanged": list(self.unchanged),
+            "removed": list(self.removed),
+            "skipped": [asdict(skipped) for skipped in self.skipped],
+            "chunks": self.chunks,
+            "store": {"documents": self.documents_in_store, "chunks": self.chunks_in_store},
+            "seconds": round(self.seconds, 3),
+        }
 
 
 class DocumentSegmenter(Protocol):

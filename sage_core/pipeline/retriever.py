@@ -15,14 +15,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._microbatch import MicroBatcher
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import StoreError
+from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import PROBE
 from sage_core.pipeline.results import Candidate, Retrieval, within
 from sage_core.ranking import Reranker, VectorRequest, VectorReranker, ascore
@@ -32,9 +33,6 @@ from sage_core.store.chroma_store import ChromaStore
 from sage_core.store.chunks import Found
 from sage_core.store.identity import StoreIdentity
 from sage_core.text.tokens import TokenCounter
-
-if TYPE_CHECKING:
-    from sage_core.pipeline.sage import SageConfig
 
 T = TypeVar("T")
 
@@ -46,20 +44,6 @@ _DELAY = 0.002
 _THREADS = 32
 
 
-class Parts(Protocol):
-    """What a `Retriever` works with; `sage_core.pipeline.sage.Sage` has it."""
-
-    store: ChromaStore
-    embedder: Embedder
-    counter: TokenCounter
-    config: SageConfig
-
-    @property
-    def reranker(self) -> Reranker:
-        """Scores what the store finds."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A question, and its vector where the embedder takes only one question at a time."""
@@ -69,14 +53,31 @@ class _Asked:
 
 
 class Retriever:
-    """Retrieval over the parts of a `Sage`. Safe across threads and tasks.
+    """Retrieval over one store. Safe across threads and tasks.
+
+    Each part is an attribute that may be replaced: the next question is answered with the new one.
 
     Args:
-        parts: The parts; read anew for every question, so that they may be replaced.
+        store: Where chunks are searched.
+        embedder: Embeds questions; the model that the store was made with.
+        reranker: Scores what the store finds.
+        counter: Counts the tokens of chunks.
+        config: Settings.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        store: ChromaStore,
+        embedder: Embedder,
+        reranker: Reranker,
+        counter: TokenCounter,
+        config: SageConfig,
+    ) -> None:
+        self.store = store
+        self.embedder = embedder
+        self.reranker = reranker
+        self.counter = counter
+        self.config = config
         self._together: MicroBatcher[_Asked, Retrieval | list[Found]] = MicroBatcher(
             self._batch, limit=_MOST_TOGETHER, delay=_DELAY
         )
@@ -91,7 +92,7 @@ class Retriever:
         found = self._found(question)
         if isinstance(found, Retrieval):
             return found
-        reranker = self._parts.reranker
+        reranker = self.reranker
         scores = reranker.score(question, _texts(found)) if found else []
         return self._retrieval(question, found, checked_scores(reranker.name, scores, len(found)))
 
@@ -100,7 +101,7 @@ class Retriever:
         found = await self._in_thread(lambda: self._found(question))
         if isinstance(found, Retrieval):
             return found
-        scores = await ascore(self._parts.reranker, question, _texts(found)) if found else []
+        scores = await ascore(self.reranker, question, _texts(found)) if found else []
         return await self._in_thread(lambda: self._retrieval(question, found, scores))
 
     def store_changed(self) -> None:
@@ -116,7 +117,7 @@ class Retriever:
 
     def _found(self, question: str) -> Retrieval | list[Found]:
         self._check()
-        embedder = self._parts.embedder
+        embedder = self.embedder
         alone = None if hasattr(embedder, "embed_queries") else embedder.embed_query(question)
         return self._together(_Asked(question, alone))
 
@@ -126,7 +127,7 @@ class Retriever:
         Done once for each model: afterwards every search compares what is returned here.
         """
         with self._check_lock:
-            store, embedder = self._parts.store, self._parts.embedder
+            store, embedder = self.store, self.embedder
             if self._checked is not None and self._checked[0] is embedder:
                 return self._checked[1]
             store.check(StoreIdentity(embedder.name))
@@ -139,10 +140,10 @@ class Retriever:
 
     def _batch(self, asked: Sequence[_Asked]) -> list[Retrieval | list[Found]]:
         """Search for several questions; score and select too where the reranker works on vectors."""
-        reranker = self._parts.reranker
-        found = self._parts.store.search_many(
+        reranker = self.reranker
+        found = self.store.search_many(
             self._vectors(asked),
-            self._parts.config.candidates,
+            self.config.candidates,
             maker=reranker.vectors_name if isinstance(reranker, VectorReranker) else None,
             identity=self._check(),
         )
@@ -162,19 +163,19 @@ class Retriever:
     def _vectors(self, asked: Sequence[_Asked]) -> NDArray[np.float32]:
         """The questions' vectors, shape ``(len(asked), d)``."""
         todo = [a.question for a in asked if a.vector is None]
-        embed: Any = getattr(self._parts.embedder, "embed_queries", None)
+        embed: Any = getattr(self.embedder, "embed_queries", None)
         made = iter(embed(todo) if todo else ())
         return np.stack([a.vector if a.vector is not None else next(made) for a in asked])
 
     def _retrieval(self, question: str, found: Sequence[Found], scores: Sequence[float]) -> Retrieval:
         """Rank, count and select."""
         order = rank_order(scores)
-        tokens = self._parts.counter.count_many([found[i].chunk.text for i in order])
+        tokens = self.counter.count_many([found[i].chunk.text for i in order])
         candidates = tuple(
             Candidate(found[i].chunk, _known(scores[i]), found[i].similarity, count)
             for i, count in zip(order, tokens, strict=True)
         )
-        config, reranker = self._parts.config, self._parts.reranker
+        config, reranker = self.config, self.reranker
         fitting = _fitting(tokens, config.max_context_tokens)
         settings = within(config.feedback, fitting)
         selection = select(
@@ -195,7 +196,7 @@ class Retriever:
             reranker.scale,
             reranker.name,
             config.top_k,
-            self._parts.counter.name,
+            self.counter.name,
             config.order,
             fitting,
         )

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
-from sage_core._checks import check_part, checked_options, whole_number
+from sage_core._checks import check_part, checked_options
+from sage_core._display import ingest_bar
 from sage_core.answering import Answerer, ExtractiveAnswerer
 from sage_core.documents.discovery import PathArgument
-from sage_core.embedding.sentence_transformer import Embedder, SentenceTransformerEmbedder
+from sage_core.embedding.protocol import Embedder
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, arun_loop, run_loop
-from sage_core.ingest_report import IngestReport, ProgressFunction
+from sage_core.feedback import FeedbackLoop, FeedbackResult, Verdict, arun_loop, run_loop
 from sage_core.llm.usage import TokenUsage
-from sage_core.pipeline.context import ORDERS, Order
-from sage_core.pipeline.ingest import DocumentSegmenter, ingest
+from sage_core.pipeline.config import SageConfig
+from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.pipeline.retriever import Retriever
 from sage_core.ranking import HybridReranker, Reranker, VectorReranker, named_reranker
@@ -25,44 +24,6 @@ from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
 from sage_core.store.chroma_store import ChromaStore
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
-
-
-@dataclass(frozen=True, slots=True)
-class SageConfig:
-    """Settings of `Sage`.
-
-    Attributes:
-        candidates: Chunks fetched from the store before reranking (paper: N).
-        top_k: Size of the plain top-k retrieval that token figures are compared with; changes nothing else.
-        feedback: Settings of the selection and the feedback loop.
-        text_vectors: At ingest, also embed the sentences of chunks for a reranker that uses them, as the
-            default one does. Ingest takes about twice as long, the store grows by some 2 KB a chunk, and no
-            question waits for it.
-        order: What is sent: ``"rank"``, best chunk first; ``"document"``, chunks of a document in its order,
-            those with nothing but white space between them joined to one passage.
-        max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
-            best one never is. None for no limit.
-
-    Raises:
-        InputError: Where a number is no whole number, or below 1.
-    """
-
-    candidates: int = 30
-    top_k: int = 10
-    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
-    text_vectors: bool = True
-    order: Order = "rank"
-    max_context_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        whole_number("candidates", self.candidates, 1)
-        whole_number("top_k", self.top_k, 1)
-        if self.order not in ORDERS:
-            raise InputError(f"unknown order {self.order!r}: {' or '.join(ORDERS)}")
-        if self.max_context_tokens is not None:
-            whole_number("max_context_tokens", self.max_context_tokens, 1)
-        if not isinstance(self.feedback, FeedbackConfig):
-            raise InputError(f"feedback is a FeedbackConfig, not {self.feedback!r}")
 
 
 class Sage:
@@ -107,22 +68,63 @@ class Sage:
         check_part("counter", counter, ("count_many",), "get_counter('words')")
         if config is not None and not isinstance(config, SageConfig):
             raise InputError(f"config is a SageConfig, not {config!r}")
-        self.store = store if isinstance(store, ChromaStore) else ChromaStore(store)
         self.segmenter: DocumentSegmenter = segmenter if segmenter is not None else Segmenter()
-        self.embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
-        self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(self.embedder)
-        if reranker is not None:
-            self.reranker = (
-                named_reranker(reranker, embedder=self.embedder) if isinstance(reranker, str) else reranker
-            )
-        self.counter = counter if counter is not None else get_counter()
-        self.config = config if config is not None else SageConfig()
-        self._retriever = Retriever(self)
+        embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
+        self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(embedder)
+        if reranker is None:
+            reranker = HybridReranker(embedder)
+        elif isinstance(reranker, str):
+            reranker = named_reranker(reranker, embedder=embedder)
+        self._retriever = Retriever(
+            store if isinstance(store, ChromaStore) else ChromaStore(store),
+            embedder,
+            reranker,
+            counter if counter is not None else get_counter(),
+            config if config is not None else SageConfig(),
+        )
 
-    @cached_property
+    # What searches is held by the retriever alone, so that replacing a part takes effect at once.
+
+    @property
+    def store(self) -> ChromaStore:
+        """The store."""
+        return self._retriever.store
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model of chunks and questions."""
+        return self._retriever.embedder
+
+    @embedder.setter
+    def embedder(self, value: Embedder) -> None:
+        self._retriever.embedder = value
+
+    @property
     def reranker(self) -> Reranker:
-        """Scores what the store finds. The default is made where it is first needed."""
-        return HybridReranker(self.embedder)
+        """Scores what the store finds."""
+        return self._retriever.reranker
+
+    @reranker.setter
+    def reranker(self, value: Reranker) -> None:
+        self._retriever.reranker = value
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts tokens for all token figures."""
+        return self._retriever.counter
+
+    @counter.setter
+    def counter(self, value: TokenCounter) -> None:
+        self._retriever.counter = value
+
+    @property
+    def config(self) -> SageConfig:
+        """The settings."""
+        return self._retriever.config
+
+    @config.setter
+    def config(self, value: SageConfig) -> None:
+        self._retriever.config = value
 
     # -- in -------------------------------------------------------------------------------------------
 
@@ -143,8 +145,6 @@ class Sage:
             rebuild: Empty the store first.
         """
         if progress is True:
-            from sage_core.rendering.terminal.progress import ingest_bar
-
             with ingest_bar() as bar:
                 return self.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
         report = ingest(

@@ -1,8 +1,8 @@
 """Rerankers: what scores candidates against a question."""
 
+from sage_core.embedding.protocol import TextVectors
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
-from sage_core.ranking.features import TextVectors
 from sage_core.ranking.generative import GenerativeReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.named import named_reranker

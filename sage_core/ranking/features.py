@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.embedding.protocol import TextVectors
 from sage_core.text.keywords import bm25_share, gram_share, words
 
 FEATURES = ("chunk_cosine", "sentence_cosine", "bm25", "grams")
-
-
-@dataclass(frozen=True, slots=True)
-class TextVectors:
-    """Embeddings of one candidate.
-
-    Attributes:
-        chunk: Of the whole text, shape ``(d,)``, length 1.
-        sentences: Of its sentences, shape ``(n, d)``, rows of length 1, n at least 1.
-    """
-
-    # float32, or float16 as a store keeps them.
-    chunk: NDArray[Any]
-    sentences: NDArray[Any]
 
 
 def feature_matrix(

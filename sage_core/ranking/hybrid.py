@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from sage_core._checks import check_part
 from sage_core._microbatch import MicroBatcher
-from sage_core.embedding.sentence_transformer import Embedder, SentenceTransformerEmbedder, unit_rows
+from sage_core.embedding.protocol import Embedder, TextVectors, unit_rows
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
-from sage_core.ranking.features import TextVectors, feature_matrix
-from sage_core.ranking.kept import KeptByText
+from sage_core.ranking.features import feature_matrix
 from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest, checked_scores
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import words
@@ -24,6 +27,8 @@ from sage_core.text.sentences import split_sentences
 logger = logging.getLogger(__name__)
 
 _Requested = Request | VectorRequest
+
+V = TypeVar("V")
 
 
 class HybridReranker:
@@ -68,8 +73,8 @@ class HybridReranker:
         self._calibration = Calibration.load(
             Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
         )
-        self._vectors: KeptByText[TextVectors] = KeptByText(cache_size)
-        self._words: KeptByText[tuple[str, ...]] = KeptByText(cache_size)
+        self._vectors: LRUCache[TextVectors] = LRUCache(cache_size)
+        self._words: LRUCache[tuple[str, ...]] = LRUCache(cache_size)
         self._start()
         models = [(self._embedder.name, self._calibration.embedder)]
         if cross_encoder is not None:
@@ -183,3 +188,49 @@ def _given(request: _Requested) -> Iterable[tuple[str, TextVectors | None]]:
     if len(request.vectors) != len(request.texts):
         raise InputError(f"{len(request.vectors)} vectors for {len(request.texts)} texts")
     return zip(request.texts, request.vectors, strict=True)
+
+
+class LRUCache(Generic[V]):
+    """The values computed of the texts used last. Safe across threads; pickles empty.
+
+    Args:
+        size: Most texts; 0 keeps none.
+
+    Raises:
+        InputError: For a negative size.
+    """
+
+    def __init__(self, size: int) -> None:
+        if size < 0:
+            raise InputError(f"cache_size must be at least 0, not {size}")
+        self._size = size
+        self._values: OrderedDict[bytes, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"size": self._size}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["size"])  # type: ignore[misc]  # the cache is not saved
+
+    def of(self, texts: Iterable[str], make: Callable[[Sequence[str]], Sequence[V]]) -> dict[str, V]:
+        """The value of each text; ``make`` gives all that are not there, each text once, in one call."""
+        keys = {text: _key(text) for text in texts}
+        found: dict[str, V] = {}
+        with self._lock:
+            for text, key in keys.items():
+                if key in self._values:
+                    self._values.move_to_end(key)
+                    found[text] = self._values[key]
+        missing = [text for text in keys if text not in found]
+        if missing:
+            found.update(zip(missing, make(missing), strict=True))
+            with self._lock:
+                self._values.update((keys[text], found[text]) for text in missing)
+                while len(self._values) > self._size:
+                    self._values.popitem(last=False)
+        return found
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

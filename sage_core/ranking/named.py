@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.generative import GenerativeReranker

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from sage_core.embedding.protocol import TextVectors
 from sage_core.errors import InputError
-from sage_core.ranking.features import TextVectors
 from sage_core.selection.scales import Scale, plain_scores, rank_order
 
 

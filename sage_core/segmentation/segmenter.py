@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import InputError
-from sage_core.segmentation.boundary import Boundary
 from sage_core.segmentation.chunker import chunks
 from sage_core.segmentation.layout import Layout
 from sage_core.segmentation.limits import Limits, Strategy
 from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
-from sage_core.segmentation.view import SegmentationView
+from sage_core.segmentation.view import Boundary, SegmentationView
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates

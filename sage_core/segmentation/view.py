@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sage_core._display import Shown
-from sage_core.segmentation.boundary import Boundary
 from sage_core.text.spans import Span
+
+
+class Boundary(NamedTuple):
+    """A place where the segmenter may cut.
+
+    Attributes:
+        position: Index of the first character of the later sentence.
+        probability: P(same): how likely the sentences before and after belong together.
+    """
+
+    position: int
+    probability: float
 
 
 @dataclass(frozen=True, slots=True)

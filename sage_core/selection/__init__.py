@@ -1,31 +1,25 @@
 """Selection: how many of the ranked chunks to keep (paper, Algorithm 2), on any score scale."""
 
-from sage_core.selection.cut import (
+from sage_core.selection.cut import Selection, check_bounds, gradient_cut, least_kept, select
+from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     PAPER_GRADIENT,
-    Gradient,
-    RankedScores,
-    Rule,
-    RuleName,
-    Selection,
-    check_bounds,
-    check_gradient,
-    gradient_cut,
-    least_kept,
-    resolve_rule,
-    select,
-)
-from sage_core.selection.rules import (
     Autocut,
     Earliest,
     ExpectedF,
     FixedK,
+    Gradient,
     Knee,
     LargestGap,
+    RankedScores,
     RelativeToTop,
+    Rule,
+    RuleName,
     Threshold,
     TopP,
+    check_gradient,
     default_rule,
+    resolve_rule,
 )
 from sage_core.selection.scales import SCALES, Scale, rank_order, to_ratio_scale
 from sage_core.selection.view import SelectionView, selection_view

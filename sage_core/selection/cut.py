@@ -5,11 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
 
-from sage_core._checks import optional_whole_number, real_number, whole_number
+from sage_core._checks import optional_whole_number, whole_number
 from sage_core._display import Shown
 from sage_core.errors import InputError
+from sage_core.selection.rules import (
+    DEFAULT_MIN_K,
+    PAPER_GRADIENT,
+    Gradient,
+    RankedScores,
+    Rule,
+    RuleName,
+    check_gradient,
+    gradient_stop,
+    resolve_rule,
+)
 from sage_core.selection.scales import SCALES, Scale, check_scale, rank_order, to_ratio_scale, usable_scores
 
 __all__ = [
@@ -31,39 +41,6 @@ __all__ = [
     "select",
     "to_ratio_scale",
 ]
-
-RuleName = Literal["auto", "gradient"]
-
-PAPER_GRADIENT = 0.3
-"""The paper's g."""
-
-DEFAULT_MIN_K = 7
-"""Least number to keep by rules that look for a cliff."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankedScores:
-    """Usable scores of one candidate list, best first. What a `Rule` looks at.
-
-    Attributes:
-        raw: Finite scores (or +inf) as the scorer gave them, descending.
-        ratio: The same on a positive ratio scale (`to_ratio_scale`), descending.
-    """
-
-    raw: tuple[float, ...]
-    ratio: tuple[float, ...]
-
-
-class Rule(Protocol):
-    """Decides how many of the best scores to keep. A pure function of the scores.
-
-    A rule that names the number itself may also have ``default_min_k = 1``: what ``min_k`` is where nobody
-    gave one. Without it that is `DEFAULT_MIN_K`.
-    """
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """How many to keep (the caller bounds it by ``min_k`` and ``max_k``), and why, for people."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,66 +102,8 @@ def gradient_cut(
     least = least_kept(min_k, max_k)
     check_gradient(gradient)
     known = usable_scores(scores)
-    keep, _ = _gradient_stop(sorted((s for s in known if s is not None), reverse=True), least, gradient)
+    keep, _ = gradient_stop(sorted((s for s in known if s is not None), reverse=True), least, gradient)
     return _bounded(keep, len(known), least, max_k)
-
-
-def _gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[int, str]:
-    """The gradient rule on descending numbers: how many to keep, and why."""
-    for i in range(min_k, len(ratio)):
-        previous, score = ratio[i - 1], ratio[i]
-        if score <= 0:
-            return i, f"nothing from rank {i + 1} on is evidence (score 0 or below)"
-        # Equality covers inf, where inf > g * inf is false.
-        if not (score > gradient * previous or score == previous):
-            return i, f"rank {i + 1} falls to {score / previous:.2f} of rank {i} (limit {gradient:g})"
-    return len(ratio), "no cliff: the scores fall smoothly to the end"
-
-
-@dataclass(frozen=True, slots=True)
-class Gradient:
-    """The paper's rule as a `Rule`; see `gradient_cut`."""
-
-    gradient: float = PAPER_GRADIENT
-
-    def __post_init__(self) -> None:
-        check_gradient(self.gradient)
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
-        return _gradient_stop(scores.ratio, min_k, self.gradient)
-
-
-def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = None) -> Rule:
-    """The rule that a name stands for.
-
-    Args:
-        rule: A rule, returned as it is; ``"gradient"``, the paper's; or ``"auto"``: what measured best on
-            the development sets for scores of this scale (`sage_core.selection.rules.default_rule`).
-        scale: What the scores are.
-        gradient: The paper's g. Giving it asks for the gradient rule.
-
-    Raises:
-        InputError: For an unknown name, or a gradient out of range.
-    """
-    if gradient is not None:
-        check_gradient(gradient)
-    if not isinstance(rule, str):
-        if isinstance(rule, type) or not callable(getattr(rule, "cut", None)):
-            raise InputError(
-                f"rule is 'auto', 'gradient' or a rule object of sage_core.selection.rules, not {rule!r}"
-            )
-        return rule
-    if rule not in get_args(RuleName):
-        raise InputError(
-            f"unknown rule {rule!r}: 'auto', 'gradient', or an object of sage_core.selection.rules"
-        )
-    if rule == "gradient" or gradient is not None:
-        return Gradient(PAPER_GRADIENT if gradient is None else gradient)
-    # The rules build on this module.
-    from sage_core.selection.rules import default_rule
-
-    return default_rule(scale)
 
 
 def select(
@@ -282,8 +201,3 @@ def check_bounds(min_k: int | None, max_k: int | None) -> None:
     least = whole_number("min_k", min_k, 1)
     if most is not None and most < least:
         raise InputError(f"max_k must be at least min_k ({least}), not {most}: lower min_k too")
-
-
-def check_gradient(gradient: float) -> None:
-    """Raise InputError unless 0 <= gradient <= 1."""
-    real_number("gradient", gradient, 0, 1)

@@ -1,10 +1,10 @@
-"""Rules beside the paper's gradient: for comparison, and for use through ``select(rule=...)``.
+"""Rules that decide how many of the ranked scores to keep: the paper's gradient, and others.
 
 Each is a pure function of the scores, best first. Those that look at differences (gap, autocut, knee) or
 at shares (relative, top-p) read the ratio scale; `Threshold` reads raw scores, in the scorer's own unit.
 
-All of them name the number themselves, so that ``min_k`` is 1 unless it is given; `Earliest` takes over what
-its rules have.
+All but `Gradient` name the number themselves, so that ``min_k`` is 1 unless it is given; `Earliest`
+takes over what its rules have.
 """
 
 from __future__ import annotations
@@ -12,11 +12,70 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, Literal, Protocol, get_args
 
 from sage_core._checks import real_number, whole_number
 from sage_core.errors import InputError
-from sage_core.selection.cut import DEFAULT_MIN_K, Gradient, RankedScores, Rule, Scale
+from sage_core.selection.scales import Scale
+
+RuleName = Literal["auto", "gradient"]
+
+PAPER_GRADIENT = 0.3
+"""The paper's g."""
+
+DEFAULT_MIN_K = 7
+"""Least number to keep by rules that look for a cliff."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedScores:
+    """Usable scores of one candidate list, best first. What a `Rule` looks at.
+
+    Attributes:
+        raw: Finite scores (or +inf) as the scorer gave them, descending.
+        ratio: The same on a positive ratio scale (`to_ratio_scale`), descending.
+    """
+
+    raw: tuple[float, ...]
+    ratio: tuple[float, ...]
+
+
+class Rule(Protocol):
+    """Decides how many of the best scores to keep. A pure function of the scores.
+
+    A rule that names the number itself may also have ``default_min_k = 1``: what ``min_k`` is where nobody
+    gave one. Without it that is `DEFAULT_MIN_K`.
+    """
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """How many to keep (the caller bounds it by ``min_k`` and ``max_k``), and why, for people."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The paper's rule as a `Rule`; see `gradient_cut`."""
+
+    gradient: float = PAPER_GRADIENT
+
+    def __post_init__(self) -> None:
+        check_gradient(self.gradient)
+
+    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        """See `Rule.cut`."""
+        return gradient_stop(scores.ratio, min_k, self.gradient)
+
+
+def gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[int, str]:
+    """The gradient rule on descending numbers: how many to keep, and why."""
+    for i in range(min_k, len(ratio)):
+        previous, score = ratio[i - 1], ratio[i]
+        if score <= 0:
+            return i, f"nothing from rank {i + 1} on is evidence (score 0 or below)"
+        # Equality covers inf, where inf > g * inf is false.
+        if not (score > gradient * previous or score == previous):
+            return i, f"rank {i + 1} falls to {score / previous:.2f} of rank {i} (limit {gradient:g})"
+    return len(ratio), "no cliff: the scores fall smoothly to the end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +89,7 @@ class FixedK:
         whole_number("k", self.k, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         return self.k, f"fixed k={self.k}"
 
 
@@ -45,7 +104,7 @@ class Threshold:
         real_number("value", self.value)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         keep = sum(1 for s in scores.raw if s >= self.value)
         return keep, f"{keep} scores reach {self.value:g}"
 
@@ -61,7 +120,7 @@ class RelativeToTop:
         real_number("share", self.share, 0, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         floor = self.share * scores.ratio[0] if scores.ratio else 0.0
         keep = sum(1 for s in scores.ratio if s >= floor and s > 0)
         return keep, f"{keep} scores reach {self.share:g} of the best"
@@ -85,7 +144,7 @@ class LargestGap:
         real_number("tail", self.tail, 0, 0.9)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         s = scores.ratio
         last = max(min(len(s) - 1, int(len(s) * (1 - self.tail))), 0)
         if last < 1:
@@ -114,7 +173,7 @@ class Autocut:
         whole_number("jumps", self.jumps, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         curve = _normalised(scores.ratio)
         if curve is None:
             return len(scores.ratio), "flat scores: no jump"
@@ -137,7 +196,7 @@ class Knee:
     default_min_k: ClassVar[int] = 1
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         curve = _normalised(scores.ratio)
         if curve is None:
             return len(scores.ratio), "flat scores: no knee"
@@ -160,7 +219,7 @@ class TopP:
         real_number("p", self.p, 0, 1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         total = sum(scores.ratio)
         if not 0 < total < float("inf"):
             return len(scores.ratio), "the scores have no usable sum"
@@ -189,7 +248,7 @@ class ExpectedF:
         real_number("beta", self.beta, 0.01, 100)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         total = sum(scores.ratio)
         if not 0 < total < float("inf"):
             return len(scores.ratio), "the scores have no usable sum"
@@ -218,7 +277,7 @@ class Earliest:
         return max(int(getattr(rule, "default_min_k", DEFAULT_MIN_K)) for rule in self.rules)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `sage_core.selection.cut.Rule.cut`."""
+        """See `Rule.cut`."""
         return min((rule.cut(scores, min_k) for rule in self.rules), key=lambda found: found[0])
 
 
@@ -239,3 +298,37 @@ def default_rule(scale: Scale) -> Rule:
     if scale == "cosine":
         return Earliest((Gradient(), RelativeToTop(0.4)))
     return Gradient()
+
+
+def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = None) -> Rule:
+    """The rule that a name stands for.
+
+    Args:
+        rule: A rule, returned as it is; ``"gradient"``, the paper's; or ``"auto"``: what measured best on
+            the development sets for scores of this scale (`sage_core.selection.rules.default_rule`).
+        scale: What the scores are.
+        gradient: The paper's g. Giving it asks for the gradient rule.
+
+    Raises:
+        InputError: For an unknown name, or a gradient out of range.
+    """
+    if gradient is not None:
+        check_gradient(gradient)
+    if not isinstance(rule, str):
+        if isinstance(rule, type) or not callable(getattr(rule, "cut", None)):
+            raise InputError(
+                f"rule is 'auto', 'gradient' or a rule object of sage_core.selection.rules, not {rule!r}"
+            )
+        return rule
+    if rule not in get_args(RuleName):
+        raise InputError(
+            f"unknown rule {rule!r}: 'auto', 'gradient', or an object of sage_core.selection.rules"
+        )
+    if rule == "gradient" or gradient is not None:
+        return Gradient(PAPER_GRADIENT if gradient is None else gradient)
+    return default_rule(scale)
+
+
+def check_gradient(gradient: float) -> None:
+    """Raise InputError unless 0 <= gradient <= 1."""
+    real_number("gradient", gradient, 0, 1)

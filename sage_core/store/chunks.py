@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.ranking.features import TextVectors
+from sage_core.embedding.protocol import TextVectors
 
 
 @dataclass(frozen=True, slots=True)

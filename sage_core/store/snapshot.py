@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.ranking.features import TextVectors
+from sage_core.embedding.protocol import TextVectors
 from sage_core.store.chroma_client import chroma_errors
 from sage_core.store.chunks import Chunk, Found
 from sage_core.store.identity import StoreIdentity

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.embedding.protocol import TextVectors
 from sage_core.errors import StoreError
-from sage_core.ranking.features import TextVectors
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,13 @@
-"""Lines of plain or Markdown text, gathered into blocks: which line breaks part and which only wrap."""
+"""Layout of plain or Markdown text: which line breaks only wrap; which sentences are headings or items."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from sage_core.text.spans import Span
 
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _ONE_BREAK = frozenset(["", "\n", "\r", "\r\n", "\x0b", "\x85", "\u2028"])
@@ -19,6 +21,16 @@ _MARKED = frozenset("#|-*+•‣◦▪●·–—([=_~`0123456789ivxIVX")
 _WIDEST_WRAP = 160  # nobody wraps lines longer than this
 _WIDE = "\u2e80"
 """From this code point on (CJK), a line can be wrapped after any character."""
+
+_LIST_ITEM = re.compile(r"(?:[-*+•‣◦▪●·–—]|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)])\s+\S")
+_MARKDOWN_HEADING = re.compile(r"#{1,6}\s")
+_UNDERLINED = re.compile(r"[^\n]+\r?\n[ \t]*(?:={3,}|-{3,})\Z")
+_NUMBERED_HEADING = re.compile(
+    r"(?:\d{1,3}(?:\.\d{1,3})+\.?|§\s?\d+|(?:Chapter|Section|Article|Part|Appendix|ARTICLE|SECTION)\s\w+)\b"
+)
+_SENTENCE_MARKS = frozenset("#|-*+•‣◦▪●·–—(`~0123456789§")
+_HEADING_CHARS = 80
+_SENTENCE_ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "।", "؟", "۔", '"', "”", ")", "|")
 
 
 class Block(NamedTuple):
@@ -132,3 +144,82 @@ def _is_wrap(text: str, above: _Line, line: _Line, width: int) -> bool:
         word = (stop if stop >= 0 else line.end) - line.start
     length = above.end - above.start
     return length <= _WIDEST_WRAP and length + 1 + word > width
+
+
+def line_breaks(text: str, spans: Sequence[Span]) -> list[int]:
+    """Line breaks between neighbouring sentences: 0, 1, or 2 for a blank line."""
+    between = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
+    return [0 if gap == " " else _count_breaks(gap) for gap in between]
+
+
+def _count_breaks(gap: str) -> int:
+    """0, 1, or 2 for a blank line (a form feed or paragraph separator counts as one)."""
+    if "\x0c" in gap or "\u2029" in gap:
+        return 2
+    return min(2, gap.count("\n") or gap.count("\r") or gap.count("\u2028"))
+
+
+def are_headings(text: str, spans: Sequence[Span]) -> list[bool]:
+    """Which of the sentences of ``text`` are headings; a heading goes with what follows it."""
+    return [kind == "heading" for kind in sentence_kinds(text, spans, line_breaks(text, spans))]
+
+
+def sentence_kinds(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> list[str]:
+    """Kind of every sentence: heading, item, lead (ends with a colon), table, code or text.
+
+    Args:
+        text: The source.
+        spans: Its sentences.
+        gaps: What `line_breaks` gave for them.
+    """
+    kinds: list[str] = []
+    code = False
+    for index, span in enumerate(spans):
+        at_line_start = index == 0 or gaps[index - 1] > 0
+        first = text[span.start]
+        kind = "code" if code else "text"
+        if at_line_start and first in "`~" and _FENCE.match(text, span.start, span.end):
+            code = not code
+            kind = "code"
+        elif not code:
+            alone = at_line_start and (index == len(gaps) or gaps[index] > 0)
+            if at_line_start and first in _SENTENCE_MARKS:
+                kind = _marked(text, span, alone)
+            if kind == "text" and alone:
+                kind = _alone(text, spans, index, gaps)
+            if kind == "text" and text[span.end - 1] in ":：":
+                kind = "lead"
+            elif kind == "text" and kinds and kinds[-1] == "item" and not at_line_start:
+                kind = "item"  # a further sentence of the same item
+        kinds.append(kind)
+    return kinds
+
+
+def _marked(text: str, span: Span, alone: bool) -> str:
+    """Kind of a sentence that starts a line with one of the marks."""
+    if text[span.start] == "|":
+        return "table"
+    if _MARKDOWN_HEADING.match(text, span.start, span.end):
+        return "heading"
+    if span.end - span.start <= _HEADING_CHARS and _NUMBERED_HEADING.match(text, span.start, span.end):
+        return "heading"
+    return "item" if _LIST_ITEM.match(text, span.start, span.end) else "text"
+
+
+def _alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[int]) -> str:
+    """Kind of a plain sentence that has its lines for itself: a title, or just a short paragraph."""
+    span = spans[index]
+    if index == len(gaps):
+        return "text"
+    if _UNDERLINED.match(text, span.start, span.end):
+        return "heading"
+    if span.end - span.start > _HEADING_CHARS or text.endswith(_SENTENCE_ENDS, span.start, span.end):
+        return "text"
+    if not text[span.start].isalnum() or text[span.start].islower():
+        return "text"
+    below = spans[index + 1]
+    stands_out = index == 0 or gaps[index - 1] > 1 or gaps[index] > 1
+    is_prose = below.end - below.start > _HEADING_CHARS or text.endswith(
+        _SENTENCE_ENDS, below.start, below.end
+    )
+    return "heading" if stands_out and is_prose else "text"

@@ -232,7 +232,8 @@ def test_only_and_comparisons() -> None:
 
 def test_every_row_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
-    from sage_core.evaluation.execute import MethodMaker, _chosen
+    from sage_core.evaluation.execute import _chosen
+    from sage_core.evaluation.plan import MethodMaker
     from sage_core.evaluation.readers import NOBODY, NoReader, Reader
 
     make = MethodMaker(Reader(NOBODY, NoReader()), SentenceTransformerEmbedder())

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.evaluation.metrics import (
     accuracy,
@@ -21,6 +20,7 @@ from sage_core.evaluation.metrics import (
     rouge_l,
     words,
 )
+from sage_core.llm.prompting import NO_ANSWER
 
 PROSE = st.text(alphabet=string.ascii_letters + string.digits + " .,'-_", max_size=60)
 

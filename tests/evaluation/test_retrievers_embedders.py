@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sage_core.embedding.sentence_transformer import Embedder, SentenceTransformerEmbedder
+from sage_core.embedding.protocol import Embedder
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, ModelError, StoreError
 from sage_core.evaluation.records import Piece
 from sage_core.evaluation.retrievers import (

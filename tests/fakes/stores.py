@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sage_core.ingest_report import IngestReport
-from sage_core.pipeline.ingest import ingest
+from sage_core.pipeline.ingest import IngestReport, ingest
 from sage_core.store.chroma_store import ChromaStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 

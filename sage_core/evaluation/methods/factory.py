@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sage_core.answering import Answerer
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.methods.arranging import Arrangement, AsRanked, Assembled, SentenceWindow
 from sage_core.evaluation.methods.chunking import make_chunker

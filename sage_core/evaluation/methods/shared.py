@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.evaluation.methods.chunking import SharedSpans
 from sage_core.evaluation.retrievers import ModelPool
 from sage_core.ranking import Reranker

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.methods.chunking import cut_to
 from sage_core.evaluation.methods.reading import digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.methods.clusters import ClusterOptions, soft_clusters
 from sage_core.evaluation.methods.sources import ChunkSource

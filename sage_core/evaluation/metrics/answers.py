@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from sage_core.abstention import says_no_answer
 from sage_core.errors import InputError
 from sage_core.evaluation.metrics.words import normalise
+from sage_core.llm.prompting import is_abstention
 
 UNANSWERABLE = "unanswerable"
 """What QASPER's references say where a paper does not hold the answer; SQuAD 2.0 has the empty text."""
@@ -70,4 +70,4 @@ def _is_none(reference: str) -> bool:
 
 
 def _says_none(prediction: str) -> bool:
-    return _is_none(prediction) or says_no_answer(prediction)
+    return _is_none(prediction) or is_abstention(prediction)

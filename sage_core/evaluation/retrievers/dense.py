@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.protocols import ProgressCallback
 from sage_core.evaluation.records import Hit, Piece

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sage_core.embedding.sentence_transformer import Embedder
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.evaluation.protocols import PieceIndex
 from sage_core.evaluation.retrievers.bm25 import BM25Index

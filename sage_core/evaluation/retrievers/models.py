@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from sage_core.embedding.openai import OpenAIEmbedder
-from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, Embedder, SentenceTransformerEmbedder
+from sage_core.embedding.protocol import Embedder
+from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.evaluation.retrievers.cached import CachedEmbedder
 from sage_core.evaluation.retrievers.dpr import DPR_CONTEXT_MODEL, DPR_QUESTION_MODEL, DualEncoder

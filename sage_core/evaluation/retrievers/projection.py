@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.sentence_transformer import Embedder, unit_rows
+from sage_core.embedding.protocol import Embedder, unit_rows
 from sage_core.errors import InputError, ModelError
 
 Floats = NDArray[np.float32]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sage_core.rendering.html.axes import Axis, tick_text
 from sage_core.rendering.html.curve import svg
 from sage_core.rendering.html.markup import Markup, foreign, join, tag
-from sage_core.segmentation.boundary import Boundary
+from sage_core.segmentation.view import Boundary
 from sage_core.text.spans import Span
 
 _COLOURS = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 
 from sage_core.rendering.html.markup import Child, Markup, foreign, tag
 from sage_core.rendering.html.style import page_css, piece_css
@@ -64,7 +65,9 @@ def settings_html(settings: Mapping[str, object]) -> Markup:
 
 def made_now(made: datetime | None = None) -> dict[str, object]:
     """When and with what a report was made."""
-    from sage_core import __version__
-
+    try:
+        release = version("sage-rag")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        release = "unknown"
     moment = made or datetime.now().astimezone()
-    return {"made": moment.strftime("%Y-%m-%d %H:%M %Z").strip(), "sage-rag": __version__}
+    return {"made": moment.strftime("%Y-%m-%d %H:%M %Z").strip(), "sage-rag": release}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from sage_core.ingest_report import IngestProgress, ProgressFunction
+from sage_core.pipeline.ingest import IngestProgress, ProgressFunction
 
 if TYPE_CHECKING:
-    from sage_core.segmentation.training.train import Progress as TrainProgress
+    from sage_core.segmentation.training.options import Progress as TrainProgress
 
 
 @contextmanager

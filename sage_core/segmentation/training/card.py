@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sage_core.segmentation.training.corpus import Document
 
 if TYPE_CHECKING:
-    from sage_core.segmentation.training.train import TrainOptions, TrainReport
+    from sage_core.segmentation.training.options import TrainOptions, TrainReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from sage_core.segmentation.training.tables import (
 from sage_core.segmentation.training.tasks import Batch, ContextTask, PairTask, Task
 
 if TYPE_CHECKING:
-    from sage_core.segmentation.training.train import Progress, TrainOptions
+    from sage_core.segmentation.training.options import Progress, TrainOptions
 
 _log = logging.getLogger(__name__)
 _PRETRAINED = "all-MiniLM-L6-v2"
@@ -255,7 +255,7 @@ def _evaluate(task: Task) -> tuple[float, float, float]:
 
 
 def _progress(step: int, steps: int, loss: float, auc: float | None, value: float | None) -> Progress:
-    from sage_core.segmentation.training.train import Progress
+    from sage_core.segmentation.training.options import Progress
 
     return Progress(step, steps, loss, auc, value)
 

@@ -22,7 +22,7 @@ from sage_core.answering import (
     LocalCheck,
     answer_messages,
     chosen_option,
-    says_no_answer,
+    is_abstention,
 )
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
@@ -72,12 +72,12 @@ def test_a_choice_lists_its_options() -> None:
     "text", [NO_ANSWER, "the documents do not say", " “The documents do not say.” ", f"**{NO_ANSWER}**"]
 )
 def test_the_agreed_sentence_is_known(text: str) -> None:
-    assert says_no_answer(text)
+    assert is_abstention(text)
 
 
 @pytest.mark.parametrize("text", ["", "The documents do not say who, but Mara Holt.", "No."])
 def test_other_sentences_are_not_it(text: str) -> None:
-    assert not says_no_answer(text)
+    assert not is_abstention(text)
 
 
 OPTIONS = ["Paris", "Paris, Texas", "A quiet harbour", "Rome"]

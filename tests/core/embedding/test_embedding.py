@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.embedding.sentence_transformer import (
-    Embedder,
-    SentenceTransformerEmbedder,
-    pack_by_length,
-    unit_rows,
-)
+from sage_core.embedding.protocol import Embedder, unit_rows
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder, pack_by_length
 from sage_core.errors import InputError, ModelError
 
 TEXTS = [

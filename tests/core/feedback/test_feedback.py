@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.abstention import NO_ANSWER
 from sage_core.errors import InputError
 from sage_core.feedback import (
     UNKNOWN_USAGE,
@@ -22,6 +21,7 @@ from sage_core.feedback import (
     Verdict,
     run_loop,
 )
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection.cut import Selection
 

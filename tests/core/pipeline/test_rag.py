@@ -17,8 +17,9 @@ from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import InputError, LLMError, StoreError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
+from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.results import Candidate, Retrieval
-from sage_core.pipeline.sage import Sage, SageConfig
+from sage_core.pipeline.sage import Sage
 from sage_core.selection.cut import Scale, Selection, select
 from sage_core.store.chunks import Chunk
 from tests.fakes.llm_server import LLMServer, Reply, Request

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sage_core.embedding.protocol import TextVectors
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import Calibration, HybridReranker, Request, VectorReranker, rank
-from sage_core.ranking.features import FEATURES, TextVectors, feature_matrix
+from sage_core.ranking.features import FEATURES, feature_matrix
 from sage_core.text.keywords import bm25_share, gram_share, idf, words
 
 WORDS = st.lists(st.sampled_from(["lamp", "keeper", "tower", "salt", "灯台"]), max_size=12)

@@ -29,7 +29,7 @@ def corpus_file(tmp_path_factory):
 
 def small_options(**changes):
     pytest.importorskip("torch", reason="training needs torch")
-    from sage_core.segmentation.training.train import TrainOptions
+    from sage_core.segmentation.training.options import TrainOptions
 
     values = {
         "start": "random", "encoder": SMALL, "context": CONTEXT, "hidden": 24, "epochs": 8.0, "batch_size": 128,

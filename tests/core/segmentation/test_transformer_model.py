@@ -42,7 +42,8 @@ def tiny_encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(tiny_encoder, tmp_path_factory):
-    from sage_core.segmentation.training.train import TrainOptions, train
+    from sage_core.segmentation.training.options import TrainOptions
+    from sage_core.segmentation.training.train import train
 
     folder = tmp_path_factory.mktemp("transformer")
     data = write_corpus(folder / "corpus.jsonl", documents=40)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from sage_core.errors import InputError, StoreError
-from sage_core.ingest_report import IngestProgress
-from sage_core.pipeline.ingest import ingest
+from sage_core.pipeline.ingest import IngestProgress, ingest
 from sage_core.segmentation import Segmenter
 from sage_core.store.chroma_store import ChromaStore
 from sage_core.store.identity import StoreIdentity, StoreInfo

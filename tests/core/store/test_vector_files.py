@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import ingest
-from sage_core.pipeline.sage import Sage, SageConfig
+from sage_core.pipeline.sage import Sage
 from sage_core.ranking import HybridReranker, TextVectors
 from sage_core.store.chroma_store import ChromaStore
 from sage_core.store.chunks import Found

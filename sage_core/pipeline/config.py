@@ -1,0 +1,48 @@
+"""Settings of the pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sage_core._checks import whole_number
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig
+from sage_core.pipeline.context import ORDERS, Order
+
+
+@dataclass(frozen=True, slots=True)
+class SageConfig:
+    """Settings of `Sage`.
+
+    Attributes:
+        candidates: Chunks fetched from the store before reranking (paper: N).
+        top_k: Size of the plain top-k retrieval that token figures are compared with; changes nothing else.
+        feedback: Settings of the selection and the feedback loop.
+        text_vectors: At ingest, also embed the sentences of chunks for a reranker that uses them, as the
+            default one does. Ingest takes about twice as long, the store grows by some 2 KB a chunk, and no
+            question waits for it.
+        order: What is sent: ``"rank"``, best chunk first; ``"document"``, chunks of a document in its order,
+            those with nothing but white space between them joined to one passage.
+        max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
+            best one never is. None for no limit.
+
+    Raises:
+        InputError: Where a number is no whole number, or below 1.
+    """
+
+    candidates: int = 30
+    top_k: int = 10
+    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
+    text_vectors: bool = True
+    order: Order = "rank"
+    max_context_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        whole_number("candidates", self.candidates, 1)
+        whole_number("top_k", self.top_k, 1)
+        if self.order not in ORDERS:
+            raise InputError(f"unknown order {self.order!r}: {' or '.join(ORDERS)}")
+        if self.max_context_tokens is not None:
+            whole_number("max_context_tokens", self.max_context_tokens, 1)
+        if not isinstance(self.feedback, FeedbackConfig):
+            raise InputError(f"feedback is a FeedbackConfig, not {self.feedback!r}")

@@ -1,0 +1,195 @@
+"""The rooms of `sage_core`: what may import what, and that the product works without `evaluation`."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "sage_core"
+
+# Bottom up; rooms on one line do not import each other.
+LAYERS = (
+    ("errors", "_checks", "_microbatch", "_display"),
+    ("text",),
+    ("documents", "selection", "llm"),
+    ("embedding", "feedback"),
+    ("segmentation",),
+    ("ranking", "answering"),
+    ("store",),
+    ("pipeline",),
+    ("rendering",),
+    ("cli",),
+    ("evaluation",),
+)
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+
+# Arrows that the layers would allow, but that would tie together what is used apart.
+FORBIDDEN = {("store", "ranking"), ("answering", "segmentation")}
+
+
+def module_files(root: Path) -> dict[str, Path]:
+    found = {}
+    for path in (root / PACKAGE).rglob("*.py"):
+        parts = path.relative_to(root).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[int, str]]:
+    """Line and module of every import of this package: at the top, in functions, under TYPE_CHECKING."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            within = [f"{base}.{alias.name}" for alias in node.names]
+            names = [name if name in known else base for name in within]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == PACKAGE:
+                yield node.lineno, name
+
+
+def is_exception(module: str, target: str) -> bool:
+    """The two arrows upwards that are wanted: results that display themselves, and `sage-rag eval`."""
+    return module == f"{PACKAGE}._display" or (
+        module == f"{PACKAGE}.cli.main" and target == f"{PACKAGE}.evaluation.cli"
+    )
+
+
+def import_graph(root: Path = ROOT) -> dict[str, dict[str, int]]:
+    """Per module, what it imports and in which line; the two exceptions left out."""
+    known = module_files(root)
+    return {
+        module: {
+            target: line
+            for line, target in imported(module, path, known)
+            if target != module and not is_exception(module, target)
+        }
+        for module, path in known.items()
+    }
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def arrows_upwards(graph: dict[str, dict[str, int]]) -> list[str]:
+    wrong = []
+    for module, targets in graph.items():
+        mine = room_of(module)
+        if not mine:  # the package itself re-exports
+            continue
+        for target, line in targets.items():
+            theirs = room_of(target)
+            if mine == theirs:
+                continue
+            base = LEVEL[mine] == LEVEL.get(theirs) == 0
+            if not theirs or (LEVEL[theirs] >= LEVEL[mine] and not base) or (mine, theirs) in FORBIDDEN:
+                wrong.append(f"{module}:{line} imports {target}")
+    return wrong
+
+
+def cycles(graph: dict[str, dict[str, int]]) -> list[list[str]]:
+    """Groups of modules that import each other in a circle."""
+    remaining = {module: set(targets) & set(graph) for module, targets in graph.items()}
+    while True:  # peel off what imports nothing that is left, then what nothing left imports
+        ends = {m for m, targets in remaining.items() if not targets}
+        aimed_at = set().union(*remaining.values()) if remaining else set()
+        ends |= {m for m in remaining if m not in aimed_at}
+        if not ends:
+            return [sorted(remaining)] if remaining else []
+        remaining = {m: targets - ends for m, targets in remaining.items() if m not in ends}
+
+
+def test_every_room_has_its_layer():
+    rooms = {room_of(module) for module in module_files(ROOT)} - {""}
+    assert rooms == set(LEVEL)
+
+
+def test_no_import_goes_upwards():
+    assert not arrows_upwards(import_graph())
+
+
+def test_no_import_goes_in_a_circle():
+    assert not cycles(import_graph())
+
+
+def test_adapters_never_import_each_other():
+    for mine, other in [("sage_llamaindex", "sage_langchain"), ("sage_langchain", "sage_llamaindex")]:
+        for path in (ROOT / mine).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                assert not any(name.split(".")[0] == other for name in names), path
+
+
+def test_the_root_holds_nothing_else():
+    files = {path.name for path in (ROOT / PACKAGE).iterdir() if path.suffix == ".py"}
+    assert files == {"__init__.py", "errors.py", "_checks.py", "_microbatch.py", "_display.py"}
+
+
+@pytest.mark.parametrize(
+    ("text", "upwards", "circle"),
+    [
+        ("from sage_core.store.chunks import Chunk\n", True, False),
+        ("def late():\n    import sage_core.pipeline.sage\n", True, True),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..cli import main\n", True, True),
+        ("from sage_core import Span\n", True, True),
+        ("from .sentences import split_sentences\n", False, True),
+        ("import json\n", False, False),
+    ],
+)
+def test_the_check_finds_what_is_wrong(tmp_path: Path, text: str, upwards: bool, circle: bool):
+    shutil.copytree(ROOT / PACKAGE, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("*.safetensors"))
+    spans = tmp_path / PACKAGE / "text" / "spans.py"
+    spans.write_text(text + spans.read_text(encoding="utf-8"), encoding="utf-8")
+    graph = import_graph(tmp_path)
+    assert bool([line for line in arrows_upwards(graph) if "text.spans" in line]) == upwards
+    assert any("sage_core.text.spans" in group for group in cycles(graph)) == circle
+
+
+def test_without_evaluation_the_product_works(tmp_path: Path):
+    """Deleting the folder takes `sage-rag eval` away, and nothing else."""
+    for package in ("sage_core", "sage_llamaindex", "sage_langchain"):
+        ignored = shutil.ignore_patterns("__pycache__", *(["evaluation"] if package == PACKAGE else []))
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+    code = """
+import importlib, pkgutil, sys
+import sage_core
+for name in sage_core.__all__:
+    getattr(sage_core, name)
+for module in pkgutil.walk_packages(sage_core.__path__, "sage_core."):
+    if ".training" not in module.name and ".transformer" not in module.name:
+        importlib.import_module(module.name)
+assert not any(name.startswith("sage_core.evaluation") for name in sys.modules)
+from sage_core.cli.main import run
+assert run(["segment", "--help"]) == 0
+assert run(["eval", "list"]) == 2
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path) not in done.stderr, done.stderr
+    quick = ["selection", "text", "feedback"]
+    for part in ("tests/fakes", *(f"tests/core/{room}" for room in quick)):
+        ignored = shutil.ignore_patterns("__pycache__", "*benchmark*")
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=ignored)
+    for name in ("tests/conftest.py", "tests/core/conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    tests = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "tests/core"]
+    done = subprocess.run(tests, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
