@@ -83,12 +83,17 @@ class OpenAIEmbedder:
         return self.model if self._dimensions is None else f"{self.model}({self._dimensions})"
 
     @property
+    def endpoint(self) -> str:
+        """The server's address, without what may be secret in it."""
+        return shown_url(server_url(self._base_url))
+
+    @property
     def usage(self) -> TokenUsage:
         """Tokens embedded so far. They have a price of their own, so no method's usage holds them."""
         return self._usage
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, base_url={shown_url(server_url(self._base_url))!r})"
+        return f"{type(self).__name__}({self.name!r}, base_url={self.endpoint!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_api_key": None, "_lock": None, "_client": None}
@@ -133,7 +138,7 @@ class OpenAIEmbedder:
         except transport_errors() as error:
             failure = classify(error, timeout=self._timeout, key=api_key(self._api_key))
             problem = LLMError(
-                f"embeddings of {self.model!r} at {shown_url(server_url(self._base_url))}: {failure.message}",
+                f"embeddings of {self.model!r} at {self.endpoint}: {failure.message}",
                 retryable=failure.retryable,
             )
         else:

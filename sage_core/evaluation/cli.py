@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +18,6 @@ from sage_core.cli.options import (
     EmbedderOption,
     JsonOption,
     ModelOption,
-    OfflineOption,
     TimeoutOption,
     console,
     make_answerer,
@@ -114,7 +115,12 @@ def run(
     ] = "auto",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    offline: OfflineOption = False,
+    offline: Annotated[
+        bool,
+        typer.Option(
+            "--offline", help="No LLM, no embeddings of a server, no download: nothing leaves this machine."
+        ),
+    ] = False,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
     concurrency: Annotated[int, typer.Option(help="Questions asked at a time.", metavar="N")] = 1,
@@ -145,7 +151,17 @@ def run(
 
     found = load_experiment(experiment)
     options = RunOptions(
-        data, output, questions, seed, tuple(methods or ()), fresh, concurrency, cache, language
+        data,
+        output,
+        questions,
+        seed,
+        tuple(methods or ()),
+        fresh,
+        concurrency,
+        cache,
+        language,
+        base_url,
+        offline,
     )
     embedding = SentenceTransformerEmbedder(embedder)
 
@@ -153,7 +169,7 @@ def run(
         return make_answerer(model, base_url, offline, embedding, timeout)
 
     server = "given" if base_url else "default"
-    with choose_reader(found, reader, llm, embedding, server=server) as who:
+    with no_downloads(offline), choose_reader(found, reader, llm, embedding, server=server) as who:
         planned = plan(found, who, embedding, options)
         if not as_json:
             _announce(planned)
@@ -189,6 +205,28 @@ def compare_(
     from sage_core.evaluation.terminal import comparison_view
 
     console().print(comparison_view(compare(read_results(first), read_results(second))))
+
+
+@contextmanager
+def no_downloads(wanted: bool) -> Iterator[None]:
+    """Keep the Hugging Face libraries from asking the hub within the block, where that is wanted."""
+    if not wanted:
+        yield
+        return
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    constants: Any = sys.modules.get("huggingface_hub.constants")  # has read the environment already
+    online = constants is not None and not constants.HF_HUB_OFFLINE
+    if constants is not None:
+        constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        if constants is not None and online:
+            constants.HF_HUB_OFFLINE = False
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from sage_core.evaluation.data_choice import DEVELOPMENT, choose_data
 from sage_core.evaluation.datasets import dataset_names
 from sage_core.evaluation.experiment import QUESTIONS, Experiment, Row
 from sage_core.evaluation.measurements import measurement
-from sage_core.evaluation.plan import MethodMaker, Plan, RunOptions, has_openai_key
+from sage_core.evaluation.plan import EmbeddingAccess, MethodMaker, Plan, RunOptions
 from sage_core.evaluation.readers import NOBODY, Reader
 from sage_core.evaluation.records import Dataset
 from sage_core.evaluation.run_folder import RunFolder
@@ -27,7 +27,7 @@ def plan(experiment: Experiment, reader: Reader, embedder: Embedder, options: Ru
         InputError: For rows, data or metrics that are not there, or an experiment that needs answers where
             nobody answers.
     """
-    chosen = _chosen(experiment, options.rows)
+    chosen = _chosen(experiment, options.rows, options.embeddings)
     if reader.kind == NOBODY and experiment.kind == QUESTIONS:
         metrics = tuple(of_retrieval(experiment.metrics))
         if not metrics:
@@ -59,7 +59,7 @@ def execute(plan: Plan, *, progress: Callable[[Progress], None] | None = None) -
     options, experiment = plan.options, plan.experiment
     raw = {**experiment.raw, "metrics": list(experiment.metrics)}
     folder = RunFolder(plan.folder, plan.configuration, experiment=raw, fresh=options.fresh)
-    maker = MethodMaker(plan.reader, plan.embedder, cache=options.cache)
+    maker = MethodMaker(plan.reader, plan.embedder, cache=options.cache, access=options.embeddings)
     with folder:
         if experiment.kind != QUESTIONS:
             return measurement(experiment.kind).run(plan, folder, maker, progress)
@@ -68,23 +68,23 @@ def execute(plan: Plan, *, progress: Callable[[Progress], None] | None = None) -
         return runner.run(experiment.rows, plan.datasets)
 
 
-def _chosen(experiment: Experiment, names: Sequence[str]) -> Experiment:
+def _chosen(experiment: Experiment, names: Sequence[str], access: EmbeddingAccess) -> Experiment:
     """The experiment with the rows asked for, and retrievers that can be had."""
     known = [row.name for row in experiment.rows]
     if unknown := [name for name in names if name not in known]:
         shown = ", ".join(map(repr, known))
         raise InputError(f"experiment {experiment.name!r} has no row {unknown[0]!r}: there are {shown}")
-    rows = tuple(_resolved(row) for row in experiment.rows if not names or row.name in names)
+    rows = tuple(_resolved(row, access) for row in experiment.rows if not names or row.name in names)
     kept = {row.name for row in rows}
     pairs = tuple(p for p in experiment.comparisons() if kept.issuperset(p))
     return replace(experiment, rows=rows, pairs=pairs, baseline="")
 
 
-def _resolved(row: Row) -> Row:
-    """``offline_index`` in place of ``index`` where there is no key for OpenAI's embeddings."""
+def _resolved(row: Row, access: EmbeddingAccess) -> Row:
+    """``offline_index`` in place of ``index`` where that one's embeddings cannot be had."""
     method = dict(row.method)
     offline = method.pop("offline_index", None)
-    if offline is not None and not has_openai_key():
+    if offline is not None and not access.answers(method.get("index")):
         method["index"] = offline
     return Row(row.name, method)
 

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
-import os
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
-from sage_core.errors import InputError
+from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.experiment import Experiment, Row
 from sage_core.evaluation.protocols import Method
 from sage_core.evaluation.readers import Reader
 from sage_core.evaluation.records import Dataset
 from sage_core.evaluation.reference_methods import GoldContext, NoContext
 from sage_core.evaluation.run_folder import digest_of
+from sage_core.llm.access import OPENAI_URL, api_key, server_url
+from sage_core.llm.failures import shown_url
 from sage_core.text.tokens import get_counter
+
+logger = logging.getLogger(__name__)
 
 HOME = Path("sage-eval")
 """Where runs go that are given no folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingAccess:
+    """Which embeddings of an OpenAI-compatible server can be had.
+
+    Attributes:
+        base_url: The server; None for ``OPENAI_BASE_URL``, else OpenAI's own.
+        offline: Whether no server may be asked.
+    """
+
+    base_url: str | None = None
+    offline: bool = False
+
+    def refusal(self, spec: object) -> str | None:
+        """Why a retriever's configuration cannot be had; None where it can, or asks no server at all."""
+        for wanted in _openai_specs(spec):
+            if self.offline:
+                return "its embeddings come from a server, and --offline was given"
+            url = server_url(str(wanted.get("base_url") or "") or self.base_url)
+            if url == OPENAI_URL and api_key(None) is None:
+                return "OpenAI's embeddings need OPENAI_API_KEY"
+        return None
+
+    def answers(self, spec: object) -> bool:
+        """Whether every embedding model of a configuration gives a vector; asks a server once for each."""
+        if self.refusal(spec) is not None:
+            return False
+        return all(_embeds(self.base_url, tuple(sorted(w.items()))) for w in _openai_specs(spec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +70,9 @@ class RunOptions:
         concurrency: Questions asked at the same time.
         cache: Folder where embeddings are kept between runs; None keeps them in memory.
         language: Of the answers, for the metrics that count words.
+        base_url: Server of the OpenAI-compatible embeddings, as it is the LLM's; None for
+            ``OPENAI_BASE_URL``, else OpenAI's own.
+        offline: Ask no server for embeddings.
     """
 
     data: str | None = None
@@ -46,6 +84,13 @@ class RunOptions:
     concurrency: int = 1
     cache: Path | None = None
     language: str = "en"
+    base_url: str | None = None
+    offline: bool = False
+
+    @property
+    def embeddings(self) -> EmbeddingAccess:
+        """Which embeddings of a server can be had."""
+        return EmbeddingAccess(self.base_url, self.offline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +128,29 @@ class MethodMaker:
         reader: Answers and grades.
         embedder: The embedding model where a row names none.
         cache: Folder where embeddings are kept between runs.
+        access: Which embeddings of a server can be had.
     """
 
-    def __init__(self, reader: Reader, embedder: Embedder, *, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        embedder: Embedder,
+        *,
+        cache: Path | None = None,
+        access: EmbeddingAccess | None = None,
+    ) -> None:
         from sage_core.evaluation.methods import SharedWork
         from sage_core.evaluation.retrievers import CachedEmbedder
 
         self._reader = reader
         self._embedder = CachedEmbedder(embedder, cache)
         self._cache = cache
+        self._access = access if access is not None else EmbeddingAccess()
         self._shared = SharedWork()
 
     def alone(self) -> MethodMaker:
         """A maker that has the same models, but no chunks and no embeddings yet: for measuring time."""
-        return MethodMaker(self._reader, self._embedder.embedder)
+        return MethodMaker(self._reader, self._embedder.embedder, access=self._access)
 
     def __call__(self, row: Row) -> Method:
         """The method of a row.
@@ -114,7 +168,8 @@ class MethodMaker:
                 return make(self._reader.answerer, get_counter(), name=row.name, **settings)
             except TypeError as error:
                 raise InputError(f"row {row.name!r}: {error}") from error
-        _need_key(row)
+        if reason := self._access.refusal(row.method):
+            raise InputError(reason)
         return make_method(
             {**row.method, "name": row.name},
             reader=self._reader.answerer,
@@ -122,26 +177,33 @@ class MethodMaker:
             summary_model=self._reader.chat,
             shared=self._shared,
             cache_dir=self._cache,
+            base_url=self._access.base_url,
         )
 
 
-def _need_key(row: Row) -> None:
-    """Raise InputError for OpenAI embeddings without a key, before anything is cut or embedded."""
-    if not has_openai_key() and _asks_openai(row.method):
-        raise InputError("OpenAI's embeddings need OPENAI_API_KEY")
-
-
-def _asks_openai(spec: object) -> bool:
-    """Whether a configuration has OpenAI's own embeddings anywhere within."""
+def _openai_specs(spec: object) -> list[dict[str, object]]:
+    """Every configuration of OpenAI-compatible embeddings within another."""
     if isinstance(spec, Mapping):
         if spec.get("kind") == "openai":
-            return not (spec.get("base_url") or os.environ.get("OPENAI_BASE_URL"))
-        return any(_asks_openai(spec.get(name)) for name in ("index", "embedder", "first", "of", "parts"))
+            return [dict(spec)]
+        inner = [spec.get(name) for name in ("index", "embedder", "first", "of", "parts")]
+        return [found for part in inner for found in _openai_specs(part)]
     if isinstance(spec, list | tuple):
-        return any(_asks_openai(part) for part in spec)
-    return spec == "openai" and not os.environ.get("OPENAI_BASE_URL")
+        return [found for part in spec for found in _openai_specs(part)]
+    return [{"kind": "openai"}] if spec == "openai" else []
 
 
-def has_openai_key() -> bool:
-    """Whether the environment has a key for OpenAI."""
-    return bool(os.environ.get("OPENAI_API_KEY", "").strip())
+@lru_cache(maxsize=32)
+def _embeds(base_url: str | None, spec: tuple[tuple[str, object], ...]) -> bool:
+    """Whether the model gives a vector. OpenAI's own is believed: a question would cost money."""
+    settings = dict(spec)
+    url = server_url(str(settings.get("base_url") or "") or base_url)
+    if url == OPENAI_URL:
+        return True
+    model = str(settings.get("model") or OpenAIEmbedder().model)
+    try:
+        OpenAIEmbedder(model, base_url=url, timeout=30, max_retries=0).embed_query("probe")
+    except LLMError as error:
+        logger.warning("no embeddings from %s: %s", shown_url(url), error)
+        return False
+    return True

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Lock
 
-from sage_core.errors import InputError, MissingExtraError, ModelError, SageError
+from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError
 from sage_core.evaluation.experiment import Row
 from sage_core.evaluation.protocols import Method
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, MethodResult
@@ -186,9 +186,14 @@ class Runner:
         except (ModelError, MissingExtraError) as error:  # models are loaded when they are first needed
             self._leave_out(job.row, error)
             return False
+        except LLMError as error:
+            if not error.retryable:  # a server without the row's embedding model, a wrong key
+                self._leave_out(job.row, error)
+                return False
+            self._fail_all(job, error)
+            return False
         except Exception as error:  # a run of hours is not to end with one document
-            for question in job.questions:
-                self._fail(job, question, error)
+            self._fail_all(job, error)
             return False
         seconds = time.perf_counter() - start
         stages = getattr(job.method, "prepare_seconds", {})
@@ -226,6 +231,10 @@ class Runner:
         self._count("answered")
         self._tell(job.row, "answering")
         return True
+
+    def _fail_all(self, job: _Job, error: Exception) -> None:
+        for question in job.questions:
+            self._fail(job, question, error)
 
     def _fail(self, job: _Job, question: EvalQuestion, error: Exception) -> None:
         expected = isinstance(error, SageError)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -301,3 +302,75 @@ def test_scalability(own: list[str], tmp_path: Path) -> None:
     assert "F1" not in one["figures"] and "3 questions, 0 failed" in three["note"]
     assert run(own) == 0
     assert len(results().measured) == 2
+
+
+@pytest.fixture
+def connections() -> Iterator[list[str]]:
+    """Every address that this process tries to reach outside itself, loopback left out."""
+    tried: list[str] = []
+    listening = True
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if listening and event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+            address = arguments[1] if event == "socket.connect" else arguments[0]
+            host = str(address[0] if isinstance(address, tuple) else address)
+            if host not in ("127.0.0.1", "localhost", "::1", "None") and not host.startswith("/"):
+                tried.append(host)
+
+    sys.addaudithook(hook)  # a hook cannot be taken away again
+    yield tried
+    listening = False
+
+
+ALL_INDEXES = [
+    {"row": "words", "method": "naive", "index": "bm25"},
+    {"row": "server", "method": "sage", "index": "openai"},
+    {"row": "stand-in", "method": "naive", "index": "openai", "offline_index": "bm25"},
+    {"row": "two", "method": "naive", "index": {"kind": "hybrid", "parts": ["bm25", "openai"]}},
+    {"row": "hub", "method": "naive", "index": {"kind": "sbert", "model": "nobody/has-this-model"}},
+]
+
+
+def test_offline_reaches_nothing_but_this_machine(
+    own: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: list[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": ALL_INDEXES, "baseline": ""}))
+    assert run([*own, "--offline", "--reader", "scripted", "--questions", "2"]) == 0
+    assert connections == []
+    found = results()
+    assert {row for _, row in found.answers} == {"words", "stand-in"}
+    assert "--offline" in found.left_out["server"] and "--offline" in found.left_out["two"]
+    assert "nobody/has-this-model" in found.left_out["hub"]
+
+
+@pytest.mark.parametrize("through", ["option", "environment"])
+def test_a_server_of_ones_own_embeds_and_answers(
+    own: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    connections: list[str],
+    through: str,
+) -> None:
+    with (
+        LLMServer(["no vectors here"]) as without,
+        LLMServer(
+            lambda r: '{"score": 9, "adjust": 0}' if r.is_critic else "here",
+            embed=lambda text: [len(text), 1.0],
+        ) as server,
+    ):
+        other = {"kind": "openai", "base_url": without.base_url}
+        rows = [ALL_INDEXES[1], {**ALL_INDEXES[2], "index": other}]
+        (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": rows, "baseline": ""}))
+        arguments = [*own, "--model", "tiny", "--questions", "2"]
+        if through == "option":
+            arguments += ["--base-url", server.base_url]
+        else:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert run(arguments) == 0
+        assert {r.path.rpartition("/")[2] for r in server.requests} == {"completions", "embeddings"}
+    assert connections == []
+    found = results()
+    assert len(found.answers["facts", "server"]) == 2
+    assert found.configuration["rows"]["stand-in"]["index"] == "bm25"

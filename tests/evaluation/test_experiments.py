@@ -233,14 +233,14 @@ def test_only_and_comparisons() -> None:
 def test_every_row_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_core.evaluation.execute import _chosen
-    from sage_core.evaluation.plan import MethodMaker
+    from sage_core.evaluation.plan import EmbeddingAccess, MethodMaker
     from sage_core.evaluation.readers import NOBODY, NoReader, Reader
 
     make = MethodMaker(Reader(NOBODY, NoReader()), SentenceTransformerEmbedder())
     for key in ("", "sk-test"):  # with a key, OpenAI's embeddings are configured; nothing is asked here
         monkeypatch.setenv("OPENAI_API_KEY", key)
         monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-        for row in _chosen(experiment, ()).rows:
+        for row in _chosen(experiment, (), EmbeddingAccess()).rows:
             try:
                 method = make(row)
             except InputError as error:

@@ -61,12 +61,12 @@ def test_the_folder_serves_the_next_run_and_other_models_have_their_own(tmp_path
     second = CachedEmbedder(inner, tmp_path / "deep" / "folder")
     np.testing.assert_array_equal(second.embed_documents(TEXTS), rows)
     np.testing.assert_array_equal(second.embed_query("ferry"), asked)
-    assert inner.texts_embedded == 0
+    assert inner.texts_embedded == 1  # the probe
     other = HashEmbedder(name="other", salt="x")
     assert not np.array_equal(
         CachedEmbedder(other, tmp_path / "deep" / "folder").embed_documents(TEXTS), rows
     )
-    assert other.texts_embedded == 3
+    assert other.texts_embedded == 1 + 3
 
 
 def test_memory_is_bounded_and_the_file_still_has_all(tmp_path):
@@ -75,7 +75,7 @@ def test_memory_is_bounded_and_the_file_still_has_all(tmp_path):
     texts = [f"sentence number {i}" for i in range(1200)]
     rows = cached.embed_documents(texts)
     np.testing.assert_array_equal(cached.embed_documents(texts), rows)
-    assert inner.texts_embedded == 1200
+    assert inner.texts_embedded == 1 + 1200
     forgetful = CachedEmbedder(HashEmbedder(), in_memory=2)
     np.testing.assert_array_equal(forgetful.embed_documents(texts[:5]), rows[:5])
     with pytest.raises(InputError):
@@ -104,7 +104,9 @@ def test_a_damaged_file_is_told(tmp_path):
 def test_a_file_that_cannot_grow_costs_no_embedding(tmp_path, caplog):
     cached = CachedEmbedder(HashEmbedder(), tmp_path, in_memory=10)
     with sqlite3.connect(next(tmp_path.glob("*.sqlite3"))) as database:
-        database.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(FAIL, 'full'); END")
+        database.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON probed_vectors BEGIN SELECT RAISE(FAIL, 'full'); END"
+        )
     assert cached.embed_documents(TEXTS).shape == (3, 64)
     assert "are not kept" in caplog.text
 
@@ -179,6 +181,26 @@ def test_dpr_index_ranks_by_inner_product(tiny_encoders, store):
     assert hits[0].score == pytest.approx(products.max(), rel=1e-4)
 
 
+def test_vectors_of_another_model_or_server_are_not_served(tmp_path, letters):
+    """One name, one folder: other vectors and another width are told apart, and each finds its own again."""
+
+    rows = {}
+    for key in (("", 64), ("other weights", 64), ("", 32)):
+        salt, dimension = key
+        model = HashEmbedder("one name", dimension, salt)
+        rows[key] = CachedEmbedder(model, tmp_path).embed_documents(TEXTS)
+        np.testing.assert_array_equal(rows[key], model.embed_documents(TEXTS))
+    for (salt, dimension), kept in rows.items():
+        again = CachedEmbedder(HashEmbedder("one name", dimension, salt), tmp_path)
+        np.testing.assert_array_equal(again.embed_documents(TEXTS), kept)
+        assert again.embedded == 0
+    first = OpenAIEmbedder("m", base_url="http://127.0.0.1:1/v1", api_key="k")
+    second = OpenAIEmbedder("m", base_url="http://127.0.0.1:2/v1", api_key="k")
+    for embedder in (first, second):
+        CachedEmbedder(embedder, tmp_path / "servers")
+    assert len(list((tmp_path / "servers").iterdir())) == 2
+
+
 # -- a server's embeddings ----------------------------------------------------------------------------
 
 
@@ -217,7 +239,7 @@ def test_openai_index_from_a_configuration(letters, tmp_path):
         again = make_index(spec, cache_dir=tmp_path)
         again.build([Piece(t, "d") for t in TEXTS])
         assert again.search(TEXTS[2], 1)[0].piece.text == TEXTS[2]
-        assert len(server.requests) == sent == 2
+        assert (sent, len(server.requests)) == (3, 4)  # a probe each; the second run sends nothing else
 
 
 def test_openai_failures_are_repeated_or_told(letters):

@@ -67,6 +67,7 @@ def make_method(
     counter: TokenCounter | None = None,
     shared: SharedWork | None = None,
     cache_dir: str | Path | None = None,
+    base_url: str | None = None,
 ) -> Method:
     """A method from its configuration.
 
@@ -108,6 +109,7 @@ def make_method(
         counter: Counts context tokens; the bundled word-piece counter where None.
         shared: What the methods of one table share.
         cache_dir: Folder where embeddings are kept between runs.
+        base_url: Server of OpenAI-compatible embeddings; see `ModelPool`.
 
     Raises:
         InputError: For an unknown name or setting, or a value out of range.
@@ -118,7 +120,7 @@ def make_method(
         raise InputError(f"unknown method {settings.kind!r}: one of {', '.join(method_names())}")
     shared = shared if shared is not None else SharedWork()
     counter = counter if counter is not None else get_counter()
-    models = shared.models(embedder, reranker, cache_dir)
+    models = shared.models(embedder, reranker, cache_dir, base_url)
     summariser: Callable[[], Summariser] = lambda: (  # noqa: E731
         LLMSummariser(summary_model)
         if summary_model is not None

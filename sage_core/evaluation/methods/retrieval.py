@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 
 from sage_core.errors import InputError
 from sage_core.evaluation.methods.arranging import Arrangement
@@ -85,6 +86,7 @@ class RetrievalMethod:
         self._arrangement = arrangement
         self._reranker = reranker
         self._about = dict(about or {})
+        self._pieces: Sequence[Piece] = ()
         self.prepare_seconds: Mapping[str, float] = {}
         """Seconds by stage of the last `prepare`: ``segment``, ``summarise``, ``index``."""
 
@@ -119,6 +121,7 @@ class RetrievalMethod:
         with watch.stage("index"):
             self._index.build(pieces, progress=progress)
         self._arrangement.prepare({d.id: d.text for d in documents}, pieces)
+        self._pieces = pieces
         self.prepare_seconds = watch.seconds
         return usage
 
@@ -144,14 +147,28 @@ class RetrievalMethod:
         return self._reading.once(question, context, watch, ranked=ranked)
 
     def _ranked(self, question: str, watch: Stopwatch) -> list[Hit]:
-        """What the index finds, in the reranker's order where there is one."""
+        """What the index finds, in the reranker's order where there is one.
+
+        An index of words finds nothing where no word matches. A reader of a fixed number of chunks gets that
+        number all the same, as with any embedding: the first pieces fill up, behind all that was found.
+        """
         with watch.stage("retrieve"):
             found = self._index.search(question, self._plan.candidates)
+            found += self._others(found, self._plan.candidates - len(found))
         if self._reranker is None or not found:
             return found
         with watch.stage("rerank"):
             order = rank(self._reranker, question, [hit.piece.text for hit in found])
         return [Hit(found[r.position].piece, r.score) for r in order]
+
+    def _others(self, found: Sequence[Hit], count: int) -> list[Hit]:
+        """So many of the first pieces that were not found, scored below all that were."""
+        if count <= 0:
+            return []
+        there = {hit.piece for hit in found}
+        lowest = min((hit.score for hit in found), default=0.0)
+        others = (piece for piece in self._pieces if piece not in there)
+        return [Hit(piece, min(lowest, 0.0)) for piece in islice(others, count)]
 
     def _context(self, ranked: Sequence[Hit], selection: Selection) -> tuple[Piece, ...]:
         return self._arrangement.arrange([ranked[i].piece for i in selection.indices])

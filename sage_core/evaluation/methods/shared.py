@@ -19,15 +19,19 @@ class SharedWork:
 
     def __init__(self) -> None:
         self.spans = SharedSpans()
-        self._pools: dict[tuple[int, int, str], tuple[ModelPool, object]] = {}
+        self._pools: dict[tuple[object, ...], tuple[ModelPool, object]] = {}
 
     def models(
-        self, embedder: Embedder | None, reranker: Reranker | None, cache_dir: str | Path | None
+        self,
+        embedder: Embedder | None,
+        reranker: Reranker | None,
+        cache_dir: str | Path | None,
+        base_url: str | None = None,
     ) -> ModelPool:
         """The pool of these models: the same for the same objects."""
-        key = (id(embedder), id(reranker), str(cache_dir))
+        key = (id(embedder), id(reranker), str(cache_dir), base_url)
         if key not in self._pools:
-            pool = ModelPool(embedder=embedder, reranker=reranker, cache_dir=cache_dir)
+            pool = ModelPool(embedder=embedder, reranker=reranker, cache_dir=cache_dir, base_url=base_url)
             # The objects are kept too: the id of one that is gone may come again.
             self._pools[key] = (pool, (embedder, reranker))
         return self._pools[key][0]

@@ -30,6 +30,8 @@ class ModelPool:
         embedder: Used where a configuration names none; all-MiniLM-L6-v2 where None.
         reranker: Used where a configuration names none; `HybridReranker` over ``embedder`` where None.
         cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
+        base_url: Server of OpenAI-compatible embeddings where a configuration names none; None for
+            ``OPENAI_BASE_URL``, else OpenAI's own.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class ModelPool:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         cache_dir: str | Path | None = None,
+        base_url: str | None = None,
     ) -> None:
         self._cache_dir = cache_dir
+        self._base_url = base_url
         self._made: dict[str, object] = {}
         self._shared = self._kept(embedder) if embedder is not None else None
         self._reranker = reranker
@@ -103,7 +107,7 @@ class ModelPool:
         elif settings.kind == "openai":
             model = OpenAIEmbedder(
                 settings.take("model", str, "text-embedding-3-small"),
-                base_url=settings.take("base_url", str),
+                base_url=settings.take("base_url", str) or self._base_url,
                 dimensions=settings.take("dimensions", int),
                 batch_size=settings.take("batch_size", int, 256),
             )
