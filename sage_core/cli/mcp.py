@@ -328,4 +328,5 @@ def _tool_error(error: SageError) -> Exception:
     """The error in the form that reaches the assistant as the tool's result."""
     from mcp.server.mcpserver.exceptions import ToolError
 
-    return ToolError(str(error))
+    problem: Exception = ToolError(str(error))
+    return problem

@@ -1,0 +1,206 @@
+"""Middleware for LangChain agents: bounded searches that never return the same passage twice."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool
+
+from sage_core.errors import InputError, MissingExtraError
+from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
+from sage_core.text.tokens import TokenCounter, get_counter
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+except ImportError as missing:
+    raise MissingExtraError("sage_langchain.middleware", "agents") from missing
+
+NOTHING_NEW = "No new passages: everything that this search found was returned by an earlier one."
+"""What stands in the place of a search result in which every passage is a repetition."""
+
+
+class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Bounds the searches of an agent, drops repeated passages, and never lets a run end in silence.
+
+    An agent that does not find what it looks for tends to search again, with other words, for the same
+    passages. This middleware counts the searches since the last message of the user. When a limit is
+    reached the search tools are taken away, and the model is asked to answer with what it has. If it insists
+    on searching, or answers with nothing, the run ends with a message that says why.
+
+    Everything is derived from the messages themselves, so nothing is lost across checkpoints, interrupts
+    or processes.
+
+        from langchain.agents import create_agent
+        from sage_langchain.middleware import SageRetrievalMiddleware
+
+        agent = create_agent(
+            model, tools=[search], middleware=[SageRetrievalMiddleware(tools=["search"], max_searches=4)]
+        )
+
+    Args:
+        tools: Names of the search tools, or the tools; None for all tools of the agent.
+        max_searches: Most searches for one message of the user; None for no limit.
+        max_tokens: Most tokens of passages, repetitions not counted; None for no limit.
+        max_unchanged: So many searches in a row without a new passage are the last; None for no limit.
+        counter: Token counter; that of the default segmenter where None.
+
+    Raises:
+        InputError: For a limit below 1, or an empty list of tools.
+        MissingExtraError: On import, where ``langchain`` (1.0 or newer) is not installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Sequence[str | BaseTool] | None = None,
+        max_searches: int | None = 5,
+        max_tokens: int | None = 8_000,
+        max_unchanged: int | None = 2,
+        counter: TokenCounter | None = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(tools, str) or (tools is not None and not tools):
+            raise InputError('tools is a list of the search tools, such as ["search"], or None for all tools')
+        self._names = None if tools is None else frozenset(_name(tool) for tool in tools)
+        self._limits = SearchLimits(max_searches, max_tokens, max_unchanged)
+        self._counter = counter if counter is not None else get_counter()
+
+    # -- hooks of the agent ---------------------------------------------------------------------------
+
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Take passages out of the newest results that an earlier search has returned."""
+        found = self._searches(state["messages"])
+        review = self._review(found)
+        changed = [
+            message.model_copy(update={"content": _without_repetitions(message, new)})
+            for message, new in zip(found, review.new, strict=True)
+            if len(new) < len(_passages(message))
+        ]
+        return {"messages": changed} if changed else None
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> Any:
+        """Call the model; without its search tools once a limit is reached."""
+        review = self._review(self._searches(request.messages))
+        if review.stop is None:
+            return handler(request)
+        return self._spoken(handler(self._last_request(request, review)), review)
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> Any:
+        """`wrap_model_call` as a coroutine."""
+        review = self._review(self._searches(request.messages))
+        if review.stop is None:
+            return await handler(request)
+        return self._spoken(await handler(self._last_request(request, review)), review)
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Answer those of several simultaneous searches that would go over the limit."""
+        messages = state["messages"]
+        last = messages[-1] if messages else None
+        limit = self._limits.max_searches
+        if limit is None or not isinstance(last, AIMessage):
+            return None
+        calls = [call for call in last.tool_calls if self._is_search(call["name"])]
+        excess = calls[max(limit - len(self._searches(messages)), 0) :]
+        refused = f"Not searched: at most {limit} searches are allowed. Answer with what has been found."
+        answers = [
+            ToolMessage(refused, tool_call_id=call["id"], name=call["name"], status="error")
+            for call in excess
+        ]
+        return {"messages": answers} if answers else None
+
+    # -- parts ----------------------------------------------------------------------------------------
+
+    def _is_search(self, name: str | None) -> bool:
+        return self._names is None or name in self._names
+
+    def _searches(self, messages: Sequence[AnyMessage]) -> list[ToolMessage]:
+        """The results of the searches since the last message of the user."""
+        found: list[ToolMessage] = []
+        for message in reversed(messages):
+            if isinstance(message, HumanMessage):
+                break
+            if isinstance(message, ToolMessage) and self._is_search(message.name):
+                found.append(message)
+        return found[::-1]
+
+    def _review(self, found: Sequence[ToolMessage]) -> SearchReview:
+        return self._limits.review(
+            [_passages(message) for message in found], lambda text: self._counter.count_many([text])[0]
+        )
+
+    def _last_request(self, request: ModelRequest[Any], review: SearchReview) -> ModelRequest[Any]:
+        assert review.stop is not None
+        said = (
+            f"Do not search again: {STOP_REASONS[review.stop]}. Answer now from the passages above; if they "
+            "do not hold the answer, say so, and say what is missing."
+        )
+        before = [request.system_message.text] if request.system_message is not None else []
+        tools = [tool for tool in request.tools if not self._is_search(_name(tool))]
+        return request.override(
+            tools=tools,
+            # A choice of a tool that is gone would be refused by the model's server.
+            tool_choice=request.tool_choice if tools else None,
+            system_message=SystemMessage("\n\n".join([*before, said])),
+        )
+
+    def _spoken(self, response: Any, review: SearchReview) -> Any:
+        """The model's reply, or a message in its place where it says nothing or asks for another search."""
+        result = response.result if isinstance(response, ModelResponse) else [response]
+        last = next((m for m in reversed(result) if isinstance(m, AIMessage)), None)
+        if last is None or any(not self._is_search(call["name"]) for call in last.tool_calls):
+            return response
+        if not last.tool_calls and (last.text.strip() or getattr(response, "structured_response", None)):
+            return response
+        assert review.stop is not None
+        text = last.text.strip() or (
+            f"I could not find the answer: {STOP_REASONS[review.stop]} "
+            f"({review.searches} searches, {review.tokens} tokens of different passages)."
+        )
+        return ModelResponse(result=[AIMessage(text)])
+
+
+def _name(tool: Any) -> str:
+    if isinstance(tool, str):
+        return tool
+    if isinstance(tool, dict):  # a tool that the model's server runs
+        return str(tool.get("name") or tool.get("function", {}).get("name") or tool.get("type") or "")
+    name = getattr(tool, "name", None)
+    if not isinstance(name, str):
+        raise InputError(f"tools holds names of tools, or tools, not {tool!r}")
+    return name
+
+
+def _passages(message: ToolMessage) -> list[str]:
+    """The passages in a search result: the documents it carries, or else its blocks between blank lines."""
+    text = message.text
+    if text.strip() in ("", NOTHING_NEW):
+        return []
+    if isinstance(message.artifact, list) and message.artifact:
+        documents = [d.page_content for d in message.artifact if isinstance(d, Document)]
+        if len(documents) == len(message.artifact):
+            return [content for content in documents if content in text]
+    return [block for block in text.split("\n\n") if block.strip()]
+
+
+def _without_repetitions(message: ToolMessage, new: Sequence[int]) -> str:
+    """The text of a search result without the passages that are not at the positions ``new``."""
+    passages = _passages(message)
+    keep = [passages[i] for i in new]
+    if not keep:
+        return NOTHING_NEW
+    text = message.text
+    # A template around each passage (source, number) stays with it only if the result is cut between
+    # passages, which is where the stock retriever tool puts a blank line.
+    blocks = text.split("\n\n")
+    if len(blocks) == len(passages) and all(p in b for p, b in zip(passages, blocks, strict=True)):
+        return "\n\n".join(blocks[i] for i in new)
+    return "\n\n".join(keep)

@@ -1,0 +1,209 @@
+"""Agents whose model searches again and again: bounded, told apart from silence, and resumable."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("langchain.agents")
+
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_core.tools.retriever import create_retriever_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import Field
+
+from sage_core.errors import InputError
+from sage_langchain.middleware import NOTHING_NEW, SageRetrievalMiddleware
+
+
+class ScriptedModel(GenericFakeChatModel):
+    """The framework's fake model, which also notes the tools and system messages it was given."""
+
+    seen: list = Field(default_factory=list)
+    offered: list = Field(default_factory=list)
+
+    def bind_tools(self, tools, **kwargs):
+        self.offered.append([t.name for t in tools])
+        return self
+
+    def _generate(self, messages, *args, **kwargs):
+        self.seen.append(list(messages))
+        return super()._generate(messages, *args, **kwargs)
+
+
+def search_call(number, name="search"):
+    call = {"name": name, "args": {"query": f"ferry {number}"}, "id": f"call-{number}"}
+    return AIMessage("", tool_calls=[call])
+
+
+def looping():
+    number = 0
+    while True:
+        number += 1
+        yield search_call(number)
+
+
+def agent_of(replies, results, checkpointer=None, **limits):
+    found = iter(results)
+
+    @tool
+    def search(query: str) -> str:
+        """Search the documents."""
+        searched.append(query)
+        return next(found)
+
+    searched: list[str] = []
+    model = ScriptedModel(messages=iter(replies))
+    middleware = SageRetrievalMiddleware(tools=["search"], **limits)
+    agent = create_agent(model, tools=[search], middleware=[middleware], checkpointer=checkpointer)
+    return agent, model, searched
+
+
+def ask(agent, text="When does the ferry leave?", **config):
+    return agent.invoke({"messages": [HumanMessage(text)]}, {"recursion_limit": 100, **config})["messages"]
+
+
+def different():
+    number = 0
+    while True:
+        number += 1
+        yield f"Passage {number} about ferries."
+
+
+def test_a_model_that_only_searches_ends_with_a_message():
+    agent, _, searched = agent_of(looping(), different(), max_searches=4)
+    messages = ask(agent)
+    assert len(searched) == 4
+    assert isinstance(messages[-1], AIMessage)
+    assert "limit of searches" in messages[-1].text
+    assert not messages[-1].tool_calls
+
+
+async def test_the_same_under_asyncio():
+    agent, _, searched = agent_of(looping(), different(), max_searches=3)
+    state = await agent.ainvoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 100})
+    assert len(searched) == 3
+    assert "limit of searches" in state["messages"][-1].text
+
+
+def test_searches_without_anything_new_end_it():
+    same = ["The ferry leaves at nine."] * 9
+    agent, _, searched = agent_of(looping(), same, max_searches=9, max_unchanged=2)
+    messages = ask(agent)
+    assert len(searched) == 3  # one that found something, two that did not
+    assert "nothing new" in messages[-1].text
+    results = [m.text for m in messages if isinstance(m, ToolMessage)]
+    assert results == ["The ferry leaves at nine.", NOTHING_NEW, NOTHING_NEW]
+
+
+def test_empty_searches_count_as_unchanged():
+    agent, _, searched = agent_of(looping(), [""] * 9, max_searches=9, max_unchanged=2)
+    ask(agent)
+    assert len(searched) == 2
+
+
+def test_tokens_end_it():
+    agent, _, searched = agent_of(looping(), (p * 20 for p in different()), max_searches=None, max_tokens=250)
+    messages = ask(agent)
+    assert 2 <= len(searched) <= 6
+    assert "retrieved tokens" in messages[-1].text
+
+
+def test_the_model_answers_with_what_it_has_once_the_tools_are_gone():
+    replies = iter([search_call(1), search_call(2), AIMessage("At nine.")])
+    agent, model, searched = agent_of(replies, different(), max_searches=2)
+    messages = ask(agent)
+    assert messages[-1].text == "At nine."
+    assert len(searched) == 2
+    assert "Do not search again" in model.seen[-1][0].text
+    assert "Do not search again" not in str([m.text for m in model.seen[0]])
+
+
+def test_repeated_passages_reach_the_model_once():
+    results = ["One about tides.\n\nTwo about piers.", "Two about  piers.\n\nThree about fares."]
+    replies = iter([search_call(1), search_call(2), AIMessage("Done.")])
+    agent, model, _ = agent_of(replies, results)
+    ask(agent)
+    shown = [m.text for m in model.seen[-1] if isinstance(m, ToolMessage)]
+    assert shown == ["One about tides.\n\nTwo about piers.", "Three about fares."]
+
+
+def test_documents_of_a_retriever_tool_are_told_apart_by_content():
+    from langchain_core.retrievers import BaseRetriever
+
+    class Two(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            texts = ["Para one.\n\nStill the first.", f"Only for {query}."]
+            return [Document(page_content=text) for text in texts]
+
+    search = create_retriever_tool(Two(), "search", "Search.", response_format="content_and_artifact")
+    model = ScriptedModel(messages=iter([search_call(1), search_call(2), AIMessage("Done.")]))
+    agent = create_agent(model, tools=[search], middleware=[SageRetrievalMiddleware()])
+    ask(agent)
+    shown = [m.text for m in model.seen[-1] if isinstance(m, ToolMessage)]
+    assert shown == ["Para one.\n\nStill the first.\n\nOnly for ferry 1.", "Only for ferry 2."]
+
+
+def test_an_empty_answer_is_replaced_only_after_a_limit():
+    agent, _, _ = agent_of(iter([search_call(1), AIMessage("")]), different(), max_searches=1)
+    assert "could not find the answer" in ask(agent)[-1].text
+    agent, _, _ = agent_of(iter([AIMessage("")]), different(), max_searches=1)
+    assert ask(agent)[-1].text == ""
+
+
+def test_simultaneous_searches_over_the_limit_are_refused():
+    calls = [{"name": "search", "args": {"query": str(i)}, "id": f"c{i}"} for i in range(4)]
+    replies = iter([AIMessage("", tool_calls=calls), AIMessage("Done.")])
+    agent, _, searched = agent_of(replies, different(), max_searches=2)
+    messages = ask(agent)
+    assert sorted(searched) == ["0", "1"]
+    refused = [m for m in messages if isinstance(m, ToolMessage) and m.status == "error"]
+    assert {m.tool_call_id for m in refused} == {"c2", "c3"}
+    assert messages[-1].text == "Done."
+
+
+def test_other_tools_are_left_alone():
+    @tool
+    def weather(place: str) -> str:
+        """Tell the weather."""
+        return "Rain."
+
+    calls = [search_call(i, "weather") for i in range(5)]
+    for call in calls:
+        call.tool_calls[0]["args"] = {"place": "pier"}
+    model = ScriptedModel(messages=iter([*calls, AIMessage("It rains.")]))
+    limited = SageRetrievalMiddleware(tools=["search"], max_searches=1, max_unchanged=1)
+    agent = create_agent(model, tools=[weather], middleware=[limited])
+    assert ask(agent)[-1].text == "It rains."
+
+
+def test_counts_start_again_with_the_next_question_of_a_thread():
+    saver = InMemorySaver()
+    agent, _, searched = agent_of(looping(), different(), checkpointer=saver, max_searches=2)
+    thread = {"configurable": {"thread_id": "t"}}
+    ask(agent, **thread)
+    ask(agent, "And on Sundays?", **thread)
+    assert len(searched) == 4
+
+
+def test_counts_survive_an_interruption():
+    saver = InMemorySaver()
+    agent, _, searched = agent_of(looping(), different(), checkpointer=saver, max_searches=3)
+    thread = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
+    started = {"messages": [HumanMessage("When?")]}
+    agent.invoke(started, thread, interrupt_before=["tools"])
+    for _ in range(5):
+        state = agent.invoke(None, thread, interrupt_before=["tools"])
+    assert len(searched) == 3
+    assert "limit of searches" in state["messages"][-1].text
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tools": []}, {"tools": "search"}, {"max_searches": 0}, {"max_tokens": "x"}]
+)
+def test_wrong_arguments(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        SageRetrievalMiddleware(**wrong)
