@@ -3,6 +3,7 @@
 try:
     from sage_langchain.chain import SageChain, create_sage_chain
     from sage_langchain.compressor import SageCompressor
+    from sage_langchain.embeddings import MiniLMEmbeddings
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
     from sage_langchain.text_splitter import SageTextSplitter
@@ -14,6 +15,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("sage_langchain", "langchain") from error
 
 __all__ = [
+    "MiniLMEmbeddings",
     "SageChain",
     "SageCompressor",
     "SageRetriever",

@@ -11,12 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sage_llamaindex.embedding import MiniLMEmbedding
     from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
 
 __all__ = [
+    "MiniLMEmbedding",
     "SageFeedbackEvent",
     "SageNodeParser",
     "SageNodePostprocessor",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "MiniLMEmbedding": "embedding",
     "SageFeedbackEvent": "events",
     "SageNodeParser": "node_parser",
     "SageNodePostprocessor": "postprocessor",

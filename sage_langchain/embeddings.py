@@ -1,0 +1,41 @@
+"""all-MiniLM-L6-v2 for LangChain, from a package: no key, no server, no download at run time."""
+
+from __future__ import annotations
+
+from langchain_core.embeddings import Embeddings
+
+from sage_core.embedding import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
+
+
+class MiniLMEmbeddings(Embeddings):
+    """An embedding model that works offline: all-MiniLM-L6-v2, as the extra ``local`` brings it.
+
+        from langchain_core.vectorstores import InMemoryVectorStore
+        from sage_langchain import MiniLMEmbeddings
+
+        store = InMemoryVectorStore(MiniLMEmbeddings())
+
+    It is the model that the default reranker is calibrated for. Any other sentence-transformers model works
+    by its name or folder; ``HuggingFaceEmbeddings`` of langchain-huggingface does the same with more options.
+
+    Args:
+        model_name: Name or folder of a sentence-transformers model.
+        device: As in torch; None chooses.
+
+    Raises:
+        MissingExtraError: When embedding, without sentence-transformers: ``pip install "sage-rag[models]"``.
+        ModelError: When embedding, for a model that cannot be loaded.
+    """
+
+    def __init__(self, model_name: str = DEFAULT_EMBEDDER, *, device: str | None = None) -> None:
+        self._embedder = SentenceTransformerEmbedder(model_name, device=device)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed passages: one vector of length 1 for each text."""
+        rows: list[list[float]] = self._embedder.embed_documents(texts).tolist()
+        return rows
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a question: a vector of length 1."""
+        vector: list[float] = self._embedder.embed_query(text).tolist()
+        return vector

@@ -1,0 +1,65 @@
+"""all-MiniLM-L6-v2 for LlamaIndex, from a package: no key, no server, no download at run time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from pydantic import PrivateAttr
+
+from sage_core.embedding import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
+
+
+class MiniLMEmbedding(BaseEmbedding):
+    """An embedding model that works offline: all-MiniLM-L6-v2, as the extra ``local`` brings it.
+
+        from llama_index.core import Settings
+        from sage_llamaindex import MiniLMEmbedding
+
+        Settings.embed_model = MiniLMEmbedding()
+
+    It is the model that the default reranker is calibrated for. Any other sentence-transformers model works
+    by its name or folder; LlamaIndex's own ``HuggingFaceEmbedding`` does the same with more options.
+
+    Args:
+        model_name: Name or folder of a sentence-transformers model.
+        device: As in torch; None chooses.
+
+    Raises:
+        MissingExtraError: When embedding, without sentence-transformers: ``pip install "sage-rag[models]"``.
+        ModelError: When embedding, for a model that cannot be loaded.
+    """
+
+    _embedder: SentenceTransformerEmbedder = PrivateAttr()
+
+    def __init__(
+        self, model_name: str = DEFAULT_EMBEDDER, *, device: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(model_name=model_name, **kwargs)
+        self._embedder = SentenceTransformerEmbedder(model_name, device=device)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name of the class in serialized pipelines."""
+        return "MiniLMEmbedding"
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        vector: list[float] = self._embedder.embed_query(query).tolist()
+        return vector
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        rows: list[list[float]] = self._embedder.embed_documents(texts).tolist()
+        return rows
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return await asyncio.to_thread(self._get_query_embedding, query)
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return await asyncio.to_thread(self._get_text_embedding, text)
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return await asyncio.to_thread(self._get_text_embeddings, texts)
