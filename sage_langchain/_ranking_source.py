@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.documents import Document
@@ -15,36 +15,50 @@ from langchain_core.vectorstores import VectorStore
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
-from sage_core.selection.cut import Scale
-from sage_langchain._cross_encoder import is_cross_encoder
-from sage_langchain.compressor import SCORE_KEY, SageCompressor
+from sage_core.selection import Scale
+from sage_langchain._runnables import layers
+from sage_langchain.compressor import SCORE_KEY, SageCompressor, is_cross_encoder
 from sage_langchain.retriever import SageRetriever
 
 
 @dataclass(frozen=True, slots=True)
 class RankingSource:
-    """What a chain must know of its retriever.
+    """What a chain must know of the retriever that a call reaches.
 
     Attributes:
-        scale: What its scores are.
-        selection: How to select from them.
+        compressor: What ranks and selects.
+        exact: How many documents to keep, whatever the scores; None to select.
     """
 
-    scale: Scale
-    selection: FeedbackConfig
+    compressor: SageCompressor
+    exact: int | None
+
+    def scale_of(self, documents: Sequence[Document]) -> Scale:
+        """What the scores of the retriever's documents are."""
+        return self.compressor.scale_of(documents)
+
+    def selecting(self, feedback: FeedbackConfig) -> FeedbackConfig:
+        """The loop's settings with this retriever's selection."""
+        return replace(
+            feedback,
+            min_k=self.exact or self.compressor.min_k,
+            max_k=self.exact or self.compressor.max_k,
+            gradient=self.compressor.gradient,
+            rule=self.compressor.rule,
+        )
 
 
 def as_sage_retriever(value: Any) -> Any:
     """``value`` where a `SageRetriever` is in it, else a `SageRetriever` around it."""
     if isinstance(value, VectorStore):
         return SageRetriever.from_vectorstore(value)
-    if _unwrap(value, None)[0] is not None:
+    if _find(value, None)[0] is not None:
         return value
     return SageRetriever(base_retriever=value)
 
 
 def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: int) -> RankingSource:
-    """Scale and selection of the `SageRetriever` that a call with this config will reach.
+    """The `SageRetriever` that a call with this config will reach.
 
     Args:
         retriever: What the chain calls.
@@ -55,16 +69,10 @@ def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: in
         InputError: Where there is none, or its compressor is somebody else's, whose scores have no known
         scale.
     """
-    found, bound_k = _unwrap(retriever, config)
+    found, bound_k = _find(retriever, config)
     found, compressor = _usable(found)
-    exact = bound_k or found.k or compressor.top_n or (None if compressor.select else max(candidates, 1))
-    selection = FeedbackConfig(
-        min_k=exact or compressor.min_k,
-        max_k=exact or compressor.max_k,
-        gradient=compressor.gradient,
-        rule=compressor.rule,
-    )
-    return RankingSource(compressor.score_scale, selection)
+    every = None if compressor.select else max(candidates, 1)
+    return RankingSource(compressor, bound_k or found.k or compressor.top_n or every)
 
 
 def check_retriever(retriever: Any, config: RunnableConfig | None) -> None:
@@ -73,16 +81,13 @@ def check_retriever(retriever: Any, config: RunnableConfig | None) -> None:
     Raises:
         InputError: As `ranking_source`; and for a fallback that is no `SageRetriever`.
     """
-    _usable(_unwrap(retriever, config)[0])
+    _usable(_find(retriever, config)[0])
 
 
 def check_when_built(retriever: Any) -> None:
     """`check_retriever`, unless it takes the config of a call to know."""
-    value = retriever
-    while isinstance(value, RunnableBindingBase):
-        value = value.bound
-    if not isinstance(value, DynamicRunnable):
-        check_retriever(value, None)
+    if not any(isinstance(layer, DynamicRunnable) for layer, _ in layers(retriever, None)):
+        check_retriever(retriever, None)
 
 
 def scores_of(documents: Sequence[Document]) -> list[float | None]:
@@ -121,28 +126,24 @@ def _usable(found: SageRetriever | None) -> tuple[SageRetriever, SageCompressor]
     )
 
 
-def _unwrap(value: Any, config: RunnableConfig | None) -> tuple[SageRetriever | None, int | None]:
+def _find(value: Any, config: RunnableConfig | None) -> tuple[SageRetriever | None, int | None]:
     """The retriever inside, and the ``k`` that somebody bound on the way."""
     k: int | None = None
-    while not isinstance(value, SageRetriever):
-        if isinstance(value, RunnableBindingBase):
-            k = value.kwargs.get("k", k)
-            value = value.bound
-        elif isinstance(value, DynamicRunnable):
-            value, config = value.prepare(config)
-        elif isinstance(value, RunnableWithFallbacks):
-            _check_fallbacks(value, config)
-            value = value.runnable
-        else:
-            return None, None
-    return value, k
+    for layer, inner_config in layers(value, config):
+        if isinstance(layer, SageRetriever):
+            return layer, k
+        if isinstance(layer, RunnableBindingBase):
+            k = layer.kwargs.get("k", k)
+        elif isinstance(layer, RunnableWithFallbacks):
+            _check_fallbacks(layer, inner_config)
+    return None, None
 
 
 def _check_fallbacks(value: RunnableWithFallbacks[Any, Any], config: RunnableConfig | None) -> None:
-    if _unwrap(value.runnable, config)[0] is None:
+    if _find(value.runnable, config)[0] is None:
         return
     for fallback in value.fallbacks:
-        found = _unwrap(fallback, config)[0]
+        found = _find(fallback, config)[0]
         if found is None:
             raise InputError(
                 f"the retriever falls back to {type(fallback).__name__}, which is no SageRetriever and gives "

@@ -3,54 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
-from langchain_core.prompts import format_document
+from langchain_core.prompts import BasePromptTemplate, format_document
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableGenerator, patch_config
 from langchain_core.runnables.config import merge_configs
 
 from sage_core.answering import answer_messages
 from sage_core.feedback import (
+    FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
     Generate,
     Verdict,
+    agrade_answer,
     arun_loop,
+    grade_answer,
     run_loop,
 )
 from sage_core.feedback.critic import critic_messages
 from sage_core.llm.usage import TokenUsage
-from sage_core.selection.cut import Selection
-from sage_core.text.tokens import get_counter
+from sage_core.selection import Selection
+from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
-
-if TYPE_CHECKING:
-    from sage_langchain.chain import SageChain
+from sage_langchain.critic import Critic
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
 _HIDDEN_IN_GRAPHS = "nostream"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a question needs of its chain. Shared by all questions, changed by none.
+
+    Attributes:
+        llm: Answers.
+        retriever: Gives the candidates, with scores.
+        critic: Grades.
+        feedback: The loop's limits; the retriever has the settings of the selection.
+        prompt: For the answer; None for the library's.
+        document_prompt: How a document is shown; None for its text.
+        separator: Between documents, with ``prompt``.
+        counter: Counts tokens where a model does not report them.
+    """
+
+    llm: Runnable[Any, Any]
+    retriever: Runnable[Any, Any]
+    critic: Critic
+    feedback: FeedbackConfig
+    prompt: BasePromptTemplate[Any] | None
+    document_prompt: BasePromptTemplate[Any] | None
+    separator: str
+    counter: TokenCounter
 
 
 class Session:
     """State of one call.
 
     Args:
-        chain: The chain called.
+        parts: The chain's parts.
         inputs: Its input, with the question under ``input``.
         config: The config for its children.
     """
 
-    def __init__(self, chain: SageChain, inputs: dict[str, Any], config: RunnableConfig) -> None:
-        self.chain = chain
+    def __init__(self, parts: Parts, inputs: dict[str, Any], config: RunnableConfig) -> None:
+        self.parts = parts
         self.inputs = inputs
         self.config = config
-        self.counter = get_counter(chain.counter)
-        self.critic = chain.judge()
         self.documents: list[Document] = []
         self.texts: list[str] = []
         self.loop = FeedbackLoop(())
@@ -71,25 +96,25 @@ class Session:
 
     def _retriever(self) -> Runnable[Any, list[Document]]:
         """The chain's retriever, known to be of use with this config before it is called."""
-        check_retriever(self.chain.retriever, self.config)
-        return self.chain.retriever
+        check_retriever(self.parts.retriever, self.config)
+        return self.parts.retriever
 
     def _begin(self, documents: list[Document]) -> None:
-        source = ranking_source(self.chain.retriever, self.config, len(documents))
-        template = self.chain.document_prompt
+        source = ranking_source(self.parts.retriever, self.config, len(documents))
+        template = self.parts.document_prompt
         self.documents = documents
         self.texts = [d.page_content if template is None else format_document(d, template) for d in documents]
-        scores = scores_of(documents)
-        sizes = self.counter.count_many(self.texts)
-        config = self.chain.feedback_config(source.selection)
-        self.loop = FeedbackLoop(scores, source.scale, config, sizes=sizes)
-        first = FeedbackLoop(scores, source.scale, config, sizes=sizes).start()
+        scores, scale = scores_of(documents), source.scale_of(documents)
+        sizes = self.parts.counter.count_many(self.texts)
+        feedback = source.selecting(self.parts.feedback)
+        self.loop = FeedbackLoop(scores, scale, feedback, sizes=sizes)
+        first = FeedbackLoop(scores, scale, feedback, sizes=sizes).start()
         self._first = first.selection if isinstance(first, Generate) else first.result.selection
 
     @property
     def live(self) -> bool:
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
-        only = self.chain.max_rounds == 1 or self.chain.max_calls == 1
+        only = self.parts.feedback.max_rounds == 1 or self.parts.feedback.max_calls == 1
         return only and self._first.cut > 0
 
     # The loop, all at once
@@ -104,23 +129,23 @@ class Session:
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage]:
         prompt = self._answer_prompt(selection)
-        output = self.chain.llm.invoke(prompt, self._generating())
-        return text_of(output), usage_of(output, prompt, self.counter)
+        output = self.parts.llm.invoke(prompt, self._generating())
+        return text_of(output), usage_of(output, prompt, self.parts.counter)
 
     async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage]:
         prompt = self._answer_prompt(selection)
-        output = await self.chain.llm.ainvoke(prompt, self._generating())
-        return text_of(output), usage_of(output, prompt, self.counter)
+        output = await self.parts.llm.ainvoke(prompt, self._generating())
+        return text_of(output), usage_of(output, prompt, self.parts.counter)
 
     def _judge(self, selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
         config = self._tagged("sage:critic", _HIDDEN_IN_GRAPHS)
-        verdict, usage = self.critic.judge(self._critic_prompt(selection, answer), config)
+        verdict, usage = self.parts.critic.judge(self._critic_prompt(selection, answer), config)
         dispatch_custom_event("sage_round", self._news(selection, answer, verdict), config=self.config)
         return verdict, usage
 
     async def _ajudge(self, selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
         config = self._tagged("sage:critic", _HIDDEN_IN_GRAPHS)
-        verdict, usage = await self.critic.ajudge(self._critic_prompt(selection, answer), config)
+        verdict, usage = await self.parts.critic.ajudge(self._critic_prompt(selection, answer), config)
         await adispatch_custom_event("sage_round", self._news(selection, answer, verdict), config=self.config)
         return verdict, usage
 
@@ -132,10 +157,10 @@ class Session:
             yield from _final(iter([self.result.answer]), self.config)
             return
         written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self.chain.llm.stream(prompt, self._generating())
+        chunks = self.parts.llm.stream(prompt, self._generating())
         yield from _final(written.gather(chunks), self.config)
-        known = (written.text, usage_of(written.whole, prompt, self.counter))
-        self.result = run_loop(self.loop, lambda _: known, self._judge, failures=(Exception,))
+        usage = usage_of(written.whole, prompt, self.parts.counter)
+        self.result = grade_answer(self.loop, written.text, usage, self._judge, failures=(Exception,))
 
     async def apieces(self) -> AsyncIterator[str]:
         """`pieces`, awaited."""
@@ -144,15 +169,11 @@ class Session:
                 yield piece
             return
         written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self.chain.llm.astream(prompt, self._generating())
+        chunks = self.parts.llm.astream(prompt, self._generating())
         async for piece in _afinal(written.agather(chunks), self.config):
             yield piece
-        known = (written.text, usage_of(written.whole, prompt, self.counter))
-
-        async def generate(_: Selection) -> tuple[str, TokenUsage]:
-            return known
-
-        self.result = await arun_loop(self.loop, generate, self._ajudge, failures=(Exception,))
+        usage = usage_of(written.whole, prompt, self.parts.counter)
+        self.result = await agrade_answer(self.loop, written.text, usage, self._ajudge, failures=(Exception,))
 
     # What the chain returns
 
@@ -176,11 +197,11 @@ class Session:
 
     def _answer_prompt(self, selection: Selection) -> list[BaseMessage] | PromptValue:
         texts = [self.texts[i] for i in selection.indices]
-        prompt = self.chain.prompt
+        prompt = self.parts.prompt
         if prompt is None:
             options = self.inputs.get("options")
             return to_langchain(answer_messages(self.inputs["input"], texts, options=options))
-        values = {**self.inputs, "context": self.chain.document_separator.join(texts)}
+        values = {**self.inputs, "context": self.parts.separator.join(texts)}
         return prompt.invoke(values, {"callbacks": []})
 
     def _critic_prompt(self, selection: Selection, answer: str) -> list[BaseMessage]:

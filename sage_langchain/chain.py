@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
@@ -21,9 +20,9 @@ from sage_core._checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, Policy
 from sage_core.text.tokens import get_counter
-from sage_langchain._query import query_of
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
-from sage_langchain._session import Session
+from sage_langchain._runnables import query_of
+from sage_langchain._session import Parts, Session
 from sage_langchain.critic import Critic, CriticMethod
 
 # Of a parametrised template pydantic would make a class of its own, of which nothing is an instance.
@@ -116,10 +115,10 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        self.feedback_config(FeedbackConfig())
+        self._feedback()
         check_when_built(self.retriever)
         if self.critic_method == "structured":
-            self.judge().check()
+            self._critic().check()
         for template in (self.prompt, self.document_prompt):
             if template is not None and not isinstance(template, BasePromptTemplate):
                 raise InputError(f"a prompt is a LangChain prompt template, not {type(template).__name__}")
@@ -129,10 +128,9 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
                 raise InputError(f"the prompt lacks {{{', '.join(sorted(missing))}}}")
         return self
 
-    def feedback_config(self, selection: FeedbackConfig) -> FeedbackConfig:
-        """The loop's settings: this chain's limits, and how to select from ``selection``."""
-        return replace(
-            selection,
+    def _feedback(self) -> FeedbackConfig:
+        """The loop's settings but for the selection, which is the retriever's."""
+        return FeedbackConfig(
             accept_score=self.accept_score,
             max_rounds=self.max_rounds,
             policy=self.policy,
@@ -141,9 +139,20 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
             no_answer=self.no_answer,
         )
 
-    def judge(self) -> Critic:
-        """What grades the answers."""
+    def _critic(self) -> Critic:
         return Critic(self.critic or self.llm, self.critic_method, get_counter(self.counter))
+
+    def _parts(self) -> Parts:
+        return Parts(
+            llm=self.llm,
+            retriever=self.retriever,
+            critic=self._critic(),
+            feedback=self._feedback(),
+            prompt=self.prompt,
+            document_prompt=self.document_prompt,
+            separator=self.document_separator,
+            counter=get_counter(self.counter),
+        )
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -204,7 +213,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     def _run(
         self, inputs: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> dict[str, Any]:
-        session = Session(self, inputs, config)
+        session = Session(self._parts(), inputs, config)
         session.retrieve()
         session.answer()
         return session.output()
@@ -212,7 +221,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     async def _arun(
         self, inputs: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> dict[str, Any]:
-        session = Session(self, inputs, config)
+        session = Session(self._parts(), inputs, config)
         await session.aretrieve()
         await session.aanswer()
         return session.output()
@@ -222,7 +231,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     ) -> Iterator[dict[str, Any]]:
         for inputs in chunks:
             yield _first_chunk(inputs)
-            session = Session(self, inputs, config)
+            session = Session(self._parts(), inputs, config)
             session.retrieve()
             if not session.live:
                 session.answer()
@@ -236,7 +245,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     ) -> AsyncIterator[dict[str, Any]]:
         async for inputs in chunks:
             yield _first_chunk(inputs)
-            session = Session(self, inputs, config)
+            session = Session(self._parts(), inputs, config)
             await session.aretrieve()
             if not session.live:
                 await session.aanswer()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
@@ -15,11 +17,28 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore, named_reranker
-from sage_core.selection.cut import Scale, Selection, check_bounds, rank_order, resolve_rule, select
-from sage_langchain._compressor_scores import CompressorScores
-from sage_langchain._cross_encoder import LangChainCrossEncoder, is_cross_encoder
+from sage_core.ranking.foreign import collected_scores, returning_all
+from sage_core.selection import (
+    Scale,
+    ScaleName,
+    Selection,
+    check_bounds,
+    finite_score,
+    rank_order,
+    read_scores,
+    resolve_rule,
+    select,
+)
+from sage_core.selection.scales import scale_said
+
+logger = logging.getLogger(__name__)
 
 SCORE_KEY = "relevance_score"
+SCALE_KEY = "relevance_scale"
+
+_POSITION = "_sage_position"
+# Probabilities may miss their bounds by rounding.
+_NOISE = 1e-6
 
 
 class SageCompressor(BaseDocumentCompressor):
@@ -43,8 +62,11 @@ class SageCompressor(BaseDocumentCompressor):
             writes ``relevance_score``, whose ``top_n`` then does not matter. None takes ``"hybrid"``, which
             downloads nothing.
         score_key: Read scores from this metadata key and run no reranker.
-        scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are.
-            For ``score_key`` and compressors the default is ``"probability"``. Others know their own.
+        scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are:
+            ``"probability"``, ``"logit"``, ``"cosine"``, ``"unbounded"``, ``"distance"`` (smaller is
+            nearer), or ``"auto"``: numbers under ``score_key`` that rise along the documents are distances,
+            others are told by their range; what was found is in ``metadata["relevance_scale"]``. For
+            ``score_key`` and compressors the default is ``"probability"``. Others know their own.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
         min_k: Least number to keep; None for the rule's own (7, or 1 for rules such as ``FixedK`` that name
@@ -60,7 +82,7 @@ class SageCompressor(BaseDocumentCompressor):
 
     reranker: Any = Field(default=None, repr=False)
     score_key: str | None = None
-    scale: Scale | None = None
+    scale: ScaleName | None = None
     select: bool = True
     top_n: int | None = None
     min_k: int | None = None
@@ -92,7 +114,7 @@ class SageCompressor(BaseDocumentCompressor):
                     "model outputs, or scale='probability' for scores between 0 and 1"
                 )
             wrapped = self._wrapped
-            if wrapped is None or wrapped.model is not given or wrapped.scale != self.scale:
+            if wrapped is None or wrapped.model is not given or wrapped.said != self.scale:
                 wrapped = self._wrapped = LangChainCrossEncoder(given, self.scale)
             return wrapped
         if isinstance(given, BaseDocumentCompressor) and not isinstance(given, SageCompressor):
@@ -113,11 +135,20 @@ class SageCompressor(BaseDocumentCompressor):
         return reranker
 
     @property
-    def score_scale(self) -> Scale:
-        """The scale of the scores that this compressor selects on."""
-        if self.score_key is not None:
-            return self.scale or "probability"
-        return self._scorer().scale
+    def score_scale(self) -> Scale | None:
+        """The scale of the scores that this compressor selects on; None where ``"auto"`` looks at them."""
+        return scale_said(self._said())
+
+    def scale_of(self, ranked: Sequence[Document]) -> Scale:
+        """The scale of the scores of these documents, which come from `rank`."""
+        found = ranked[0].metadata.get(SCALE_KEY) if ranked else None
+        return self.score_scale or found or "cosine"
+
+    def _said(self) -> ScaleName:
+        """What the scores are said to be."""
+        if self.scale is not None:
+            return self.scale
+        return "probability" if self.score_key is not None else self._scorer().scale
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
@@ -148,34 +179,41 @@ class SageCompressor(BaseDocumentCompressor):
         if not documents:
             return []
         if self.score_key is not None:
-            return _scored(documents, self._scores_found(documents, self.score_key))
-        return _scored(documents, self._scorer().score(query, [d.page_content for d in documents]))
+            return self._scored(documents, self._scores_found(documents, self.score_key), ordered=True)
+        scores = self._scorer().score(query, [d.page_content for d in documents])
+        return self._scored(documents, scores, ordered=False)
 
     async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """`rank`, without blocking the event loop."""
         if not documents or self.score_key is not None:
             return self.rank(documents, query)
-        return _scored(documents, await ascore(self._scorer(), query, [d.page_content for d in documents]))
+        scores = await ascore(self._scorer(), query, [d.page_content for d in documents])
+        return self._scored(documents, scores, ordered=False)
 
     def keep(self, ranked: Sequence[Document], *, k: int | None = None) -> list[Document]:
         """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given."""
-        chosen = self.choose([document.metadata[SCORE_KEY] for document in ranked], k=k)
+        scores = [document.metadata[SCORE_KEY] for document in ranked]
+        chosen = self.choose(scores, k=k, scale=self.scale_of(ranked))
         return [ranked[i] for i in chosen.indices]
 
-    def choose(self, scores: Sequence[float | None], *, k: int | None = None) -> Selection:
-        """What the rule keeps of these scores, and why."""
+    def choose(
+        self, scores: Sequence[float | None], *, k: int | None = None, scale: Scale | None = None
+    ) -> Selection:
+        """What the rule keeps of these scores, and why.
+
+        Args:
+            scores: Higher is better.
+            k: Keep exactly so many.
+            scale: What the scores are; this compressor's own where None.
+        """
+        scale = scale or self.score_scale or read_scores(scores, "auto", ordered=False).scale
         exact = self.top_n if k is None else k
         if exact is None and not self.select:
             exact = max(len(scores), 1)
         if exact is not None:
-            return select(scores, scale=self.score_scale, min_k=exact, max_k=exact)
+            return select(scores, scale=scale, min_k=exact, max_k=exact)
         return select(
-            scores,
-            scale=self.score_scale,
-            rule=self.rule,
-            min_k=self.min_k,
-            gradient=self.gradient,
-            max_k=self.max_k,
+            scores, scale=scale, rule=self.rule, min_k=self.min_k, gradient=self.gradient, max_k=self.max_k
         )
 
     def _scorer(self) -> Reranker:
@@ -193,12 +231,25 @@ class SageCompressor(BaseDocumentCompressor):
                     "SageCompressor(reranker=<that model>, scale='logit'), or 'probability'"
                 )
             scores.append(_number(document.metadata[key], key))
-        if self.scale is None and any(s is not None and not 0 <= s <= 1 for s in scores):
-            raise InputError(
-                f"metadata[{key!r}] holds numbers outside 0..1: say what they are with "
-                "scale='logit', 'cosine' or 'unbounded'"
-            )
         return scores
+
+    def _scored(
+        self, documents: Sequence[Document], scores: Sequence[float | None], *, ordered: bool
+    ) -> list[Document]:
+        """Copies, best first, each with its own score."""
+        if len(scores) != len(documents):
+            raise InputError(f"the reranker gave {len(scores)} scores for {len(documents)} documents")
+        said = self._said()
+        source = f"metadata[{self.score_key!r}]" if self.score_key else f"scores of {self._scorer().name}"
+        read = read_scores(scores, said, ordered=ordered, source=source)
+        noted = {SCALE_KEY: read.scale} if said == "auto" else {}
+        return [
+            document.model_copy(
+                update={"metadata": {**copy.deepcopy(document.metadata), SCORE_KEY: read.scores[i], **noted}}
+            )
+            for i in rank_order(read.scores)
+            for document in [documents[i]]
+        ]
 
     def __repr_args__(self) -> Any:
         yield from super().__repr_args__()
@@ -207,30 +258,128 @@ class SageCompressor(BaseDocumentCompressor):
 
 
 def _number(value: object, key: str) -> float | None:
-    if value is None:
-        return None
     try:
-        number = float(value)  # type: ignore[arg-type]  # whatever is no number is the error below
+        return finite_score(value if value is None else float(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise InputError(f"metadata[{key!r}] is {value!r}, not a number") from None
-    return None if math.isnan(number) else number
-
-
-def _scored(documents: Sequence[Document], scores: Sequence[float | None]) -> list[Document]:
-    """Copies, best first, each with its own score."""
-    if len(scores) != len(documents):
-        raise InputError(f"the reranker gave {len(scores)} scores for {len(documents)} documents")
-    return [_with_score(documents[i], scores[i]) for i in rank_order(scores)]
-
-
-def _with_score(document: Document, score: float | None) -> Document:
-    value = None if score is None else float(score)
-    if value is not None and (math.isnan(value) or value == -math.inf):
-        value = None
-    return document.model_copy(update={"metadata": {**copy.deepcopy(document.metadata), SCORE_KEY: value}})
 
 
 @lru_cache(maxsize=8)
 def _named(name: str) -> Reranker:
     """One for the process, so that its model is loaded once."""
     return named_reranker(name)
+
+
+class PairScorer(Protocol):
+    """What a LangChain cross-encoder can do."""
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+        """One score per pair."""
+        ...
+
+
+def is_cross_encoder(value: object) -> bool:
+    """Whether ``value`` is one of LangChain's cross-encoders.
+
+    Their base class has lived in three packages, two of which are not to be imported; hence by its name.
+    """
+    return any(base.__name__ == "BaseCrossEncoder" for base in type(value).__mro__)
+
+
+class LangChainCrossEncoder:
+    """A reranker that asks a LangChain cross-encoder.
+
+    Args:
+        model: The cross-encoder. One that gives two columns per pair (no, yes) counts by the second.
+        scale: What its scores are.
+    """
+
+    def __init__(self, model: PairScorer, scale: ScaleName) -> None:
+        self.model = model
+        self._warned = False
+        self.said = scale
+        self.scale: Scale = scale_said(scale) or "cosine"
+        self.name = type(model).__name__
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score per text.
+
+        Raises:
+            InputError: If the model's answer has another shape.
+        """
+        if not texts:
+            return []
+        found = np.asarray(self.model.score([(query, text) for text in texts]), dtype=np.float64)
+        if found.ndim == 2 and found.shape[1] in (1, 2):
+            found = found[:, -1]
+        if found.shape != (len(texts),):
+            raise InputError(f"{self.name} gave scores of shape {found.shape} for {len(texts)} texts")
+        scores = [float(value) for value in found]
+        self._check_scale(scores)
+        return scores
+
+    def _check_scale(self, scores: Sequence[float]) -> None:
+        """Warn once of logits that look like probabilities."""
+        usable = [score for score in scores if math.isfinite(score)]
+        within = all(-_NOISE <= score <= 1 + _NOISE for score in usable)
+        # One logit may well lie there.
+        if self.said == "logit" and within and len(usable) > 1 and not self._warned:
+            self._warned = True
+            logger.warning(
+                "all scores of %s lie in 0..1, as after a sigmoid (the default of sentence-transformers for "
+                "models with one output): if they are probabilities, pass scale='probability'",
+                self.name,
+            )
+
+
+class CompressorScores:
+    """A reranker that asks a LangChain compressor that writes scores (Flashrank, Cohere, Jina).
+
+    Its own ``top_n`` does not matter. A document that it leaves out gets NaN: it ranks last and never counts
+    as evidence.
+
+    Args:
+        compressor: Writes a score into the metadata of the documents it returns.
+        scale: What its scores are.
+        key: Under which key.
+    """
+
+    def __init__(self, compressor: BaseDocumentCompressor, scale: ScaleName, key: str) -> None:
+        self.compressor = compressor
+        self.scale: Scale = scale_said(scale) or "cosine"
+        self.key = key
+        self.name = type(compressor).__name__
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score per text.
+
+        Raises:
+            InputError: Where it returns documents without a score.
+        """
+        if not texts:
+            return []
+        asked = returning_all(self.compressor, len(texts))
+        return self._read(asked.compress_documents(_documents(texts), query), len(texts))
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
+        """`score` without blocking the event loop."""
+        if not texts:
+            return []
+        asked = returning_all(self.compressor, len(texts))
+        return self._read(await asked.acompress_documents(_documents(texts), query), len(texts))
+
+    def _read(self, given: Sequence[Document], n: int) -> list[float]:
+        results: list[tuple[int, Any]] = []
+        for document in given:
+            position: Any = document.metadata.get(_POSITION)
+            if self.key not in document.metadata or not isinstance(position, int):
+                raise InputError(
+                    f"{self.name} returned documents without their metadata, or without "
+                    f"metadata[{self.key!r}]: only compressors with scores can rerank here"
+                )
+            results.append((position, document.metadata[self.key]))
+        return [math.nan if s is None else s for s in collected_scores(self.name, results, n)]
+
+
+def _documents(texts: Sequence[str]) -> list[Document]:
+    return [Document(text, metadata={_POSITION: i}) for i, text in enumerate(texts)]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.configurable import DynamicRunnable
+from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
@@ -19,6 +19,7 @@ from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import text_of, usage_of
+from sage_langchain._runnables import layers
 
 logger = logging.getLogger(__name__)
 
@@ -135,12 +136,15 @@ def _configured(llm: Runnable[Any, Any], config: RunnableConfig) -> tuple[Any, R
 
     Attributes of a configurable model are those of its default, so its structured output would be too.
     """
-    if isinstance(llm, DynamicRunnable):
-        return _configured(*llm.prepare(config))
-    if isinstance(llm, RunnableBinding):
-        inner, merged = _configured(llm.bound, merge_configs(llm.config, config))
-        return (llm, config) if inner is llm.bound else (inner, merged)
-    return llm, config
+    found: tuple[Any, RunnableConfig] = (llm, config)
+    configurable = False
+    for layer, inner_config in layers(llm, config):
+        if configurable:
+            found = (layer, ensure_config(inner_config))
+        configurable = isinstance(layer, DynamicRunnable)
+        if isinstance(layer, RunnableWithFallbacks):  # its structured output is that of all its choices
+            break
+    return found
 
 
 def _replies(output: Mapping[str, Any]) -> Iterator[object]:

@@ -17,8 +17,7 @@ from pydantic import ConfigDict, Field, field_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_langchain._inner import as_runnable, checked, inner_input
-from sage_langchain._query import query_of
+from sage_langchain._runnables import as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SageCompressor
 from sage_langchain.scored_search import ScoredVectorStoreRetriever
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -14,12 +13,9 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from sage_core.errors import InputError
+from sage_core.selection.scales import store_similarities
 
 logger = logging.getLogger(__name__)
-
-# Equal scores may differ by rounding.
-_NOISE = 1e-9
 
 
 class ScoredVectorStoreRetriever(BaseRetriever):
@@ -34,8 +30,9 @@ class ScoredVectorStoreRetriever(BaseRetriever):
         vectorstore: The store.
         k: Number of documents to fetch.
         search_kwargs: Passed to every search (such as ``filter``).
-        similarity: From the store's raw score to a similarity; None takes the store's own relevance function,
-            and raw scores where it has none.
+        similarity: From the store's raw score to a similarity; None takes the store's own relevance function.
+            Where it has none, raw scores that rise are distances and count by their negatives, others as they
+            are.
         score_key: Metadata key of the similarity.
         distance_key: Metadata key of the raw distance, where there is one.
     """
@@ -91,22 +88,10 @@ class ScoredVectorStoreRetriever(BaseRetriever):
 
     def _similarities(self, raw: list[float]) -> tuple[list[float], bool]:
         """Similarities for raw scores in the store's order, and whether the raw are distances."""
-        convert = self.similarity or _relevance_function(self.vectorstore)
-        if convert is None:
-            if _rising(raw):
-                raise InputError(
-                    f"{type(self.vectorstore).__name__} returns distances and does not say how to turn them "
-                    "into similarities: pass similarity=, for example `lambda distance: 1 - distance`"
-                )
-            return raw, False
-        values = [float(convert(score)) for score in raw]
-        if any(later > earlier + _NOISE for earlier, later in pairwise(values)):
-            # The store ranks one way and converts another (Chroma does, for inner products of 1 and above).
-            # Its ranking is what it was asked for.
+        found = store_similarities(raw, self.similarity or _relevance_function(self.vectorstore))
+        if found.contradicted:
             self._warn_once()
-            return ([-score for score in raw], True) if _rising(raw) else (raw, False)
-        # Probed inside: LangChain's function for inner products gives 0 at both ends.
-        return values, float(convert(0.25)) > float(convert(0.75))
+        return found.values, found.distances
 
     def _name_replaced(self, keys: set[str]) -> None:
         """Warn once of each key under which the documents have something already."""
@@ -127,10 +112,6 @@ class ScoredVectorStoreRetriever(BaseRetriever):
                 "pass similarity= to set another",
                 type(self.vectorstore).__name__,
             )
-
-
-def _rising(scores: Sequence[float]) -> bool:
-    return len(scores) > 1 and scores[-1] > scores[0]
 
 
 def _relevance_function(store: VectorStore) -> Callable[[float], float] | None:

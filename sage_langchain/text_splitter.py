@@ -14,17 +14,10 @@ from langchain_text_splitters import TextSplitter
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.text.spans import Span
-from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
-from sage_langchain._lengths import (
-    TiktokenLength,
-    TokenizerLength,
-    check_sizes,
-    length_name,
-    own_names,
-    padded,
-    segmenter_settings,
-)
+from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, fitted_sizes
+from sage_core.text.spans import Span, padded
+from sage_core.text.tokens import CallableCounter, CharCounter, TokenCounter, get_counter
+from sage_langchain._lengths import TiktokenLength, TokenizerLength, length_name
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
@@ -42,6 +35,14 @@ _ADVICE = {
     "number_of_chunks": "the number follows from the text; bound sizes by `chunk_size`, `min_chunk_size`",
     "sentence_split_regex": "use `sentences`, a function from a text to (start, end) pairs",
     "tokens_per_chunk": "use `chunk_size` with from_huggingface_tokenizer(tokenizer)",
+}
+
+# What the splitter calls a segmenter's settings.
+_OWN_NAMES = {
+    "max_tokens": "chunk_size",
+    "min_tokens": "min_chunk_size",
+    "coarse_tokens": "coarse_size",
+    "counter": "length_function",
 }
 
 
@@ -118,12 +119,20 @@ class SageTextSplitter(TextSplitter):
             "model": None if model == "default" else model,
             "counter": _counter(chunk_size, length_function),
         }
-        settings = {name: value for name, value in chosen.items() if value is not None}
+        settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
         if segmenter is not None and settings:
-            others = ", ".join(own_names(settings))
+            others = ", ".join(_OWN_NAMES.get(name, name) for name in settings)
             raise InputError(f"a ready segmenter decides everything: give it alone, without {others}")
-        check_sizes(settings)
-        self._segmenter = segmenter or Segmenter(**segmenter_settings(settings))
+        if hasattr(chunk_size, "embed_documents"):
+            raise InputError("SageTextSplitter takes no embeddings: leave them out, SageTextSplitter()")
+        sizes = fitted_sizes(
+            **{
+                name: settings.get(name) for name in ("max_tokens", "min_tokens", "coarse_tokens", "strategy")
+            },
+            unit=CHARACTERS_PER_TOKEN if isinstance(settings.get("counter"), CharCounter) else 1,
+            names=_OWN_NAMES,
+        )
+        self._segmenter = segmenter or Segmenter(**{**settings, **sizes})
         super().__init__(
             chunk_size=self._segmenter.max_tokens,
             chunk_overlap=0,

@@ -1,13 +1,14 @@
-"""What our pydantic components share: pickling without loss, and arguments that are never dropped."""
+"""What our pydantic components share: pickling without loss, saved functions, arguments never dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import BaseComponent
-from pydantic import model_validator
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
@@ -77,3 +78,32 @@ def function_name(function: Any) -> str:
 
 def _literal(value: Any) -> str:
     return repr(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__
+
+
+def read_id_func(value: Any) -> Any:
+    """`to_dict` writes the name of a function only, and code is never looked up by a name in a file."""
+    if value is None:
+        return default_id_func
+    if isinstance(value, Mapping):
+        name = value.get("id_func_name")
+        if name == default_id_func.__name__:
+            return default_id_func
+        raise InputError(
+            f"the parser was saved with its own id_func ({name}): pass the function again, "
+            "SageNodeParser.from_dict(data, id_func=...)"
+        )
+    return value
+
+
+def write_id_func(function: Callable[..., str]) -> dict[str, str]:
+    name = default_id_func.__name__ if function is default_id_func else function_name(function)
+    return {"id_func_name": name, "title": "id_func"}
+
+
+IdFunc = Annotated[
+    Callable[..., Any],
+    BeforeValidator(read_id_func),
+    PlainSerializer(write_id_func),
+    WithJsonSchema({"type": "string"}, mode="serialization"),
+    WithJsonSchema({"type": "string"}, mode="validation"),
+]

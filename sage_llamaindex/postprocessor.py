@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -18,11 +19,24 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore, named_reranker
+from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.ranking.protocol import checked_scores
-from sage_core.selection.cut import Rule, Scale, Selection, check_bounds, least_kept, resolve_rule, select
+from sage_core.selection import (
+    Rule,
+    RuleName,
+    Scale,
+    ScaleName,
+    Selection,
+    check_bounds,
+    finite_score,
+    least_kept,
+    read_scores,
+    resolve_rule,
+    rule_from_data,
+    rule_to_data,
+    select,
+)
 from sage_llamaindex._component import SageComponent
-from sage_llamaindex._postprocessor_scores import PostprocessorScores
-from sage_llamaindex._scores import ScaleName, guess_scale, plain_score, rule_from_data, rule_to_data
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -75,7 +89,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     scale: ScaleName = Field(
         default="auto",
         description="What scores are that no reranker of ours gave: 'probability', 'logit', 'cosine', "
-        "'unbounded', or 'auto' to tell by their range.",
+        "'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': scores that rise along the "
+        "retriever's order are distances, others are told by their range.",
     )
     min_k: int | None = Field(
         default=None,
@@ -108,6 +123,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
     _warned: bool = PrivateAttr(default=False)
     _told_few: bool = PrivateAttr(default=False)
+    _told_distances: bool = PrivateAttr(default=False)
 
     _advice: ClassVar[Mapping[str, str]] = {
         "top_n": "the number of nodes follows from the scores; bound it by min_k and max_k",
@@ -149,7 +165,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return rule if isinstance(rule, str) else resolve_rule(rule, "probability")
 
     @field_serializer("rule")
-    def _write_rule(self, value: Rule | str) -> Any:
+    def _write_rule(self, value: Rule | RuleName) -> Any:
         return rule_to_data(value)
 
     @model_validator(mode="after")
@@ -189,7 +205,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle))
         query, texts = bundle.query_str, _texts(nodes)
         scores = checked_scores(self._scorer.name, self._scorer.score(query, texts), len(texts))
-        return self._scored(nodes, scores, self._scorer.scale)
+        return self._reranked(nodes, scores, self._scorer)
 
     async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """`rank` without blocking the event loop."""
@@ -200,7 +216,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if isinstance(self._scorer, PostprocessorScores):
             return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle))
         scores = await ascore(self._scorer, bundle.query_str, _texts(nodes))
-        return self._scored(nodes, scores, self._scorer.scale)
+        return self._reranked(nodes, scores, self._scorer)
 
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
         """The nodes to keep of a ranking."""
@@ -279,10 +295,24 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 least,
             )
 
+    def _reranked(
+        self, nodes: Sequence[NodeWithScore], scores: Sequence[float], reranker: Reranker
+    ) -> Ranking:
+        """The nodes with a reranker's scores."""
+        source = f"scores of {reranker.name}"
+        read = read_scores(scores, reranker.scale, ordered=False, source=source)
+        return self._scored(nodes, read.scores, read.scale)
+
     def _given(self, nodes: Sequence[NodeWithScore]) -> Ranking:
-        copies = tuple(NodeWithScore(node=n.node, score=plain_score(n.score)) for n in nodes)
-        scale: Scale | Literal["auto"] = self.scale
-        return Ranking(copies, guess_scale([n.score for n in copies]) if scale == "auto" else scale)
+        """The nodes with the scores they came with."""
+        read = read_scores([n.score for n in nodes], self.scale)
+        if read.distances and self.scale == "auto" and not self._told_distances:
+            self._told_distances = True
+            logger.warning(
+                "the retriever's scores rise from its first node to its last: they are taken for distances, "
+                "smaller is nearer, and count by their negatives; say scale='distance', or name another scale"
+            )
+        return self._scored(nodes, read.scores, read.scale)
 
     def _scored(
         self, nodes: Sequence[NodeWithScore], scores: Sequence[float | None], scale: Scale
@@ -290,14 +320,14 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         copies = []
         for old, score in zip(nodes, scores, strict=True):
             node = old.node
-            if self.keep_retrieval_score:
+            if self.keep_retrieval_score and self._scorer is not None:
                 update: dict[str, Any] = {
-                    "metadata": {**node.metadata, RETRIEVAL_SCORE: plain_score(old.score)}
+                    "metadata": {**node.metadata, RETRIEVAL_SCORE: finite_score(old.score)}
                 }
                 for excluded in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
                     update[excluded] = [*getattr(node, excluded), RETRIEVAL_SCORE]
                 node = node.model_copy(update=update)
-            copies.append(NodeWithScore(node=node, score=plain_score(score)))
+            copies.append(NodeWithScore(node=node, score=finite_score(score)))
         return Ranking(tuple(copies), scale)
 
 
@@ -310,3 +340,60 @@ def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:
 def _texts(nodes: Sequence[NodeWithScore]) -> list[str]:
     """What the embedding model saw, as LlamaIndex's own rerankers read it."""
     return [n.node.get_content(metadata_mode=MetadataMode.EMBED) for n in nodes]
+
+
+class PostprocessorScores:
+    """Asks a node postprocessor of LlamaIndex's for the scores of all nodes, whatever its own ``top_n``.
+
+    A node that it leaves out has no score: it ranks last and never counts as evidence.
+
+    Args:
+        postprocessor: Sets `NodeWithScore.score`; it is called on copies.
+        scale: What its scores are.
+    """
+
+    def __init__(self, postprocessor: BaseNodePostprocessor, scale: ScaleName) -> None:
+        self._postprocessor = postprocessor
+        self._scale = scale
+        self.name = type(postprocessor).__name__
+
+    def score_nodes(
+        self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle
+    ) -> tuple[list[float | None], Scale]:
+        """One score per node, and what they are.
+
+        Raises:
+            InputError: Where the postprocessor sets no scores.
+        """
+        if not nodes:
+            return self._read(nodes, [])
+        asked = returning_all(self._postprocessor, len(nodes))
+        return self._read(nodes, asked.postprocess_nodes(_unscored(nodes), query_bundle))
+
+    async def ascore_nodes(
+        self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle
+    ) -> tuple[list[float | None], Scale]:
+        """`score_nodes` without blocking the event loop."""
+        if not nodes:
+            return self._read(nodes, [])
+        asked = returning_all(self._postprocessor, len(nodes))
+        return self._read(nodes, await asked.apostprocess_nodes(_unscored(nodes), query_bundle))
+
+    def _read(
+        self, nodes: Sequence[NodeWithScore], given: Sequence[NodeWithScore]
+    ) -> tuple[list[float | None], Scale]:
+        places: dict[str, deque[int]] = defaultdict(deque)  # of nodes with the same id, in their order
+        for i, node in enumerate(nodes):
+            places[node.node.node_id].append(i)
+        results = [(queue.popleft(), n.score) for n in given if (queue := places[n.node.node_id])]
+        try:
+            scores = collected_scores(self.name, results, len(nodes))
+        except InputError as error:
+            raise InputError(f"{error}: put it into node_postprocessors, before or after this one") from None
+        read = read_scores(scores, self._scale, ordered=False)
+        return read.scores, read.scale
+
+
+def _unscored(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """Copies without the retriever's scores, so that none of those is taken for the reranker's."""
+    return [NodeWithScore(node=n.node) for n in nodes]

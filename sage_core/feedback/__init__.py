@@ -9,7 +9,7 @@ from sage_core.feedback.critic import (
     critic_fields,
     critic_messages,
 )
-from sage_core.feedback.drivers import Check, arun_loop, run_loop
+from sage_core.feedback.drivers import Check, agrade_answer, arun_loop, grade_answer, run_loop
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import (
@@ -45,9 +45,11 @@ __all__ = [
     "Step",
     "StopReason",
     "Verdict",
+    "agrade_answer",
     "arun_loop",
     "critic_fields",
     "critic_messages",
+    "grade_answer",
     "parse_verdict",
     "run_loop",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from sage_core.errors import LLMError
+from sage_core.errors import InputError, LLMError
 from sage_core.feedback.loop import FeedbackLoop
 from sage_core.feedback.types import Done, FeedbackResult, Generate, Step, Verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
@@ -95,6 +95,55 @@ async def arun_loop(
             continue
         step = loop.judged(verdict, usage)
     return step.result
+
+
+def grade_answer(
+    loop: FeedbackLoop,
+    answer: str,
+    usage: TokenUsage | None,
+    judge: Callable[[Selection, str], Judged],
+    *,
+    check: Check | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> FeedbackResult:
+    """`run_loop` for an answer that has been shown already, such as a stream: it is graded, never replaced.
+
+    Args:
+        loop: A loop that has not been started; of one round.
+        answer: The answer.
+        usage: What it took; None where unknown.
+        judge: As for `run_loop`.
+        check: As for `run_loop`.
+        failures: As for `run_loop`.
+
+    Raises:
+        InputError: For a loop of several rounds.
+    """
+    _check_single(loop)
+    return run_loop(loop, lambda _: (answer, usage), judge, check=check, failures=failures)
+
+
+async def agrade_answer(
+    loop: FeedbackLoop,
+    answer: str,
+    usage: TokenUsage | None,
+    judge: Callable[[Selection, str], Awaitable[Judged]],
+    *,
+    check: Check | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> FeedbackResult:
+    """`grade_answer` with a coroutine."""
+    _check_single(loop)
+
+    async def known(_: Selection) -> Answered:
+        return answer, usage
+
+    return await arun_loop(loop, known, judge, check=check, failures=failures)
+
+
+def _check_single(loop: FeedbackLoop) -> None:
+    if loop.config.max_rounds > 1 and loop.config.max_calls != 1:
+        raise InputError("an answer that was shown already is graded in a loop with max_rounds=1")
 
 
 def _answer_failed(loop: FeedbackLoop, step: Generate, error: Exception) -> Done:

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -202,6 +202,49 @@ class Segmenter:
                 yield from self._pool(pool)
                 pool, size = [], 0
         yield from self._pool(pool)
+
+    def with_limit(self, max_tokens: int) -> Segmenter:
+        """The same segmenter, its loaded model included, with at most ``max_tokens`` tokens in a chunk.
+
+        A segmenter whose own limit is no higher is returned as it is.
+
+        Raises:
+            InputError: For a limit below 1.
+        """
+        if max_tokens >= self.max_tokens:
+            return self
+        return Segmenter(
+            self.model,
+            coarse_tokens=self.coarse_tokens,
+            threshold=self.threshold,
+            max_tokens=max_tokens,
+            min_tokens=min(self.min_tokens, max_tokens),
+            strategy=self.strategy,
+            counter=self.counter,
+            sentences=self.sentences,
+            layout=self.layout,
+        )
+
+    def segment_within(
+        self, texts: Sequence[str], limits: Sequence[int], *, progress: bool = False
+    ) -> list[list[Span]]:
+        """Chunks of each text, none above its own limit; texts of one limit are segmented together.
+
+        A blank text has none, and the model is not loaded for it.
+
+        Args:
+            texts: The texts.
+            limits: Most tokens of a chunk, one per text; ``max_tokens`` holds too.
+            progress: Show a progress bar.
+        """
+        found: list[list[Span]] = [[] for _ in texts]
+        asked = [i for i, text in enumerate(texts) if text.strip()]
+        for limit in sorted({limits[i] for i in asked}):
+            members = [i for i in asked if limits[i] == limit]
+            spans = self.with_limit(limit).segment_many([texts[i] for i in members], progress=progress)
+            for i, own in zip(members, spans, strict=True):
+                found[i] = own
+        return found
 
     def boundaries(self, text: str) -> list[Boundary]:
         """Every place where the model was asked, with its answer (before the layout and the limits)."""

@@ -20,8 +20,20 @@ from sage_core.selection.rules import (
     check_gradient,
     default_rule,
     resolve_rule,
+    rule_from_data,
+    rule_to_data,
 )
-from sage_core.selection.scales import SCALES, Scale, rank_order, to_ratio_scale
+from sage_core.selection.scales import (
+    SCALES,
+    Scale,
+    ScaleName,
+    ScoreReading,
+    finite_score,
+    guess_scale,
+    rank_order,
+    read_scores,
+    to_ratio_scale,
+)
 from sage_core.selection.view import SelectionView, selection_view
 
 __all__ = [
@@ -40,6 +52,8 @@ __all__ = [
     "Rule",
     "RuleName",
     "Scale",
+    "ScaleName",
+    "ScoreReading",
     "Selection",
     "SelectionView",
     "Threshold",
@@ -47,10 +61,15 @@ __all__ = [
     "check_bounds",
     "check_gradient",
     "default_rule",
+    "finite_score",
     "gradient_cut",
+    "guess_scale",
     "least_kept",
     "rank_order",
+    "read_scores",
     "resolve_rule",
+    "rule_from_data",
+    "rule_to_data",
     "select",
     "selection_view",
     "to_ratio_scale",

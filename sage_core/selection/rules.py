@@ -9,10 +9,10 @@ takes over what its rules have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from itertools import accumulate
-from typing import ClassVar, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from sage_core._checks import real_number, whole_number
 from sage_core.errors import InputError
@@ -332,3 +332,45 @@ def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = N
 def check_gradient(gradient: float) -> None:
     """Raise InputError unless 0 <= gradient <= 1."""
     real_number("gradient", gradient, 0, 1)
+
+
+_BY_NAME: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (FixedK, Threshold, RelativeToTop, LargestGap, Autocut, Knee, TopP, ExpectedF, Gradient)
+}
+
+
+def rule_to_data(rule: Rule | RuleName) -> Any:
+    """A rule as JSON-ready data, for `rule_from_data`; a name as it is.
+
+    Of a rule that is not one of this module the name of its class is all that is kept.
+    """
+    if isinstance(rule, str):
+        return rule
+    if isinstance(rule, Earliest):
+        return {"rule": "Earliest", "rules": [rule_to_data(part) for part in rule.rules]}
+    settings: dict[str, Any] = {}
+    if is_dataclass(rule) and not isinstance(rule, type):
+        settings = asdict(rule)
+    return {"rule": type(rule).__name__, **settings}
+
+
+def rule_from_data(data: Any) -> Any:
+    """A rule from what `rule_to_data` gave; rules themselves, and names, pass unchanged.
+
+    Raises:
+        InputError: For a rule that is not one of this module: it has to be passed again.
+    """
+    if not isinstance(data, Mapping):
+        return data
+    settings = dict(data)
+    name = settings.pop("rule", None)
+    if name == "Earliest":
+        return Earliest(tuple(rule_from_data(part) for part in settings.get("rules", ())))
+    if name not in _BY_NAME:
+        known = ", ".join([*_BY_NAME, "Earliest"])
+        raise InputError(f"the rule {name!r} is not one of {known}: pass it again, from_dict(data, rule=...)")
+    try:
+        return _BY_NAME[name](**settings)
+    except TypeError as error:
+        raise InputError(f"settings of the rule {name} that it does not have: {error}") from None

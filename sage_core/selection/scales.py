@@ -7,8 +7,10 @@ quotient is a quotient. `to_ratio_scale` is the documented map of each scale to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, get_args
 
 from sage_core.errors import InputError
 
@@ -107,3 +109,160 @@ def to_ratio_scale(scores: Sequence[float], scale: Scale) -> list[float]:
     if math.isinf(spread):
         return [1.0 if s == high else 0.0 for s in scores]
     return [(s - low) / spread for s in scores]
+
+
+ScaleName = Scale | Literal["auto", "distance"]
+"""What a caller may say scores are: a `Scale`; ``"distance"`` (0 is nearest); or ``"auto"``: look at them."""
+SCALE_NAMES: tuple[ScaleName, ...] = (*SCALES, "auto", "distance")
+
+# Cosines of unit vectors come out a little above 1, probabilities a little above 1 or below 0.
+_ROUNDING = 1e-3
+# Equal similarities of one store may differ by rounding.
+_NOISE = 1e-9
+# Six lists, each with the chunk at its head: 6 / 60. One list alone gives at most 1 / 60.
+_LARGEST_RANK_FUSION = 0.1
+
+
+class ScoreReading(NamedTuple):
+    """Scores as `select` takes them; see `read_scores`.
+
+    Attributes:
+        scores: Higher is better. Finite numbers, and None where there is no evidence.
+        scale: What they are.
+        distances: Whether the caller's numbers were distances, of which ``scores`` are the negatives.
+    """
+
+    scores: list[float | None]
+    scale: Scale
+    distances: bool
+
+
+def finite_score(score: Any) -> float | None:
+    """A score that every JSON file and vector store can hold, with its place in the ranking.
+
+    NaN and -inf, which are no evidence, become None like None itself; +inf becomes the largest float.
+
+    Raises:
+        InputError: For what is no number.
+    """
+    value = usable_scores([score])[0]
+    return value if value is None else min(value, sys.float_info.max)
+
+
+def scale_said(scale: ScaleName) -> Scale | None:
+    """The scale that scores of this name have once they are read; None where ``"auto"`` looks at them."""
+    if scale == "auto":
+        return None
+    return "cosine" if scale == "distance" else scale
+
+
+def check_scale_name(scale: str) -> None:
+    """Raise InputError for what is no `ScaleName`."""
+    if scale not in SCALE_NAMES:
+        raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALE_NAMES)}")
+
+
+def check_probabilities(scores: Iterable[float | None], source: str = "the scores") -> None:
+    """Raise InputError where a score lies outside 0..1 and so is no probability.
+
+    Args:
+        scores: The scores; None passes.
+        source: Whose they are, for the message.
+    """
+    for score in scores:
+        if score is not None and not -_ROUNDING <= score <= 1 + _ROUNDING:
+            raise InputError(
+                f"{source} lie outside 0..1 ({score:g}), so they are no probabilities: say what they are, "
+                "scale='logit' (raw model outputs), 'cosine', 'unbounded' (BM25, grades), 'distance', 'auto'"
+            )
+
+
+def guess_scale(scores: Sequence[float | None]) -> Scale:
+    """The scale that scores of one candidate list look like.
+
+    Between -1 and 1: ``cosine``, taken relative to the list, which is also safe for what Chroma and relative
+    score fusion give, and for probabilities. At or above 0, some above 1: ``unbounded`` (BM25, an LLM's
+    grades from 1 to 10), and likewise where all are above 0 and at most 0.1 (reciprocal rank fusion, which
+    says nothing of relevance). Else ``logit`` (a cross-encoder without activation).
+
+    Logits that are all positive look like BM25; name the scale where that can happen. Distances are told by
+    their order: see `read_scores`.
+    """
+    known = [s for s in scores if s is not None and math.isfinite(s)]
+    if known and min(known) > 0 and max(known) <= _LARGEST_RANK_FUSION:
+        return "unbounded"
+    if not known or (min(known) >= -1 - _ROUNDING and max(known) <= 1 + _ROUNDING):
+        return "cosine"
+    return "unbounded" if min(known) >= 0 else "logit"
+
+
+def rises(scores: Sequence[float | None]) -> bool:
+    """Whether scores of a retriever's results, best first, rise from result to result: distances do."""
+    known = [s for s in scores if s is not None and not math.isnan(s)]
+    return len(known) > 1 and known[-1] > known[0] and all(a <= b for a, b in pairwise(known))
+
+
+def _are_distances(scores: Sequence[float | None]) -> bool:
+    return rises(scores) and all(s is None or s >= -_ROUNDING for s in scores)
+
+
+def read_scores(
+    scores: Iterable[Any], scale: ScaleName = "auto", *, ordered: bool = True, source: str = "the scores"
+) -> ScoreReading:
+    """Scores of any retriever or reranker, made ready for `select`.
+
+    Args:
+        scores: One per candidate.
+        scale: A `Scale`; ``"distance"`` where smaller is nearer (FAISS's L2): the negatives are taken, on
+            the cosine scale, which looks at differences within the list only; or ``"auto"``: scores of 0 or
+            more that rise along the list are distances, others are told by their range (`guess_scale`).
+        ordered: Whether the candidates come best first, as retrievers return them. Otherwise a rise means
+            nothing, and ``"auto"`` looks at the range alone.
+        source: Whose they are, for messages.
+
+    Raises:
+        InputError: For an unknown scale, for what is no number, and for numbers outside 0..1 that are said to
+            be probabilities.
+    """
+    check_scale_name(scale)
+    found = [finite_score(score) for score in plain_scores(scores)]
+    if scale == "distance" or (scale == "auto" and ordered and _are_distances(found)):
+        return ScoreReading([None if s is None else -s for s in found], "cosine", True)
+    if scale == "probability":
+        check_probabilities(found, source)
+    return ScoreReading(found, guess_scale(found) if scale == "auto" else scale, False)
+
+
+class Similarities(NamedTuple):
+    """Raw scores of a vector store as similarities; see `store_similarities`.
+
+    Attributes:
+        values: Higher is better.
+        distances: Whether the raw scores are distances.
+        contradicted: Whether the store's own conversion turns its ranking around, and was not used.
+    """
+
+    values: list[float]
+    distances: bool
+    contradicted: bool
+
+
+def store_similarities(raw: Sequence[float], convert: Callable[[float], float] | None = None) -> Similarities:
+    """Similarities for the raw scores of a vector store's results.
+
+    Args:
+        raw: The store's scores, in the store's order, best first.
+        convert: From a raw score to a similarity; None where the store has no such function. Scores that rise
+            are then distances, and count by their negatives.
+    """
+    plain = [float(score) for score in raw]
+    negated = [-score for score in plain]
+    if convert is None:
+        return Similarities(negated, True, False) if rises(plain) else Similarities(plain, False, False)
+    values = [float(convert(score)) for score in plain]
+    if any(later > earlier + _NOISE for earlier, later in pairwise(values)):
+        # The store ranks one way and converts another (Chroma does, for inner products of 1 and above).
+        # Its ranking is what it was asked for.
+        return Similarities(negated, True, True) if rises(plain) else Similarities(plain, False, True)
+    # Probed inside: LangChain's function for inner products gives 0 at both ends.
+    return Similarities(values, float(convert(0.25)) > float(convert(0.75)), False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sage_core.errors import InputError
@@ -39,6 +39,33 @@ def trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:
         inner = trim(text, span)
         if inner.end > inner.start:
             yield inner
+
+
+def padded(text: str, spans: Sequence[Span], length: Callable[[str], int], limit: int) -> list[Span]:
+    """Spans widened over the white space between them, as far as ``limit`` allows.
+
+    The white space after a span goes with it; where that would make it too long, with the span after it;
+    where that one would be too long as well, with none. Leading white space goes with the first span on the
+    same condition. So the limit stays hard, and the slices joined give the text wherever it can be done.
+
+    Args:
+        text: The source.
+        spans: Ordered, disjoint spans of it.
+        length: Length of a piece of text, in the unit of ``limit``.
+        limit: Most of a widened span.
+    """
+    result: list[Span] = []
+    cursor = 0
+    for i, span in enumerate(spans):
+        start, end = span
+        if start > cursor and length(text[cursor:end]) <= limit:
+            start = cursor
+        following = spans[i + 1].start if i + 1 < len(spans) else len(text)
+        if following > end and length(text[start:following]) <= limit:
+            end = following
+        result.append(Span(start, end))
+        cursor = end
+    return result
 
 
 def check_tiling(text: str, spans: Iterable[tuple[int, int] | str]) -> list[Span]:

@@ -11,7 +11,6 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from sage_core.errors import InputError
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, ScoredVectorStoreRetriever
 from tests.fakes.langchain import TEXT, HashModel, WordEmbeddings, WordReranker
 
@@ -111,11 +110,12 @@ class WrongWayStore(DistanceStore):
         return lambda distance: distance
 
 
-def test_distances_without_a_meaning_are_an_error_and_can_be_given_one():
+def test_distances_without_a_meaning_are_recognised_and_can_be_given_one():
     store = DistanceStore(WordEmbeddings())
     store.add_texts(TEXTS)
-    with pytest.raises(InputError, match="pass similarity="):
-        ScoredVectorStoreRetriever(vectorstore=store).invoke("bees on the roof")
+    plain = ScoredVectorStoreRetriever(vectorstore=store).invoke("bees on the roof")
+    assert [d.metadata["score"] for d in plain] == [-d.metadata["distance"] for d in plain]
+    assert plain[0].page_content == TEXTS[0] and plain[0].metadata["score"] > plain[-1].metadata["score"]
     found = ScoredVectorStoreRetriever(vectorstore=store, similarity=lambda d: 1 - d).invoke(
         "bees on the roof"
     )

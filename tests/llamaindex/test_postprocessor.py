@@ -21,10 +21,10 @@ from llama_index.core.postprocessor import LongContextReorder, SimilarityPostpro
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
+from sage_core.selection import guess_scale
 from sage_core.selection.cut import Gradient, Scale
 from sage_core.selection.rules import Earliest, ExpectedF, FixedK, LargestGap, Threshold, TopP
 from sage_llamaindex import SageNodePostprocessor
-from sage_llamaindex._scores import guess_scale
 from tests.fakes.llamaindex import Recorder, scored
 
 SCORES = st.lists(st.none() | st.floats(allow_infinity=False, width=32), max_size=40)
@@ -80,7 +80,10 @@ def test_bounds_and_rules() -> None:
 
 
 @given(
-    SCORES, st.integers(1, 10), st.none() | st.integers(10, 20), st.sampled_from(["auto", "logit", "cosine"])
+    SCORES,
+    st.integers(1, 10),
+    st.none() | st.integers(10, 20),
+    st.sampled_from(["unbounded", "logit", "cosine"]),
 )
 def test_result_is_a_subset_within_bounds(
     scores: list[float | None], min_k: int, max_k: int | None, scale: str
@@ -147,10 +150,10 @@ def test_some_missing_scores_rank_last_and_are_no_gap() -> None:
 
 def test_scores_come_out_as_python_floats() -> None:
     nodes = scored(1.0, 0.5)
-    nodes[0].score = np.float32(0.25)  # type: ignore[assignment]
+    nodes[1].score = np.float32(0.25)  # type: ignore[assignment]
     kept = SageNodePostprocessor().postprocess_nodes(nodes)
     assert {type(n.score) for n in kept} == {float}
-    assert json.loads(kept[0].to_json())["score"] == 0.5
+    assert json.loads(kept[1].to_json())["score"] == 0.25
     reranked = SageNodePostprocessor(reranker=WordReranker()).postprocess_nodes(nodes, query_str="text 0")
     assert {type(n.score) for n in reranked} == {float}
 

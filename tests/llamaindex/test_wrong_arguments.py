@@ -6,7 +6,7 @@ import pytest
 
 from sage_core.errors import InputError
 from sage_llamaindex import SageNodeParser, SageQueryEngine
-from sage_llamaindex._options import OPTIONS, refuse_unknown
+from sage_llamaindex.query_engine import OPTIONS, refuse_unknown
 
 
 def test_a_name_is_no_index() -> None:

@@ -1,18 +1,60 @@
-"""The retriever inside a `SageRetriever`: what it is given, and what it must give back."""
+"""LangChain's Runnables: the question in what a chain passes on, and what lies inside a wrapper."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 
 from sage_core.errors import InputError
+
+QUERY_KEYS = ("input", "query", "question")
+
+
+def query_of(given: object) -> str:
+    """The question: ``given`` itself, or the first of its keys ``input``, ``query``, ``question``.
+
+    Raises:
+        InputError: If it is neither a string nor a mapping with such a string.
+    """
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Mapping):
+        for key in QUERY_KEYS:
+            if isinstance(given.get(key), str):
+                return str(given[key])
+        raise InputError(f"a mapping needs the question as a string under one of {', '.join(QUERY_KEYS)}")
+    raise InputError(f"a question is a string or a mapping that holds one, not {type(given).__name__}")
+
+
+def layers(value: Any, config: RunnableConfig | None) -> Iterator[tuple[Any, RunnableConfig | None]]:
+    """``value``, what is inside it, and so on, as a call with this config reaches them.
+
+    Looked into are bindings (`with_config`, `with_retry`, ...), what is configured at run time, and the first
+    choice of `with_fallbacks`.
+
+    Args:
+        value: A Runnable, or anything else, which has one layer.
+        config: The config of the call; None where it is not known: then what is configured at run time
+            counts by its default.
+    """
+    while True:
+        yield value, config
+        if isinstance(value, RunnableBindingBase):
+            value, config = value.bound, merge_configs(value.config, config)
+        elif isinstance(value, DynamicRunnable):
+            value, config = value.prepare(config)
+        elif isinstance(value, RunnableWithFallbacks):
+            value = value.runnable
+        else:
+            return
 
 
 class FunctionRetriever(RunnableLambda[str, Any]):
@@ -44,19 +86,12 @@ def inner_input(
     """
     if whole is None:
         return question
-    while True:
-        if getattr(inner, "takes_whole_input", False) is True:
+    for layer, _ in layers(inner, config):
+        if getattr(layer, "takes_whole_input", False) is True:
             return whole
-        if isinstance(inner, BaseRetriever | FunctionRetriever):
+        if isinstance(layer, BaseRetriever | FunctionRetriever):
             return question
-        if isinstance(inner, RunnableBindingBase):
-            inner = inner.bound
-        elif isinstance(inner, DynamicRunnable):
-            inner, config = inner.prepare(config)
-        elif isinstance(inner, RunnableWithFallbacks):
-            inner = inner.runnable
-        else:
-            return whole
+    return whole
 
 
 def checked(found: Any, inner: Runnable[Any, Any]) -> list[Document]:
