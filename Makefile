@@ -14,10 +14,12 @@ help:  ## List the targets
 install: $(VENV)/.installed  ## Make the virtual environment and install everything
 
 # torch comes first, and only where it is missing: otherwise the dependencies below could pull a larger build.
+# TORCH_INDEX is the address of an index with a CPU build; torch's own web page for installing names it.
+TORCH_INDEX ?=
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[all]" --group dev
 	touch $@
 
@@ -53,8 +55,11 @@ notebooks: install  ## Run every notebook, each in a fresh kernel without a netw
 	$(BIN)/python scripts/run_notebooks.py $(WRITE)
 
 build: install  ## Build the distributions and prove the wheel in an environment of its own
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
 	$(BIN)/python scripts/check_wheel.py dist
+	$(BIN)/python scripts/check_packages.py
 
 floors: install  ## Run the tests on the lowest declared version of every dependency, without the extra models
 	$(BIN)/python scripts/lowest_versions.py
