@@ -37,6 +37,7 @@ from sage_core.pipeline.results import Answer, Candidate, Retrieval
 from sage_core.pipeline.sage import Sage
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
 from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
+from sage_core.selection.config import SelectionConfig
 from sage_core.selection.cut import Scale, Selection, gradient_cut, select
 from sage_core.selection.view import SelectionView, selection_view
 from sage_core.store.chroma_store import ChromaStore
@@ -89,6 +90,7 @@ __all__ = [
     "SegmentationView",
     "Segmenter",
     "Selection",
+    "SelectionConfig",
     "SelectionView",
     "SentenceTransformerEmbedder",
     "Span",

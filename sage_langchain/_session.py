@@ -80,7 +80,7 @@ class Session:
         self.texts: list[str] = []
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
-        self._first = Selection((), (), 0, 0, "")
+        self._first = Selection((), (), 0, "")
 
     # Retrieval
 

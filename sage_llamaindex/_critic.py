@@ -174,14 +174,14 @@ class EvaluatorCritic(Critic):
     def _verdict(self, found: EvaluationResult | None) -> Verdict:
         label = type(self._evaluator).__name__
         if found is None:
-            return Verdict(None, parsed=False, reason="the evaluator returned None", source=label)
+            return Verdict(None, reason="the evaluator returned None", source=label)
         raw, reason = found.feedback or "", ""
         if found.invalid_result or (found.score is None and found.passing is None):
             reason = found.invalid_reason or "the evaluator gave neither a score nor a decision"
         elif found.score is not None and not math.isfinite(found.score):
             reason = f"the evaluator's score is {found.score}"
         if reason:
-            return Verdict(None, parsed=False, raw=raw, reason=reason, source=label)
+            return Verdict(None, raw=raw, reason=reason, source=label)
         if found.score is None:
             grade = 10.0 if found.passing else 1.0
         else:

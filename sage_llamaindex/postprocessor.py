@@ -28,8 +28,8 @@ from sage_core.selection import (
     ScaleName,
     Selection,
     check_bounds,
+    effective_min_k,
     finite_score,
-    least_kept,
     read_scores,
     resolve_rule,
     rule_from_data,
@@ -285,7 +285,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _tell_if_few(self, nodes: Sequence[NodeWithScore]) -> None:
         """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
-        least = least_kept(self.min_k, self.max_k, self.rule)
+        least = effective_min_k(self.min_k, self.max_k, self.rule)
         if 0 < len(nodes) <= least and not self._told_few:
             self._told_few = True
             logger.warning(

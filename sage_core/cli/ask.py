@@ -25,6 +25,7 @@ from sage_core.cli.options import (
     require_packages,
 )
 from sage_core.errors import LLMError
+from sage_core.feedback import DEFAULT_FEEDBACK
 
 if TYPE_CHECKING:
     from sage_core.llm.pricing import PriceList
@@ -88,8 +89,12 @@ def ask(
             show_default="no limit",
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Most rounds of answer and grade.", metavar="N")] = 3,
-    accept: Annotated[float, typer.Option(help="A grade (1 to 10) that ends the rounds.")] = 9,
+    rounds: Annotated[
+        int, typer.Option(help="Most rounds of answer and grade.", metavar="N")
+    ] = DEFAULT_FEEDBACK.max_rounds,
+    accept: Annotated[
+        float, typer.Option(help="A grade (1 to 10) that ends the rounds.")
+    ] = DEFAULT_FEEDBACK.accept_score,
     reranker: Annotated[
         str | None,
         typer.Option(
@@ -124,14 +129,14 @@ def ask(
     from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.sage import Sage
+    from sage_core.selection import SelectionConfig
 
     require_packages(embedder, llm=asks_llm(model, base_url, offline))
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = SentenceTransformerEmbedder(embedder)
-    feedback = FeedbackConfig(
-        accept_score=accept, max_rounds=rounds, min_k=min_k, max_k=max_k, gradient=gradient
-    )
+    selection = SelectionConfig(min_k=min_k, max_k=max_k, gradient=gradient)
+    feedback = FeedbackConfig(accept_score=accept, max_rounds=rounds, selection=selection)
     sage = Sage(
         store,
         embedder=embedding,

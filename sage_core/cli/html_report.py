@@ -78,14 +78,14 @@ def write_segmentation(html: Path, view: SegmentationView, name: str) -> None:
 def settings_of(sage: Sage) -> dict[str, object]:
     """The settings behind an answer, by name, for the page."""
     config = sage.config
-    feedback = config.feedback
-    rule = feedback.rule if isinstance(feedback.rule, str) else repr(feedback.rule)
+    feedback, selection = config.feedback, config.feedback.selection
+    rule = selection.rule if isinstance(selection.rule, str) else repr(selection.rule)
     return {
         "candidates": config.candidates,
         "rule": rule,
-        "min_k": feedback.least,
-        "max_k": feedback.max_k,
-        "gradient": feedback.gradient if feedback.gradient is not None else "0.3",
+        "min_k": selection.effective_min_k,
+        "max_k": selection.max_k,
+        "gradient": selection.gradient if selection.gradient is not None else "0.3",
         "max_rounds": feedback.max_rounds,
         "accept_score": feedback.accept_score,
         "embedding model": sage.embedder.name,

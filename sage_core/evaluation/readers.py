@@ -67,7 +67,7 @@ class NoReader:
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
         """See `Answerer.judge`: the highest grade, so that no loop goes on."""
-        return Verdict(10, 0, parsed=True), NO_USAGE
+        return Verdict(10), NO_USAGE
 
     async def agenerate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None

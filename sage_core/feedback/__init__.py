@@ -13,6 +13,7 @@ from sage_core.feedback.drivers import Check, agrade_answer, arun_loop, grade_an
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import (
+    DEFAULT_FEEDBACK,
     STOP_MEANINGS,
     Done,
     FeedbackConfig,
@@ -30,6 +31,7 @@ __all__ = [
     "CRITIC_SYSTEM",
     "CRITIC_SYSTEM_CHOICE",
     "CRITIC_USER",
+    "DEFAULT_FEEDBACK",
     "STOP_MEANINGS",
     "UNKNOWN_USAGE",
     "VERDICT_SCHEMA",

@@ -51,10 +51,11 @@ class FeedbackLoop:
         config: Settings; the defaults where None.
         sizes: Tokens of each candidate. With them, ties between answers go to the smaller context and
             ``max_tokens`` foresees how much a wider context will take.
+        first: The first selection, where it was made already with ``config.selection``; None makes it here.
 
     Raises:
-        InputError: For scores that are no numbers, and where ``sizes`` has another length than ``scores`` or
-            holds a negative number.
+        InputError: For scores that are no numbers, where ``sizes`` has another length than ``scores`` or
+            holds a negative number, and where ``first`` is of another number of candidates.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class FeedbackLoop:
         config: FeedbackConfig | None = None,
         *,
         sizes: Sequence[int] | None = None,
+        first: Selection | None = None,
     ) -> None:
         self.config = config if config is not None else FeedbackConfig()
         scores = usable_scores(scores)
@@ -71,9 +73,11 @@ class FeedbackLoop:
             raise InputError(f"{len(sizes)} sizes for {len(scores)} scores: one size per candidate")
         if sizes is not None and any(size < 0 for size in sizes):
             raise InputError("a candidate's size cannot be negative")
+        if first is not None and first.candidates != len(scores):
+            raise InputError(f"the first selection is of {first.candidates} candidates, not {len(scores)}")
         self._sizes = tuple(sizes) if sizes is not None else None
         moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
-        self._moves = moves(tuple(scores), scale, self.config)
+        self._moves = moves(tuple(scores), scale, self.config, first)
         self._rounds: list[Round] = []
         self._state: Literal["new", "generate", "judge", "done"] = "new"
         self._result: FeedbackResult | None = None
@@ -246,7 +250,7 @@ class FeedbackLoop:
             answer=best.answer if best is not None and best.answer is not None else "",
             score=best.score if best is not None else None,
             verdict=best.verdict if best is not None else None,
-            selection=best.selection if best is not None else selection or Selection((), (), 0, 0, ""),
+            selection=best.selection if best is not None else selection or Selection((), (), 0, ""),
             rounds=tuple(self._rounds),
             stop_reason=reason,
             best_round=best.number if best is not None else 0,

@@ -29,22 +29,24 @@ class PaperMoves:
     scores: Sequence[float | None]
     scale: Scale
     config: FeedbackConfig
+    given: Selection | None = None
     min_k: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.min_k = self.config.least
+        self.min_k = self.config.selection.effective_min_k
 
     def first(self) -> Move:
         """The first selection."""
-        return _ruled(self.scores, self.scale, self.config, self.min_k)
+        return _first(self.scores, self.scale, self.config, self.given)
 
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict; may be the same as before, which is the paper's defect."""
-        most = self.config.max_k
+        most = self.config.selection.max_k
         self.min_k = max(self.min_k + adjust, 1)
         if most is not None:
             self.min_k = min(self.min_k, most)
-        return _ruled(self.scores, self.scale, self.config, self.min_k)
+        settings = replace(self.config.selection, min_k=self.min_k)
+        return Move(settings.select(self.scores, self.scale), self.min_k)
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class AdaptiveMoves:
     scores: Sequence[float | None]
     scale: Scale
     config: FeedbackConfig
+    given: Selection | None = None
     # The largest cut called too small, and the smallest called too large; none yet: the ends of the ranking.
     low: int = 0
     high: int = field(init=False)
@@ -66,12 +69,12 @@ class AdaptiveMoves:
 
     def __post_init__(self) -> None:
         total = len(self.scores)
-        self.most = total if self.config.max_k is None else min(self.config.max_k, total)
+        self.most = total if self.config.selection.max_k is None else min(self.config.selection.max_k, total)
         self.high = self.most + 1
 
     def first(self) -> Move:
         """The first selection."""
-        return _ruled(self.scores, self.scale, self.config, self.config.least)
+        return _first(self.scores, self.scale, self.config, self.given)
 
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict, or None where no untried one lies that way."""
@@ -90,14 +93,8 @@ class AdaptiveMoves:
         return Move(replace(chosen, reason=f"the critic asked for {word}: {cut} -> {target}"), target)
 
 
-def _ruled(scores: Sequence[float | None], scale: Scale, config: FeedbackConfig, min_k: int) -> Move:
-    """The rule's own selection."""
-    chosen = select(
-        scores,
-        scale=scale,
-        rule=config.rule,
-        min_k=min_k,
-        gradient=config.gradient,
-        max_k=config.max_k,
-    )
-    return Move(chosen, min_k)
+def _first(
+    scores: Sequence[float | None], scale: Scale, config: FeedbackConfig, given: Selection | None
+) -> Move:
+    selection = given if given is not None else config.selection.select(scores, scale)
+    return Move(selection, config.selection.effective_min_k)

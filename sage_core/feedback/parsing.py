@@ -58,9 +58,9 @@ def parse_verdict(reply: object) -> Verdict:
         readable adjustment has ``adjust`` 0. Never raises.
     """
     if isinstance(reply, Mapping):
-        return _from_mapping(reply, _safe_repr(reply)) or Verdict(None, 0, False, _safe_repr(reply))
+        return _from_mapping(reply, _safe_repr(reply)) or Verdict(None, raw=_safe_repr(reply))
     if not isinstance(reply, str):
-        return Verdict(None, 0, parsed=False, raw="")
+        return Verdict(None, raw="")
     text = _normalised(reply)
     for found in reversed(list(_objects(text))):
         verdict = _from_mapping(found, reply)
@@ -72,11 +72,11 @@ def parse_verdict(reply: object) -> Verdict:
     two = _TWO_NUMBERS.fullmatch(plain)
     if two is not None:
         score = _valid(float(two[1]))
-        return Verdict(score, int(two[2]) if score is not None else 0, score is not None, reply)
+        return Verdict(score, int(two[2]) if score is not None else 0, raw=reply)
     plain = undecorated(ECHO.sub(" ", plain))
     score = _score_in(plain)
     if score is None:
-        return Verdict(None, 0, parsed=False, raw=reply)
+        return Verdict(None, raw=reply)
     return Verdict(score, _adjust_in(plain), raw=reply)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
@@ -12,7 +13,9 @@ from sage_core._display import Shown, plain_text
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
-from sage_core.selection.cut import Rule, RuleName, Selection, check_bounds, least_kept, resolve_rule
+from sage_core.selection.config import SelectionConfig
+from sage_core.selection.cut import Selection
+from sage_core.selection.rules import Rule, RuleName
 
 Policy = Literal["adaptive", "paper"]
 StopReason = Literal[
@@ -30,37 +33,59 @@ STOP_MEANINGS: dict[StopReason, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Verdict:
     """What a critic said of an answer and of its context.
+
+        >>> Verdict(6, adjust=+1, reason="the year is missing").parsed
+        True
+        >>> Verdict(None, raw="I would rather not say.").parsed
+        False
 
     Attributes:
         score: Grade from 1 to 10; None where none could be read.
         adjust: +1 asks for more context, -1 for less, 0 for neither.
-        parsed: Whether a grade was read. False is a state of its own, never a low grade.
         raw: The reply as it came, for the trace.
         reason: The critic's own short reason, where it gave one.
         source: Who graded: ``"critic"`` (an LLM), ``"heuristic"`` (word counts), ``"no answer"`` (the
             answer itself said so) or another label.
 
     Raises:
-        InputError: Where a field is out of its range, or ``parsed`` and ``score`` disagree.
+        InputError: Where a field is out of its range.
     """
 
     score: float | None
-    adjust: int = 0
-    parsed: bool = True
-    raw: str = ""
-    reason: str = ""
-    source: str = "critic"
+    adjust: int
+    raw: str
+    reason: str
+    source: str
 
-    def __post_init__(self) -> None:
-        if self.adjust not in (-1, 0, 1):
-            raise InputError(f"adjust must be -1, 0 or 1, not {self.adjust!r}")
-        if self.parsed != (self.score is not None):
-            raise InputError("a verdict has a score exactly where it was parsed")
-        if self.score is not None and not (math.isfinite(self.score) and 1 <= self.score <= 10):
-            raise InputError(f"a score lies between 1 and 10, not {self.score!r}")
+    def __init__(
+        self,
+        score: float | None,
+        adjust: int = 0,
+        parsed: bool | None = None,
+        raw: str = "",
+        reason: str = "",
+        source: str = "critic",
+    ) -> None:
+        if adjust not in (-1, 0, 1):
+            raise InputError(f"adjust must be -1, 0 or 1, not {adjust!r}")
+        if parsed is not None:
+            if parsed != (score is not None):
+                raise InputError("a verdict has a score exactly where it was parsed")
+            message = "parsed follows from score: leave it out; it goes with the next release"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        if score is not None and not (math.isfinite(score) and 1 <= score <= 10):
+            raise InputError(f"a score lies between 1 and 10, not {score!r}")
+        values = {"score": score, "adjust": adjust, "raw": raw, "reason": reason, "source": source}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def parsed(self) -> bool:
+        """Whether a grade was read. False is a state of its own, never a low grade."""
+        return self.score is not None
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
@@ -74,11 +99,15 @@ class Verdict:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class FeedbackConfig:
     """Settings of one feedback loop.
 
-    Attributes:
+        >>> config = FeedbackConfig(min_k=3, max_rounds=2)
+        >>> config.selection.min_k, config.accept_score
+        (3, 9)
+
+    Args:
         accept_score: An answer graded at least this is returned at once (paper: fs).
         max_rounds: Most rounds of answer and grade.
         policy: ``"adaptive"`` moves until the selection really differs; ``"paper"`` is the literal
@@ -86,47 +115,93 @@ class FeedbackConfig:
         max_calls: Most LLM calls; None for no limit. 1 answers without a grade.
         max_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
             asked for; after it nothing is begun that is expected to go over.
-        min_k: Least number of chunks in the first selection; None for the rule's own, see `least`.
-        gradient: See `sage_core.selection.cut.select`: giving it asks for the paper's gradient rule.
-        max_k: Most chunks ever shown, in any round; None for no limit.
-        rule: See `sage_core.selection.cut.select`.
+        min_k: Short for ``selection.min_k``, as are ``gradient``, ``max_k`` and ``rule``: what is given
+            replaces the value of ``selection``.
+        gradient: See `SelectionConfig`.
+        max_k: See `SelectionConfig`; holds for every round.
+        rule: See `SelectionConfig`.
         no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
             graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
+        selection: Settings of the first selection, whose ``max_k`` holds for every round.
 
     Raises:
         InputError: Where a value is out of its range.
     """
 
-    accept_score: float = 9
-    max_rounds: int = 3
-    policy: Policy = "adaptive"
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    min_k: int | None = None
-    gradient: float | None = None
-    max_k: int | None = None
-    rule: Rule | RuleName = "auto"
-    no_answer: tuple[str, ...] = (NO_ANSWER,)
+    accept_score: float
+    max_rounds: int
+    policy: Policy
+    max_calls: int | None
+    max_tokens: int | None
+    no_answer: tuple[str, ...]
+    selection: SelectionConfig
 
-    def __post_init__(self) -> None:
-        check_bounds(self.min_k, self.max_k)
-        resolve_rule(self.rule, "probability", self.gradient)
-        real_number("accept_score", self.accept_score, 1, 10)
-        whole_number("max_rounds", self.max_rounds, 1)
-        if self.policy not in get_args(Policy):
-            raise InputError(f"unknown policy {self.policy!r}: one of {', '.join(get_args(Policy))}")
-        optional_whole_number("max_calls", self.max_calls, 1)
-        optional_whole_number("max_tokens", self.max_tokens, 1)
-        if isinstance(self.no_answer, str) or not all(isinstance(text, str) for text in self.no_answer):
-            raise InputError(f"no_answer is a tuple of texts, not {self.no_answer!r}")
+    def __init__(
+        self,
+        accept_score: float = 9,
+        max_rounds: int = 3,
+        policy: Policy = "adaptive",
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        min_k: int | None = None,
+        gradient: float | None = None,
+        max_k: int | None = None,
+        rule: Rule | RuleName | None = None,
+        no_answer: tuple[str, ...] = (NO_ANSWER,),
+        selection: SelectionConfig | None = None,
+    ) -> None:
+        if selection is not None and not isinstance(selection, SelectionConfig):
+            raise InputError(f"selection is a SelectionConfig, not {selection!r}")
+        real_number("accept_score", accept_score, 1, 10)
+        whole_number("max_rounds", max_rounds, 1)
+        if policy not in get_args(Policy):
+            raise InputError(f"unknown policy {policy!r}: one of {', '.join(get_args(Policy))}")
+        optional_whole_number("max_calls", max_calls, 1)
+        optional_whole_number("max_tokens", max_tokens, 1)
+        if isinstance(no_answer, str) or not all(isinstance(text, str) for text in no_answer):
+            raise InputError(f"no_answer is a tuple of texts, not {no_answer!r}")
+        values = {
+            "accept_score": accept_score,
+            "max_rounds": max_rounds,
+            "policy": policy,
+            "max_calls": max_calls,
+            "max_tokens": max_tokens,
+            "no_answer": no_answer,
+            "selection": (selection or SelectionConfig()).updated(
+                rule=rule, min_k=min_k, max_k=max_k, gradient=gradient
+            ),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def min_k(self) -> int | None:
+        """``selection.min_k``."""
+        return self.selection.min_k
+
+    @property
+    def gradient(self) -> float | None:
+        """``selection.gradient``."""
+        return self.selection.gradient
+
+    @property
+    def max_k(self) -> int | None:
+        """``selection.max_k``."""
+        return self.selection.max_k
+
+    @property
+    def rule(self) -> Rule | RuleName:
+        """``selection.rule``."""
+        return self.selection.rule
 
     @property
     def least(self) -> int:
-        """The least number of chunks in the first selection: ``min_k``, or what stands for None.
+        """``selection.effective_min_k``."""
+        return self.selection.effective_min_k
 
-        That is 7, or 1 for rules that name the number themselves, and never more than ``max_k``.
-        """
-        return least_kept(self.min_k, self.max_k, self.rule)
+
+DEFAULT_FEEDBACK = FeedbackConfig()
+"""The defaults, for signatures elsewhere that repeat the keywords."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,13 +380,11 @@ def _round(item: Mapping[str, Any]) -> Round:
 
 
 def _selection(item: Mapping[str, Any]) -> Selection:
-    return Selection(
-        tuple(item["indices"]), tuple(item["scores"]), item["cut"], item["candidates"], item["reason"]
-    )
+    return Selection(tuple(item["indices"]), tuple(item["scores"]), item["candidates"], item["reason"])
 
 
 def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:
-    return None if item is None else Verdict(**item)
+    return None if item is None else Verdict(**{k: v for k, v in item.items() if k != "parsed"})
 
 
 def _usage(item: Mapping[str, Any] | None) -> TokenUsage:

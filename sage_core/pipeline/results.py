@@ -87,7 +87,7 @@ class Retrieval(Shown):
 
     def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
         """Settings under which no selection goes over the budget of context tokens."""
-        return within(settings, self.fitting)
+        return replace(settings, selection=settings.selection.capped(self.fitting))
 
     def context(self, selection: Selection) -> list[dict[str, object]]:
         """Where each of the `passages` comes from, JSON-ready."""
@@ -198,14 +198,6 @@ class Answer(Shown):
             "retrieval": self.retrieval.to_dict(),
             "feedback": self.feedback.to_dict(),
         }
-
-
-def within(settings: FeedbackConfig, most: int | None) -> FeedbackConfig:
-    """``settings`` with no selection larger than ``most``."""
-    if most is None or (settings.max_k is not None and settings.max_k <= most):
-        return settings
-    least = settings.min_k if settings.min_k is None else min(settings.min_k, most)
-    return replace(settings, min_k=least, max_k=most)
 
 
 def _passage(chunk: Chunk) -> Passage:

@@ -25,10 +25,10 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import StoreError
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import PROBE
-from sage_core.pipeline.results import Candidate, Retrieval, within
+from sage_core.pipeline.results import Candidate, Retrieval
 from sage_core.ranking import Reranker, VectorRequest, VectorReranker, ascore
 from sage_core.ranking.protocol import checked_scores
-from sage_core.selection.cut import rank_order, select
+from sage_core.selection.scales import rank_order
 from sage_core.store.chroma_store import ChromaStore
 from sage_core.store.chunks import Found
 from sage_core.store.identity import StoreIdentity
@@ -177,16 +177,9 @@ class Retriever:
         )
         config, reranker = self.config, self.reranker
         fitting = _fitting(tokens, config.max_context_tokens)
-        settings = within(config.feedback, fitting)
-        selection = select(
-            [c.score for c in candidates],
-            scale=reranker.scale,
-            rule=settings.rule,
-            min_k=settings.min_k,
-            gradient=settings.gradient,
-            max_k=settings.max_k,
-        )
-        if settings is not config.feedback and selection.cut == fitting:
+        settings = config.feedback.selection.capped(fitting)
+        selection = settings.select([c.score for c in candidates], reranker.scale)
+        if settings is not config.feedback.selection and selection.cut == fitting:
             said = f"{selection.reason} (max_context_tokens={config.max_context_tokens})"
             selection = replace(selection, reason=said)
         return Retrieval(

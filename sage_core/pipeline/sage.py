@@ -241,6 +241,7 @@ class Sage:
             retrieval.scale,
             retrieval.bounded(self.config.feedback),
             sizes=[c.tokens for c in retrieval.candidates],
+            first=retrieval.selection,
         )
 
     def _answer(self, retrieval: Retrieval, result: FeedbackResult) -> Answer:

@@ -1,6 +1,8 @@
 """Selection: how many of the ranked chunks to keep (paper, Algorithm 2), on any score scale."""
 
-from sage_core.selection.cut import Selection, check_bounds, gradient_cut, least_kept, select
+from sage_core._checks import renamed
+from sage_core.selection.config import SelectionConfig
+from sage_core.selection.cut import Selection, check_bounds, effective_min_k, gradient_cut, select
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     PAPER_GRADIENT,
@@ -55,16 +57,17 @@ __all__ = [
     "ScaleName",
     "ScoreReading",
     "Selection",
+    "SelectionConfig",
     "SelectionView",
     "Threshold",
     "TopP",
     "check_bounds",
     "check_gradient",
     "default_rule",
+    "effective_min_k",
     "finite_score",
     "gradient_cut",
     "guess_scale",
-    "least_kept",
     "rank_order",
     "read_scores",
     "resolve_rule",
@@ -74,3 +77,5 @@ __all__ = [
     "selection_view",
     "to_ratio_scale",
 ]
+
+__getattr__ = renamed(__name__, {"least_kept": "sage_core.selection.cut:effective_min_k"})

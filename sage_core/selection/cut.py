@@ -34,8 +34,8 @@ __all__ = [
     "Selection",
     "check_bounds",
     "check_gradient",
+    "effective_min_k",
     "gradient_cut",
-    "least_kept",
     "rank_order",
     "resolve_rule",
     "select",
@@ -50,16 +50,19 @@ class Selection(Shown):
     Attributes:
         indices: Positions in the caller's list, best first.
         scores: The scores at those positions as the scorer gave them; None where it gave none.
-        cut: Number of candidates kept; equals ``len(indices)``.
         candidates: Number of candidates there were.
         reason: Where the cut fell and why, for people.
     """
 
     indices: tuple[int, ...]
     scores: tuple[float | None, ...]
-    cut: int
     candidates: int
     reason: str
+
+    @property
+    def cut(self) -> int:
+        """Number of candidates kept."""
+        return len(self.indices)
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form (infinite scores become None)."""
@@ -99,7 +102,7 @@ def gradient_cut(
     Raises:
         InputError: For arguments out of range.
     """
-    least = least_kept(min_k, max_k)
+    least = effective_min_k(min_k, max_k)
     check_gradient(gradient)
     known = usable_scores(scores)
     keep, _ = gradient_stop(sorted((s for s in known if s is not None), reverse=True), least, gradient)
@@ -127,7 +130,7 @@ def select(
         scale: What the numbers are; see `to_ratio_scale`.
         rule: ``"auto"``, ``"gradient"`` (the paper's), or any `Rule`, such as those of
             `sage_core.selection.rules`; see `resolve_rule`.
-        min_k: Least number to keep, whatever the rule says; None for the rule's own, see `least_kept`.
+        min_k: Least number to keep, whatever the rule says; None for the rule's own, see `effective_min_k`.
         gradient: See `gradient_cut`. Giving it asks for the gradient rule, where None means 0.3.
         max_k: Most to keep, whatever the rule says; None for no limit.
 
@@ -139,11 +142,11 @@ def select(
     """
     check_scale(scale)
     rule = resolve_rule(rule, scale, gradient)
-    least = least_kept(min_k, max_k, rule)
+    least = effective_min_k(min_k, max_k, rule)
     known = usable_scores(scores)
     total = len(known)
     if not total:
-        return Selection((), (), 0, 0, "no candidates")
+        return Selection((), (), 0, "no candidates")
     order = rank_order(known)
     raw = tuple(value for i in order if (value := known[i]) is not None)
     wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale))), least)
@@ -152,7 +155,6 @@ def select(
     return Selection(
         kept,
         tuple(known[i] for i in kept),
-        cut,
         total,
         _explain(reason, wanted, cut, total, least, max_k),
     )
@@ -177,7 +179,7 @@ def _bounded(keep: int, total: int, min_k: int, max_k: int | None) -> int:
     return min(keep, total)
 
 
-def least_kept(min_k: int | None, max_k: int | None = None, rule: Rule | RuleName = "auto") -> int:
+def effective_min_k(min_k: int | None, max_k: int | None = None, rule: Rule | RuleName = "auto") -> int:
     """The least number to keep: ``min_k`` where it is given, else the rule's own, lowered to ``max_k``.
 
     A rule's own is 7 for those that look for a cliff (``"auto"``, ``"gradient"``) and for custom ones, and 1

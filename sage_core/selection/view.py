@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from sage_core._display import Shown
 from sage_core.errors import InputError
-from sage_core.selection.cut import SCALES, Rule, RuleName, Scale, Selection, select
+from sage_core.selection.config import SelectionConfig
+from sage_core.selection.cut import Selection
+from sage_core.selection.rules import Rule, RuleName
+from sage_core.selection.scales import SCALES, Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ def selection_view(
     *,
     scale: Scale = "probability",
     selection: Selection | None = None,
-    rule: Rule | RuleName = "auto",
+    config: SelectionConfig | None = None,
+    rule: Rule | RuleName | None = None,
     min_k: int | None = None,
     gradient: float | None = None,
     max_k: int | None = None,
@@ -68,12 +72,13 @@ def selection_view(
         scores: One per candidate, in any order.
         texts: Their texts.
         scale: What the scores are; see `sage_core.selection.cut.to_ratio_scale`.
-        selection: What was kept, where that is known; otherwise `sage_core.select` decides it here with
-            ``rule``, ``min_k``, ``gradient`` and ``max_k``.
-        rule: See `sage_core.select`.
-        min_k: See `sage_core.select`.
-        gradient: See `sage_core.select`.
-        max_k: See `sage_core.select`.
+        selection: What was kept, where that is known; otherwise it is made here with ``config`` and the
+            four keywords below, which replace values of ``config``.
+        config: Settings of the selection.
+        rule: See `SelectionConfig`.
+        min_k: See `SelectionConfig`.
+        gradient: See `SelectionConfig`.
+        max_k: See `SelectionConfig`.
         sources: Where each candidate is from.
         tokens: Length of each candidate.
         top_k: The fixed k to compare with; None for no comparison.
@@ -83,7 +88,9 @@ def selection_view(
     """
     plain = tuple(None if s is None else float(s) for s in scores)
     if selection is None:
-        selection = select(plain, scale=scale, rule=rule, min_k=min_k, gradient=gradient, max_k=max_k)
+        settings = config if config is not None else SelectionConfig()
+        settings = settings.updated(rule=rule, min_k=min_k, gradient=gradient, max_k=max_k)
+        selection = settings.select(plain, scale)
     return SelectionView(
         plain,
         selection,

@@ -22,7 +22,7 @@ def grade(score: float, adjust: int = 0) -> Verdict:
     return Verdict(score, adjust)
 
 
-UNREADABLE = Verdict(None, 0, parsed=False, raw="I would rather not say.")
+UNREADABLE = Verdict(None, raw="I would rather not say.")
 
 
 def drive(

@@ -101,7 +101,7 @@ def hostile(texts: Sequence[str] = HOSTILE) -> Answer:
         question=wild,
         sources=[f"/docs/{text.replace('/', '|')}.md" for text in texts],
     )
-    verdicts = (Verdict(None, 0, parsed=False, raw=wild), Verdict(8, 0, reason=wild))
+    verdicts = (Verdict(None, raw=wild), Verdict(8, 0, reason=wild))
     return answer(found, [wild, wild], verdicts, answerer=wild)
 
 

@@ -184,7 +184,7 @@ def _kept(selection: Selection) -> list[Markup]:
     places = f"positions {', '.join(map(str, selection.indices[:60]))}"
     more = "…" if len(selection.indices) > 60 else ""
     positions = tag("p", f"{places}{more}", class_="note num") if selection.indices else None
-    ranks = Selection(tuple(range(len(rows))), selection.scores, len(rows), len(rows), selection.reason)
+    ranks = Selection(tuple(range(len(rows))), selection.scores, len(rows), selection.reason)
     listing = candidates_html(rows, ranks, most=NOTEBOOK_ROWS) if rows else None
     return [title, tag("p", join((selection.reason, ".")), class_="note"), join((positions, listing))]
 

@@ -298,9 +298,7 @@ def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:
 
 def test_results_are_frozen() -> None:
     candidate = Candidate(Chunk("i", "t", "s", 0, 1), 0.5, 0.5, 1)
-    retrieval = Retrieval(
-        "q", (candidate,), Selection((0,), (0.5,), 1, 1, "r"), "probability", "n", 10, "bert"
-    )
+    retrieval = Retrieval("q", (candidate,), Selection((0,), (0.5,), 1, "r"), "probability", "n", 10, "bert")
     with pytest.raises(AttributeError):
         retrieval.question = "other"  # type: ignore[misc]
     assert hash(candidate)

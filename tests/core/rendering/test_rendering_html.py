@@ -205,7 +205,7 @@ def test_a_critic_that_failed_is_told_and_the_answer_shown():
 
 
 def test_a_grade_that_cannot_be_read_shows_the_reply():
-    result = answer(retrieval([0.9, 0.2]), ["Yes."], [Verdict(None, 0, parsed=False, raw="Grade: fine!")])
+    result = answer(retrieval([0.9, 0.2]), ["Yes."], [Verdict(None, raw="Grade: fine!")])
     words = Reader(result.to_html()).words()
     assert "could not be read" in words and "Grade: fine!" in words
 

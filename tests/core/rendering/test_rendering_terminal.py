@@ -61,7 +61,7 @@ def test_results_print_no_escape_of_a_document(part: str):
         "answer": result,
         "retrieval": result.retrieval,
         "feedback": result.feedback,
-        "selection": Selection((0,), (0.5,), 1, 1, ESCAPES[0]),
+        "selection": Selection((0,), (0.5,), 1, ESCAPES[0]),
     }[part]
     out = printed(shown)
     assert not CONTROLS.search(out)

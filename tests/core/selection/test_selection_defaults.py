@@ -7,7 +7,7 @@ import pytest
 
 from sage_core import FeedbackConfig, FeedbackLoop, SageConfig, gradient_cut, select
 from sage_core.errors import InputError
-from sage_core.selection.cut import Gradient, RankedScores, least_kept
+from sage_core.selection.cut import Gradient, RankedScores, effective_min_k
 from sage_core.selection.rules import (
     Autocut,
     Earliest,
@@ -68,7 +68,7 @@ class TestMinKThatNobodyGave:
         assert FeedbackConfig(rule=FixedK(3), min_k=5).least == 5
         with pytest.raises(InputError, match="lower min_k too"):
             select(FALLING, min_k=7, max_k=3)
-        assert least_kept(2, 3, FixedK(9)) == 2
+        assert effective_min_k(2, 3, FixedK(9)) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""The settings of a selection, in one place for every caller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sage_core.selection.cut import Selection, check_bounds, effective_min_k, select
+from sage_core.selection.rules import Rule, RuleName, resolve_rule
+from sage_core.selection.scales import Scale
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionConfig:
+    """How many of the ranked candidates to keep (paper, section V); see `sage_core.selection.select`.
+
+        >>> config = SelectionConfig(rule="gradient", min_k=1)
+        >>> config.select([0.9, 0.85, 0.1, 0.05]).indices
+        (0, 1)
+
+    Attributes:
+        rule: ``"auto"``, ``"gradient"`` (the paper's), or a rule object of `sage_core.selection`.
+        min_k: Least number to keep; None for the rule's own, see `effective_min_k`.
+        max_k: Most to keep; None for no limit.
+        gradient: The paper's g. Giving it asks for the gradient rule.
+
+    Raises:
+        InputError: Where a value is out of its range.
+    """
+
+    rule: Rule | RuleName = "auto"
+    min_k: int | None = None
+    max_k: int | None = None
+    gradient: float | None = None
+
+    def __post_init__(self) -> None:
+        check_bounds(self.min_k, self.max_k)
+        resolve_rule(self.rule, "probability", self.gradient)
+
+    @property
+    def effective_min_k(self) -> int:
+        """``min_k``, or what stands for None: 7, or 1 for rules that name the number themselves."""
+        return effective_min_k(self.min_k, self.max_k, self.rule)
+
+    def select(self, scores: Sequence[float | None], scale: Scale = "probability") -> Selection:
+        """Keep the best of the candidates with these scores.
+
+        Args:
+            scores: One per candidate, in any order; None and NaN rank last.
+            scale: What the numbers are.
+
+        Raises:
+            InputError: For scores that are no numbers, or an unknown scale.
+        """
+        return select(
+            scores,
+            scale=scale,
+            rule=self.rule,
+            min_k=self.min_k,
+            gradient=self.gradient,
+            max_k=self.max_k,
+        )
+
+    def updated(
+        self,
+        *,
+        rule: Rule | RuleName | None = None,
+        min_k: int | None = None,
+        max_k: int | None = None,
+        gradient: float | None = None,
+    ) -> SelectionConfig:
+        """These settings with those given in their place; None leaves a setting as it is."""
+        given = {"rule": rule, "min_k": min_k, "max_k": max_k, "gradient": gradient}
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    def capped(self, most: int | None) -> SelectionConfig:
+        """These settings with no selection larger than ``most``; None for no such limit."""
+        if most is None or (self.max_k is not None and self.max_k <= most):
+            return self
+        return replace(self, min_k=None if self.min_k is None else min(self.min_k, most), max_k=most)

@@ -1,0 +1,100 @@
+"""One object holds the settings of a selection; every caller gives the same selection with it."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_core import FeedbackConfig, FeedbackLoop, Generate, InputError, SelectionConfig, Verdict, select
+from sage_core.selection import FixedK, selection_view
+
+SCORES = [0.95, 0.9, 0.2, 0.85, 0.01, 0.6]
+
+
+@given(
+    scores=st.lists(st.floats(0, 1), max_size=20),
+    rule=st.sampled_from(["auto", "gradient", FixedK(3)]),
+    min_k=st.none() | st.integers(1, 4),
+    max_k=st.none() | st.integers(4, 9),
+)
+def test_it_selects_as_select_does(scores, rule, min_k, max_k):
+    config = SelectionConfig(rule=rule, min_k=min_k, max_k=max_k)
+    expected = select(scores, rule=rule, min_k=min_k, max_k=max_k)
+    assert config.select(scores) == expected
+    assert selection_view(scores, config=config).selection == expected
+    step = FeedbackLoop(scores, config=FeedbackConfig(selection=config)).start()
+    assert (step.selection if isinstance(step, Generate) else step.result.selection) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"min_k": 0}, "min_k"),
+        ({"min_k": 5, "max_k": 4}, "max_k"),
+        ({"gradient": 1.5}, "gradient"),
+        ({"rule": "steepest"}, "rule"),
+        ({"rule": FixedK}, "rule"),
+    ],
+)
+def test_what_is_out_of_range_is_an_error_at_once(settings, named):
+    for door in (SelectionConfig, FeedbackConfig, SelectionConfig().updated):
+        with pytest.raises(InputError, match=named):
+            door(**settings)
+
+
+def test_it_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        SelectionConfig().min_k = 3  # type: ignore[misc]
+
+
+def test_keywords_replace_values_of_the_config():
+    config = FeedbackConfig(selection=SelectionConfig(min_k=2, max_k=8), max_k=5)
+    assert config.selection == SelectionConfig(min_k=2, max_k=5)
+    assert (config.min_k, config.max_k, config.gradient, config.rule) == (2, 5, None, "auto")
+    assert config == FeedbackConfig(min_k=2, max_k=5)
+    assert hash(config) == hash(FeedbackConfig(min_k=2, max_k=5))
+
+
+def test_replace_keeps_the_rest():
+    config = FeedbackConfig(min_k=2, gradient=0.5, accept_score=7)
+    assert replace(config, max_rounds=1) == FeedbackConfig(7, 1, min_k=2, gradient=0.5)
+    assert replace(config, min_k=3).selection == SelectionConfig(min_k=3, gradient=0.5)
+    assert replace(config, selection=SelectionConfig()).selection.gradient is None
+
+
+def test_capped():
+    assert SelectionConfig(min_k=5).capped(3) == SelectionConfig(min_k=3, max_k=3)
+    assert SelectionConfig(max_k=2).capped(3) == SelectionConfig(max_k=2)
+    assert SelectionConfig(max_k=9).capped(None) == SelectionConfig(max_k=9)
+    assert SelectionConfig().capped(3).effective_min_k == 3
+
+
+def test_a_selection_that_was_made_already_is_not_made_again():
+    first = SelectionConfig(min_k=2, max_k=2).select(SCORES)
+    loop = FeedbackLoop(SCORES, config=FeedbackConfig(min_k=1), first=replace(first, reason="made before"))
+    step = loop.start()
+    assert isinstance(step, Generate)
+    assert (step.selection.indices, step.selection.reason) == (first.indices, "made before")
+    with pytest.raises(InputError, match="6 candidates"):
+        FeedbackLoop(SCORES[1:], first=first)
+
+
+def test_the_number_kept_follows_from_the_indices():
+    assert select(SCORES, min_k=1, rule=FixedK(4)).cut == 4
+
+
+def test_whether_a_verdict_was_read_follows_from_its_score():
+    with pytest.warns(DeprecationWarning, match="parsed"):
+        assert not Verdict(None, parsed=False).parsed
+    assert Verdict(3).parsed
+    with pytest.raises(InputError, match="score"):
+        Verdict(3, parsed=False)
+
+
+def test_the_old_name_still_works():
+    with pytest.warns(DeprecationWarning, match="effective_min_k"):
+        from sage_core.selection import least_kept
+    assert least_kept(None) == 7
