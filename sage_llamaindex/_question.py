@@ -302,7 +302,7 @@ def failed_grade(error: Exception) -> Verdict:
     reason = f"{type(error).__name__}: {error}"
     logger.warning("the critic failed, the answer is kept: %s", reason)
     logger.debug("where the critic failed", exc_info=error)
-    return Verdict(None, parsed=False, reason=reason)
+    return Verdict(None, reason=reason)
 
 
 def _raised_by_handler(error: Exception) -> bool:
