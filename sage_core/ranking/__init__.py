@@ -6,6 +6,7 @@ from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.generative import GenerativeReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.named import named_reranker
+from sage_core.ranking.neighbors import Links, Place, link, vouch
 from sage_core.ranking.protocol import (
     BatchReranker,
     Ranked,
@@ -25,6 +26,8 @@ __all__ = [
     "CrossEncoderReranker",
     "GenerativeReranker",
     "HybridReranker",
+    "Links",
+    "Place",
     "Ranked",
     "RemoteReranker",
     "Request",
@@ -34,6 +37,8 @@ __all__ = [
     "VectorReranker",
     "arank",
     "ascore",
+    "link",
     "named_reranker",
     "rank",
+    "vouch",
 ]

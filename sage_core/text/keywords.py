@@ -30,6 +30,38 @@ def words(text: str) -> list[str]:
     return [sys.intern(_singular(w)) for w in _WORD.findall(text.lower()) if w not in _STOPPED]
 
 
+# Scripts without spaces between words: Thai to Khmer, kana, Han, and what is only used beside them.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003134f]+"
+)
+_COMPOUND = re.compile(r"\w+(?:[-./:_+]\w+)+")
+
+
+def index_terms(text: str) -> list[str]:
+    """What a word index keeps of a text, and looks up of a question.
+
+    `words`, and besides: of "XK-200/7b" also ``xk2007b``, so that a part number is rarer than its parts; of
+    scripts without spaces between words every two neighboring characters instead of whole runs.
+    """
+    terms: list[str] = []
+    for word in words(text):
+        if _UNSPACED.search(word) is None:
+            terms.append(word)
+            continue
+        rest = 0
+        for run in _UNSPACED.finditer(word):
+            terms += [word[rest : run.start()]] if run.start() > rest else []
+            pairs = [run.group()[i : i + 2] for i in range(len(run.group()) - 1)]
+            terms += pairs or [run.group()]
+            rest = run.end()
+        terms += [word[rest:]] if rest < len(word) else []
+    for compound in _COMPOUND.findall(text.lower()):
+        if any(c.isdigit() for c in compound):
+            terms.append("".join(c for c in compound if c.isalnum()))
+    return terms
+
+
 def _singular(word: str) -> str:
     """Harman's s-stemmer: countries -> country, towns -> town; glass and thus stay."""
     if len(word) > 4 and word.endswith("ies") and word[-4] not in "ae":

@@ -1,0 +1,161 @@
+"""Neighbors vouch: a chunk beside a good one is better than its own words say.
+
+A short chunk rarely names its subject, and evidence rarely ends at a chunk's border. So the score of a
+candidate takes in those of the chunks before and after it in the same document, as far as they are candidates
+too. That needs nothing but where each candidate stands, so it works over any vector store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+from sage_core._checks import real_number
+from sage_core.errors import InputError
+from sage_core.selection.scales import Scale, check_scale, plain_scores
+
+WEIGHT = 0.3
+"""How much a neighbor's score counts, beside 1 for the chunk's own; see ``benchmarks/context.py``."""
+
+# Characters between two chunks that are still neighbors: blank lines, not a paragraph.
+_LONGEST_GAP = 16
+
+
+class Place(NamedTuple):
+    """Where a candidate stands.
+
+    Attributes:
+        document: Which document, or which piece of one that offsets refer to.
+        start: Offset of its first character; or its number in the document.
+        end: Offset after its last character; or its number plus one.
+    """
+
+    document: Hashable
+    start: int
+    end: int
+
+
+class Links(NamedTuple):
+    """Positions in the list of candidates of a chunk's neighbors; None where there is none among them."""
+
+    previous: int | None = None
+    next: int | None = None
+
+
+def link(places: Sequence[Place | None], *, longest_gap: int = _LONGEST_GAP) -> list[Links]:
+    """Find the neighbors of every candidate among the others.
+
+    Two candidates are neighbors where one follows the other in its document with at most ``longest_gap``
+    characters between them. They may overlap. Of several that start at one place the longest is linked to
+    those around it.
+
+    Args:
+        places: One per candidate, in any order; None where it is not known.
+        longest_gap: Most characters between neighbors; 0 where places are numbers.
+
+    Returns:
+        As many links.
+    """
+    previous: list[int | None] = [None] * len(places)
+    following: list[int | None] = [None] * len(places)
+    documents: dict[Hashable, list[tuple[int, int, int]]] = {}
+    for i, place in enumerate(places):
+        if place is not None:
+            documents.setdefault(place.document, []).append((place.start, -place.end, i))
+    for rows in documents.values():
+        rows.sort()
+        last: tuple[int, int, int] | None = None
+        for row in rows:
+            if last is not None:
+                if row[0] == last[0]:
+                    continue  # the same place, or the beginning of it
+                if row[0] + last[1] <= longest_gap:  # last[1] is minus its end
+                    previous[row[2]], following[last[2]] = last[2], row[2]
+            last = row
+    return [Links(p, n) for p, n in zip(previous, following, strict=True)]
+
+
+def vouch(
+    scores: Sequence[Any], links: Sequence[Links], scale: Scale, *, weight: float = WEIGHT
+) -> list[float | None]:
+    """Let neighbors vouch for each other; a chunk without neighbors among the candidates keeps its score.
+
+    What is right depends on what a score is; ``w`` is the weight, ``p`` and ``n`` are the neighbors:
+
+    - ``probability``: ``1 - (1-s)(1-w*p)(1-w*n)``, the probability that the chunk is relevant for itself or
+      for the sake of a neighbor (a noisy or). Never below ``s``, never above 1.
+    - ``logit``: the same on the sigmoids, turned back into a logit, so that a chunk far below 0 is lifted
+      by a good neighbor and one far above is left where it is.
+    - ``cosine``: the mean of the three with weights 1, w and w, over those that are there. A sum would favor
+      chunks in the middle of documents, because cosines have no 0 that means "nothing".
+    - ``unbounded``: ``s + w*(p + n)``, of neighbors above 0.
+
+    Args:
+        scores: One per candidate; None and NaN stay what they are and vouch for nobody.
+        links: From `link`.
+        scale: What the scores are.
+        weight: From 0, no effect, to 1.
+
+    Returns:
+        Scores on the same scale. None for None and NaN.
+
+    Raises:
+        InputError: For scores that are no numbers, another number of links, an unknown scale, or a weight out
+            of range.
+
+    Example:
+        >>> links = link([Place("a", 0, 40), Place("b", 0, 30), Place("a", 41, 90)])
+        >>> [round(s, 2) for s in vouch([0.8, 0.3, 0.2], links, "probability")]
+        [0.81, 0.3, 0.39]
+    """
+    check_scale(scale)
+    real_number("weight", weight, 0, 1)
+    known = [None if s is None or math.isnan(s) else s for s in plain_scores(scores)]
+    if len(links) != len(known):
+        raise InputError(f"{len(known)} scores, but links of {len(links)} candidates")
+
+    def beside(links_of: Links) -> list[float]:
+        near = (None if i is None else known[i] for i in links_of)
+        return [s for s in near if s is not None and s != -math.inf]
+
+    return [
+        None if score is None else _vouched(score, beside(links_of), scale, weight)
+        for score, links_of in zip(known, links, strict=True)
+    ]
+
+
+def _vouched(score: float, beside: list[float], scale: Scale, weight: float) -> float:
+    """A score with those of its one or two neighbors."""
+    if not beside or not weight or math.isinf(score):
+        return score
+    if scale == "unbounded":
+        return score + weight * sum(max(s, 0.0) for s in beside)
+    if scale == "cosine":
+        return (score + weight * sum(beside)) / (1 + weight * len(beside))
+    if scale == "probability":
+        doubt = 1 - min(max(score, 0.0), 1.0)
+        for s in beside:
+            doubt *= 1 - weight * min(max(s, 0.0), 1.0)
+        return 1 - doubt
+    # log(odds), with 1 - sigmoid(s) = sigmoid(-s): exact where 1 - p is too small for a float.
+    log_doubt = -_softplus(score)
+    for s in beside:
+        log_doubt += math.log1p(-weight * _sigmoid(s)) if weight * _sigmoid(s) < 1 else -_softplus(s)
+    return max(score, _log_expm1(-log_doubt))
+
+
+def _sigmoid(x: float) -> float:
+    return 0.5 * (1 + math.tanh(0.5 * x))
+
+
+def _softplus(x: float) -> float:
+    """log(1 + exp(x))."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _log_expm1(x: float) -> float:
+    """log(exp(x) - 1), for x > 0; -inf at 0."""
+    if x <= 0:
+        return -math.inf
+    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x))
