@@ -200,8 +200,7 @@ def compare_(
     second: Annotated[Path, typer.Argument(metavar="AFTER", help="Folder of another.")],
 ) -> None:
     """Compare two runs question by question: rows and metrics that both have, with 95 % intervals."""
-    from sage_core.evaluation.comparison import compare
-    from sage_core.evaluation.results import read_results
+    from sage_core.evaluation.results import compare, read_results
     from sage_core.evaluation.terminal import comparison_view
 
     console().print(comparison_view(compare(read_results(first), read_results(second))))

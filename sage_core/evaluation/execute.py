@@ -7,17 +7,15 @@ from dataclasses import replace
 
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
-from sage_core.evaluation.data_choice import DEVELOPMENT, choose_data
 from sage_core.evaluation.datasets import dataset_names
 from sage_core.evaluation.experiment import QUESTIONS, Experiment, Row
 from sage_core.evaluation.measurements import measurement
-from sage_core.evaluation.plan import EmbeddingAccess, MethodMaker, Plan, RunOptions
+from sage_core.evaluation.metrics.registry import Scorer, of_retrieval
+from sage_core.evaluation.plan import DEVELOPMENT, EmbeddingAccess, MethodMaker, Plan, RunOptions, choose_data
 from sage_core.evaluation.readers import NOBODY, Reader
 from sage_core.evaluation.records import Dataset
-from sage_core.evaluation.run_folder import RunFolder
-from sage_core.evaluation.run_lines import configuration
+from sage_core.evaluation.run_folder import RunFolder, configuration
 from sage_core.evaluation.runner import Outcome, Progress, Runner
-from sage_core.evaluation.scoring import Scorer, of_retrieval
 
 
 def plan(experiment: Experiment, reader: Reader, embedder: Embedder, options: RunOptions) -> Plan:

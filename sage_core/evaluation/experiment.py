@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_core.evaluation.claims import Cells, CheckedClaim, Claim, check
 
 QUESTIONS = "questions"
 """The kind of experiment that asks questions; every other kind is the name of a measurement."""
@@ -51,7 +50,7 @@ class PrintedTable:
     columns: tuple[Column, ...]
     rows: Mapping[str, tuple[float | None, ...]]
 
-    def cells(self) -> Cells:
+    def cells(self) -> dict[tuple[str, str], float]:
         """Figures by row and label of the column."""
         return {
             (row, column.label): float(figure)
@@ -92,7 +91,6 @@ class Experiment:
         options: Settings of a measurement.
         paper: What the paper prints; None for experiments of our own.
         cited: Rows of the paper that are quoted only.
-        claims: Printed figures that follow from others.
         notes: What is wrong or unclear in the paper, and what differs here.
         raw: The file as read.
     """
@@ -114,7 +112,6 @@ class Experiment:
     options: Mapping[str, Any] = field(default_factory=dict)
     paper: PrintedTable | None = None
     cited: tuple[CitedRow, ...] = ()
-    claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -135,11 +132,6 @@ class Experiment:
         if self.pairs or not self.baseline:
             return self.pairs
         return tuple((row.name, self.baseline) for row in self.rows if row.name != self.baseline)
-
-    def checked_claims(self) -> list[CheckedClaim]:
-        """The claims, recomputed from the printed table."""
-        cells = self.paper.cells() if self.paper is not None else {}
-        return [check(claim, cells) for claim in self.claims]
 
 
 def experiment_names() -> list[str]:
@@ -199,7 +191,6 @@ def _experiment(raw: dict[str, Any]) -> Experiment:
     raw["rows"] = tuple(_row(row) for row in raw.get("rows", ()))
     raw["pairs"] = tuple((str(a), str(b)) for a, b in raw.get("pairs", ()))
     raw["cited"] = tuple(CitedRow(**row) for row in raw.get("cited", ()))
-    raw["claims"] = tuple(Claim(**claim) for claim in raw.get("claims", ()))
     for name in ("datasets", "development", "metrics", "notes"):
         raw[name] = _strings(name, raw.get(name, ()))
     if raw.get("paper") is not None:

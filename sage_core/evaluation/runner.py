@@ -12,10 +12,15 @@ from threading import Lock
 
 from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError
 from sage_core.evaluation.experiment import Row
-from sage_core.evaluation.protocols import Method
-from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, MethodResult
-from sage_core.evaluation.run_folder import RunFolder, digest_of
-from sage_core.evaluation.run_lines import answer_line, failed_line, method_line, prepare_line
+from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Method, MethodResult
+from sage_core.evaluation.run_folder import (
+    RunFolder,
+    answer_line,
+    digest_of,
+    failed_line,
+    method_line,
+    prepare_line,
+)
 
 logger = logging.getLogger(__name__)
 

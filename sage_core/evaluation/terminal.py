@@ -11,9 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from sage_core.evaluation.comparison import Change
-from sage_core.evaluation.report_tables import label, number, p_value
-from sage_core.evaluation.results import EFFORT, Results
+from sage_core.evaluation.report import label, number, p_value
+from sage_core.evaluation.results import EFFORT, Change, Results
 from sage_core.evaluation.runner import Progress as RunProgress
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sage_core.errors import InputError
 from sage_core.evaluation.datasets import dataset_names, load_dataset, save_dataset
-from sage_core.evaluation.datasets.dev import DEV_SETS
+from sage_core.evaluation.datasets.load import DEV_SETS
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
 from sage_core.text.spans import Span
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from sage_core.answering import LLMAnswerer, chosen_option
 from sage_core.errors import InputError
-from sage_core.evaluation.measurements import MEASUREMENTS, measurement
-from sage_core.evaluation.scalability import Load, answer_all, corpus, latencies
+from sage_core.evaluation.measurements import MEASUREMENTS, Load, answer_all, corpus, latencies, measurement
 from sage_core.evaluation.scripted_server import Latency, ScriptedServer
 from sage_core.llm import OpenAIChat
 from sage_core.segmentation.training.corpus import Document

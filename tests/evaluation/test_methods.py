@@ -12,8 +12,7 @@ import pytest
 from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.methods import SharedWork, make_method, method_names
-from sage_core.evaluation.protocols import Method
-from sage_core.evaluation.records import EvalDocument
+from sage_core.evaluation.records import EvalDocument, Method
 from sage_core.evaluation.retrievers import make_index
 from sage_core.llm import OpenAIChat
 from sage_core.text.tokens import get_counter

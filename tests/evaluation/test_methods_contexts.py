@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sage_core.answering import NO_ANSWER, ExtractiveAnswerer
 from sage_core.errors import InputError
 from sage_core.evaluation.methods import FixedChunker, make_chunker, make_method
-from sage_core.evaluation.methods.arranging import SentenceWindow
 from sage_core.evaluation.methods.chunking import cut_to
+from sage_core.evaluation.methods.context_builders import SentenceWindow
 from sage_core.evaluation.records import EvalDocument, EvalQuestion, Piece
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sage_core.answering import LLMAnswerer
 from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.methods import ExtractiveSummariser, LLMSummariser, make_method
-from sage_core.evaluation.methods.clusters import ClusterOptions, soft_clusters
 from sage_core.evaluation.methods.summaries import summarise_all
+from sage_core.evaluation.methods.tree import ClusterOptions, soft_clusters
 from sage_core.evaluation.records import EvalDocument
 from sage_core.llm import OpenAIChat
 from sage_core.text.sentences import split_sentences

@@ -11,7 +11,6 @@ from sage_core.evaluation.metrics import (
     memory_peak,
     relative_cost_efficiency,
     relative_maximum,
-    resources,
     summarise_cost,
 )
 from sage_core.llm.usage import Price, TokenUsage
@@ -129,8 +128,8 @@ def test_memory_peak_sees_what_is_freed_again():
 
 
 def test_memory_peak_without_proc(monkeypatch, tmp_path):
-    monkeypatch.setattr(resources, "_CLEAR", tmp_path / "none" / "x")
-    monkeypatch.setattr(resources, "_STATUS", tmp_path / "none" / "y")
+    monkeypatch.setattr("sage_core.evaluation.metrics.cost._CLEAR", tmp_path / "none" / "x")
+    monkeypatch.setattr("sage_core.evaluation.metrics.cost._STATUS", tmp_path / "none" / "y")
     with pytest.raises(ZeroDivisionError), memory_peak() as peak:
         1 / 0  # noqa: B018
     assert not peak.of_block

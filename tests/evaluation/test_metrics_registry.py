@@ -6,6 +6,7 @@ import pytest
 
 from sage_core.errors import InputError
 from sage_core.evaluation.metrics import METRICS, metric, score_question
+from sage_core.evaluation.metrics.registry import is_share
 from sage_core.evaluation.records import EvalQuestion, Evidence, Hit, MethodResult, Piece
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.spans import Span
@@ -18,6 +19,7 @@ QUESTION = EvalQuestion(
     evidence=(Evidence("d", Span(0, 10)),),
     options=("a dog", "the grey cat"),
     gold=1,
+    hard=True,
 )
 HIT, MISS = Piece("x" * 10, "d", Span(0, 10)), Piece("y" * 30, "d", Span(50, 80))
 RESULT = MethodResult(
@@ -69,3 +71,9 @@ def test_the_language_reaches_the_metrics():
 def test_unknown_names_say_what_there_is(name):
     with pytest.raises(InputError, match="recall@k"):
         metric(name)
+
+
+def test_right_on_hard_questions_is_a_share_like_any_accuracy():
+    """Its interval is Wilson's and its p McNemar's: a report asks `is_share`."""
+    assert all(is_share(name) for name in ("accuracy", "accuracy_hard", "f1", "recall@5"))
+    assert not any(is_share(name) for name in ("judge_score", "rounds", "seconds", "calls"))

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from sage_core.errors import InputError
-from sage_core.evaluation.comparison import compare
 from sage_core.evaluation.experiment import Experiment, load_experiment, parse_experiment
-from sage_core.evaluation.report import render, write_report
-from sage_core.evaluation.report_paper import claims_table
-from sage_core.evaluation.report_tables import (
+from sage_core.evaluation.report import (
     choices_table,
     difference_table,
     efficiency_table,
     markdown_table,
     quality_table,
+    render,
+    write_report,
 )
-from sage_core.evaluation.results import Results, gather
+from sage_core.evaluation.results import Results, compare, gather
 from sage_core.evaluation.run_folder import Line
 
 DATASET = {
@@ -188,12 +187,6 @@ def test_ours_stands_beside_the_papers_in_its_unit() -> None:
     text = render(load_experiment("table12"), results())
     row = next(line for line in text.splitlines() if line.startswith("| SAGE | 64.5 |"))
     assert [c.strip() for c in row.strip("|").split("|")] == ["SAGE", "64.5", "77.1", "75"]
-
-
-def test_claims_are_shown_with_what_does_not_follow() -> None:
-    table = claims_table(load_experiment("table7"))
-    assert "**impossible** (at most 100)" in table and "103.831" in table
-    assert "| 61.25 | 61.11 | **does not follow** |" in table
 
 
 def test_quoted_rows_are_marked_and_explained() -> None:

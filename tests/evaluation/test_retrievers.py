@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.evaluation.protocols import PieceIndex
-from sage_core.evaluation.records import Piece
+from sage_core.evaluation.records import Piece, PieceIndex
 from sage_core.evaluation.retrievers import (
     BM25Index,
     ChromaVectors,
@@ -28,7 +27,7 @@ from sage_core.evaluation.retrievers import (
     make_reranker,
     reciprocal_rank_fusion,
 )
-from sage_core.evaluation.retrievers.ranking import best_positions
+from sage_core.evaluation.retrievers.dense import best_positions
 from sage_core.text.spans import Span
 from tests.fakes.models import HashEmbedder
 

@@ -24,7 +24,7 @@ from sage_core.evaluation.retrievers import (
     make_index,
     train_projection,
 )
-from sage_core.evaluation.retrievers.projection_training import best_accuracy
+from sage_core.evaluation.retrievers.projection import best_accuracy
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder
 

@@ -13,7 +13,7 @@ import pytest
 
 from sage_core.errors import InputError, ModelError
 from sage_core.evaluation.experiment import Row
-from sage_core.evaluation.protocols import Method
+from sage_core.evaluation.records import Method
 from sage_core.evaluation.results import read_results
 from sage_core.evaluation.run_folder import HEADER, RESULTS, RunFolder, read_lines
 from sage_core.evaluation.runner import MAX_FAILURES_IN_A_ROW, Outcome, Progress, Runner

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sage_core.evaluation.metrics.registry import Scorer
 from sage_core.evaluation.records import EvalQuestion, MethodResult
-from sage_core.evaluation.scoring import Scorer
 from sage_core.llm import OpenAIChat
 from tests.fakes.llm_server import LLMServer
 

@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.evaluation.datasets.contents import split_name
-from sage_core.evaluation.datasets.files import Record
+from sage_core.evaluation.datasets.contents import Record, split_name
 
 HUB_PREFIX = "hf://"
 # Sets that are no Parquet files themselves are converted by the hub to this branch.

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_core.evaluation.datasets.contents import Contents, Wanted
-from sage_core.evaluation.datasets.files import Record, read_json_lines, shown
+from sage_core.evaluation.datasets.contents import Contents, Record, Wanted, read_json_lines, shown
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
 from sage_core.text.spans import Span
 

@@ -1,20 +1,24 @@
-"""How a document is cut into pieces: fixed sizes, sentences, or a segmenter; and cuts that are remembered."""
+"""How documents are cut into pieces: fixed sizes, sentences, or a segmenter; and cuts that are remembered."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 from sage_core.errors import InputError
+from sage_core.evaluation.methods.answering import Stopwatch
+from sage_core.evaluation.records import EvalDocument, Piece, ProgressCallback
 from sage_core.evaluation.specs import Settings, Spec
+from sage_core.llm.usage import TokenUsage
 from sage_core.pipeline.ingest import DocumentSegmenter
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.long_sentences import split_long, weigh
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
-from sage_core.text.tokens import TokenCounter, get_counter
+from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 
 NAIVE_TOKENS = 200
 """Size of the chunks of naive RAG (paper, section VII-A)."""
@@ -175,3 +179,54 @@ def cut_to(text: str, tokens: int, *, counter: TokenCounter) -> Span:
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class PieceSource(Protocol):
+    """Makes the pieces that are indexed."""
+
+    def describe(self) -> object:
+        """What changes the pieces, JSON-ready."""
+        ...
+
+    def pieces(
+        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+    ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
+        """The pieces of all documents in order, and the LLM usage by role."""
+        ...
+
+
+class ChunkSource:
+    """The chunks of a chunker.
+
+    Args:
+        chunker: Cuts.
+        shared: Cuts made before.
+    """
+
+    def __init__(self, chunker: DocumentSegmenter, shared: SharedSpans) -> None:
+        self._chunker = chunker
+        self._shared = shared
+
+    def describe(self) -> object:
+        """The chunker's fingerprint, and its repr where it says more."""
+        fingerprint = self._chunker.fingerprint
+        shown = repr(self._chunker)
+        return fingerprint if shown.startswith("<") else f"{shown} {fingerprint[:16]}"
+
+    def pieces(
+        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+    ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
+        """See `PieceSource.pieces`."""
+        found: list[Piece] = []
+        with watch.stage("segment"):
+            cuts = self._shared.spans(self._chunker, [document.text for document in documents])
+        for document, spans in zip(documents, cuts, strict=True):
+            found += [Piece(span.of(document.text), document.id, span) for span in spans]
+        if progress is not None:
+            progress("segment", len(documents), len(documents))
+        return found, {}
+
+
+def readable(documents: Sequence[EvalDocument]) -> list[EvalDocument]:
+    """The documents as models can read them: lone surrogates replaced, every position as it was."""
+    return [replace(d, text=without_lone_surrogates(d.text)) for d in documents]

@@ -3,36 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
 from sage_core.answering import Answerer
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
-from sage_core.evaluation.methods.arranging import Arrangement, AsRanked, Assembled, SentenceWindow
-from sage_core.evaluation.methods.chunking import make_chunker
-from sage_core.evaluation.methods.reading import Reading
+from sage_core.evaluation.methods.answering import Reading
+from sage_core.evaluation.methods.chunking import ChunkSource, PieceSource, SharedSpans, make_chunker
+from sage_core.evaluation.methods.context_builders import Arrangement, AsRanked, Assembled, SentenceWindow
 from sage_core.evaluation.methods.retrieval import Plan, RetrievalMethod
-from sage_core.evaluation.methods.selecting import read_selection
-from sage_core.evaluation.methods.shared import SharedWork
-from sage_core.evaluation.methods.sources import ChunkSource, PieceSource
 from sage_core.evaluation.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
 from sage_core.evaluation.methods.tree import TreeOptions, TreeSource
-from sage_core.evaluation.methods.whole import (
+from sage_core.evaluation.methods.whole_document import (
     ContextMaker,
     FullText,
     RecursiveSummary,
     TitleAndAbstract,
     WholeDocumentMethod,
 )
-from sage_core.evaluation.protocols import Method
+from sage_core.evaluation.records import Method
 from sage_core.evaluation.retrievers import ModelPool, make_index
 from sage_core.evaluation.specs import Settings, Spec
+from sage_core.feedback import FeedbackConfig
 from sage_core.llm import ChatModel
 from sage_core.pipeline.context import Order
 from sage_core.ranking import Reranker
+from sage_core.selection import rules as selection_rules
+from sage_core.selection.cut import PAPER_GRADIENT, Rule, RuleName
+from sage_core.selection.rules import FixedK
 from sage_core.text.tokens import TokenCounter, get_counter
+
+_LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_tokens")
+_RULES = {
+    "autocut": "Autocut",
+    "gap": "LargestGap",
+    "knee": "Knee",
+    "relative": "RelativeToTop",
+    "threshold": "Threshold",
+    "top_p": "TopP",
+}
+
+
+def read_selection(
+    settings: Settings, *, top_k: int | None, feedback: bool, paper: bool = False
+) -> FeedbackConfig:
+    """Selection and loop.
+
+    Settings: ``rule`` (``"auto"``, ``"gradient"``, or ``{"kind": ..., ...}`` with a rule of
+    `sage_core.selection.rules`), ``min_k``, ``gradient``, ``max_k``; and of the loop ``accept_score``,
+    ``max_rounds``, ``policy``, ``max_calls``, ``max_tokens``.
+
+    Args:
+        settings: The method's configuration.
+        top_k: Take so many, whatever their scores; None selects by the rule.
+        feedback: Whether there is a loop; without one its settings are left for `Settings.end` to complain.
+        paper: Whether the paper's values stand where a setting is left out.
+
+    Raises:
+        InputError: For a value out of range.
+    """
+    values: dict[str, Any] = {"policy": "paper"} if paper else {}
+    if feedback:
+        values.update((name, settings.raw(name)) for name in _LOOP if name in settings)
+    if top_k is not None:
+        # The rule takes min_k alone, so that the loop's steps of min_k are steps of the number of chunks.
+        return FeedbackConfig(rule=FixedK(1), min_k=top_k, **values)
+    if paper:
+        values = {"min_k": 7, "gradient": PAPER_GRADIENT, **values}
+    for name in ("min_k", "max_k", "gradient"):
+        if name in settings:
+            values[name] = settings.raw(name)
+    if "rule" in settings:
+        values["rule"] = _rule(settings.spec("rule", "auto"))
+    return FeedbackConfig(**values)
+
+
+def _rule(spec: object) -> Rule | RuleName:
+    if isinstance(spec, str) and spec not in _RULES:
+        return cast("RuleName", spec)  # FeedbackConfig says what names there are
+    settings = Settings(cast("Any", spec), "selection rule")
+    if settings.kind not in _RULES:
+        raise InputError(f"unknown selection rule {settings.kind!r}: one of {', '.join(_RULES)}")
+    rule = getattr(selection_rules, _RULES[settings.kind])
+    known = {field.name: field.default is MISSING for field in fields(rule)}
+    given = settings.rest()
+    if not given.keys() <= known.keys() or any(needed and n not in given for n, needed in known.items()):
+        raise InputError(f"selection rule {settings.kind!r} takes {', '.join(known) or 'no settings'}")
+    made: Rule = rule(**given)
+    return made
+
+
+class SharedWork:
+    """Give the same object to every `make_method` of a table.
+
+    A table of eight ablations then loads each model once, and cuts and embeds each document once per way of
+    cutting it. On a CPU that is most of the time a table takes.
+    """
+
+    def __init__(self) -> None:
+        self.spans = SharedSpans()
+        self._pools: dict[tuple[object, ...], tuple[ModelPool, object]] = {}
+
+    def models(
+        self,
+        embedder: Embedder | None,
+        reranker: Reranker | None,
+        cache_dir: str | Path | None,
+        base_url: str | None = None,
+    ) -> ModelPool:
+        """The pool of these models: the same for the same objects."""
+        key = (id(embedder), id(reranker), str(cache_dir), base_url)
+        if key not in self._pools:
+            pool = ModelPool(embedder=embedder, reranker=reranker, cache_dir=cache_dir, base_url=base_url)
+            # The objects are kept too: the id of one that is gone may come again.
+            self._pools[key] = (pool, (embedder, reranker))
+        return self._pools[key][0]
+
 
 _TOP_K = 10
 _CANDIDATES = 30

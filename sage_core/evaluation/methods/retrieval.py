@@ -7,12 +7,18 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 
 from sage_core.errors import InputError
-from sage_core.evaluation.methods.arranging import Arrangement
-from sage_core.evaluation.methods.reading import Reading, choice_of, empty, text_of
-from sage_core.evaluation.methods.sources import PieceSource, readable
-from sage_core.evaluation.methods.timing import Stopwatch
-from sage_core.evaluation.protocols import PieceIndex, ProgressCallback
-from sage_core.evaluation.records import EvalDocument, EvalQuestion, Hit, MethodResult, Piece
+from sage_core.evaluation.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
+from sage_core.evaluation.methods.chunking import PieceSource, readable
+from sage_core.evaluation.methods.context_builders import Arrangement
+from sage_core.evaluation.records import (
+    EvalDocument,
+    EvalQuestion,
+    Hit,
+    MethodResult,
+    Piece,
+    PieceIndex,
+    ProgressCallback,
+)
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import Reranker, rank

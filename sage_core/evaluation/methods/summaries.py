@@ -10,9 +10,9 @@ import numpy as np
 
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
+from sage_core.evaluation.methods.answering import digest
 from sage_core.evaluation.methods.chunking import cut_to
-from sage_core.evaluation.methods.reading import digest
-from sage_core.evaluation.protocols import ProgressCallback
+from sage_core.evaluation.records import ProgressCallback
 from sage_core.llm import ChatModel, Message
 from sage_core.llm.prompting import fenced, make_mark
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage

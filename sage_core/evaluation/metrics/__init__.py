@@ -1,20 +1,38 @@
 """Metrics of answers, of retrieval, of cost and of time, and what their differences are worth."""
 
-from sage_core.evaluation.metrics.answers import accuracy, exact_match, f1_match
-from sage_core.evaluation.metrics.cost import CostSummary, summarise_cost
+from sage_core.evaluation.metrics.answers import (
+    accuracy,
+    bleu,
+    exact_match,
+    f1_match,
+    meteor,
+    normalise,
+    rouge_l,
+    words,
+)
+from sage_core.evaluation.metrics.cost import (
+    CostSummary,
+    Latency,
+    MemoryPeak,
+    degradation,
+    latency_summary,
+    memory_peak,
+    relative_cost_efficiency,
+    relative_maximum,
+    summarise_cost,
+)
 from sage_core.evaluation.metrics.evidence import (
     Overlap,
     complete,
     evidence_overlap,
     found_evidence,
+    mrr_at,
+    ndcg_at,
     pooled_precision,
+    recall_at,
     relevant_pieces,
 )
-from sage_core.evaluation.metrics.overlap import bleu, meteor, rouge_l
-from sage_core.evaluation.metrics.ranking import mrr_at, ndcg_at, recall_at
 from sage_core.evaluation.metrics.registry import METRICS, Metric, metric, score_question
-from sage_core.evaluation.metrics.relative import degradation, relative_cost_efficiency, relative_maximum
-from sage_core.evaluation.metrics.resources import Latency, MemoryPeak, latency_summary, memory_peak
 from sage_core.evaluation.metrics.statistics import (
     Difference,
     Interval,
@@ -24,7 +42,6 @@ from sage_core.evaluation.metrics.statistics import (
     paired_difference,
     wilson,
 )
-from sage_core.evaluation.metrics.words import normalise, words
 
 __all__ = [
     "METRICS",

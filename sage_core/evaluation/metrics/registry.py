@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from sage_core.errors import InputError
-from sage_core.evaluation.metrics import answers, evidence, overlap, ranking
-from sage_core.evaluation.records import EvalQuestion, MethodResult, Piece
+from sage_core.evaluation.llm_eval import AnswerGrader
+from sage_core.evaluation.metrics import answers, evidence
+from sage_core.evaluation.records import EvalDocument, EvalQuestion, Evidence, MethodResult, Piece
+from sage_core.llm import ChatModel
 from sage_core.llm.usage import total_usage
+from sage_core.text.spans import Span
 
 _Figure = Callable[[EvalQuestion, MethodResult, str], float]
 _Needs = Callable[[EvalQuestion], bool]
@@ -44,6 +47,10 @@ def _choice(question: EvalQuestion) -> bool:
     return question.gold is not None
 
 
+def _hard(question: EvalQuestion) -> bool:
+    return bool(question.hard) and question.gold is not None
+
+
 def _evidence(question: EvalQuestion) -> bool:
     return bool(question.evidence)
 
@@ -73,12 +80,13 @@ _FIXED = (
         lambda q, r, _: answers.accuracy(r.choice, -1 if q.gold is None else q.gold),
         _choice,
     ),
+    Metric("accuracy_hard", "Accuracy (hard)", True, True, lambda q, r, _: float(r.choice == q.gold), _hard),
     _text("em", "Exact match", lambda p, refs, lang: answers.exact_match(p, refs, language=lang)),
     _text("f1", "F1-Match", lambda p, refs, lang: answers.f1_match(p, refs, language=lang)),
-    _text("rouge_l", "ROUGE-L", lambda p, refs, _: overlap.rouge_l(p, refs)),
-    _text("bleu_1", "BLEU-1", lambda p, refs, _: overlap.bleu(p, refs, order=1)),
-    _text("bleu_4", "BLEU-4", lambda p, refs, _: overlap.bleu(p, refs, order=4)),
-    _text("meteor", "METEOR (exact, stem)", lambda p, refs, lang: overlap.meteor(p, refs, language=lang)),
+    _text("rouge_l", "ROUGE-L", lambda p, refs, _: answers.rouge_l(p, refs)),
+    _text("bleu_1", "BLEU-1", lambda p, refs, _: answers.bleu(p, refs, order=1)),
+    _text("bleu_4", "BLEU-4", lambda p, refs, _: answers.bleu(p, refs, order=4)),
+    _text("meteor", "METEOR (exact, stem)", lambda p, refs, lang: answers.meteor(p, refs, language=lang)),
     _context(
         "evidence_recall",
         "Evidence recall",
@@ -107,9 +115,9 @@ METRICS = {m.name: m for m in _FIXED}
 """The metrics without a rank, by name. ``recall@k``, ``mrr@k`` and ``ndcg@k`` come from `metric`."""
 
 _RANKED = {
-    "recall": ("Recall", ranking.recall_at),
-    "mrr": ("MRR", ranking.mrr_at),
-    "ndcg": ("nDCG", ranking.ndcg_at),
+    "recall": ("Recall", evidence.recall_at),
+    "mrr": ("MRR", evidence.mrr_at),
+    "ndcg": ("nDCG", evidence.ndcg_at),
 }
 
 
@@ -157,3 +165,76 @@ def score_question(
 
 def _ranked(result: MethodResult) -> list[Piece]:
     return [hit.piece for hit in result.ranked] or list(result.context)
+
+
+JUDGED = "judge_score"
+"""The metric that another LLM gives; see `sage_core.evaluation.llm_eval`."""
+_NOTHING = EvalQuestion("", "", "")
+_EVIDENCE_ONLY = EvalQuestion("", "", "", evidence=(Evidence("", Span(0, 1)),))
+
+
+def check_metrics(names: Iterable[str]) -> None:
+    """Raise InputError for a metric that nobody knows."""
+    for name in names:
+        if name != JUDGED:
+            metric(name)
+
+
+def metric_label(name: str) -> str:
+    """A metric's name in tables."""
+    return "Judge's score (1 to 10)" if name == JUDGED else metric(name).label
+
+
+def is_share(name: str) -> bool:
+    """Whether a metric is a share of 1; costs and a judge's score are numbers of something."""
+    return METRICS[name].share if name in METRICS else "@" in name
+
+
+def of_retrieval(names: Iterable[str]) -> list[str]:
+    """The metrics that need no answer.
+
+    Raises:
+        InputError: For an unknown metric.
+    """
+    wanted = [metric(name) for name in names if name != JUDGED]
+    return [m.name for m in wanted if m.needs(_EVIDENCE_ONLY) and not m.needs(_NOTHING)]
+
+
+class Scorer:
+    """Scores results.
+
+    Args:
+        metrics: Names of metrics: those of `metric`, and `JUDGED`.
+        judge_model: Compares answers with references; without one, `JUDGED` is left out.
+        language: Of the answers.
+
+    Raises:
+        InputError: For an unknown metric.
+    """
+
+    def __init__(
+        self, metrics: Iterable[str], *, judge_model: ChatModel | None = None, language: str = "en"
+    ) -> None:
+        self._metrics = tuple(metrics)
+        check_metrics(self._metrics)
+        self._judge = None if judge_model is None else AnswerGrader(judge_model)
+        self._language = language
+
+    def __call__(
+        self, question: EvalQuestion, result: MethodResult, documents: Mapping[str, EvalDocument]
+    ) -> dict[str, float | None]:
+        """The figures of one question; those that it lacks references or evidence for are left out.
+
+        `JUDGED` is None where the judge's reply holds no score of the scale: that is no low score.
+
+        Raises:
+            LLMError: Where the judge could not be reached.
+        """
+        known = [name for name in self._metrics if name != JUDGED]
+        figures: dict[str, float | None] = {
+            **score_question(question, result, known, language=self._language)
+        }
+        if JUDGED in self._metrics and self._judge is not None and question.answers:
+            grade = self._judge.grade(question.text, result.answer, question.answers)
+            figures[JUDGED] = grade.score
+        return figures

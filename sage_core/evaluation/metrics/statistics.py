@@ -1,16 +1,15 @@
-"""Is the difference real? Bootstrap intervals, paired tests, McNemar's, Wilson's interval."""
+"""Is the difference real? Clustered bootstrap and permutation tests; McNemar, Wilson."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.errors import InputError
+from sage_core.errors import InputError, MissingExtraError
 
 SAMPLES = 10_000
 # Draws held in memory at a time: 16 MB of positions.
@@ -158,6 +157,7 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> float:
 
     Raises:
         InputError: Where the lengths differ or a figure is neither 0 nor 1.
+        MissingExtraError: Where scipy is not installed.
     """
     a, b = _checked(first), _checked(second)
     if len(a) != len(b):
@@ -165,12 +165,9 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> float:
     if not (np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
         raise InputError("McNemar's test compares right (1) with wrong (0): other figures need a bootstrap")
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
-    n = only_a + only_b
-    ways = tail = 1
-    for i in range(min(only_a, only_b)):
-        ways = ways * (n - i) // (i + 1)
-        tail += ways
-    return min(1.0, float(2 * tail / (1 << n)))
+    if not only_a + only_b:
+        return 1.0
+    return float(_binomtest(only_a, only_a + only_b).pvalue)
 
 
 def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
@@ -178,17 +175,21 @@ def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
 
     Raises:
         InputError: Without trials, or with more successes than trials.
+        MissingExtraError: Where scipy is not installed.
     """
     if not 0 <= successes <= n or n < 1:
         raise InputError(f"{successes} successes in {n} trials make no share")
     _check_confidence(confidence)
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    share, z2 = successes / n, z * z
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == n else min(1.0, centre + half)
-    return Interval(share, low, high, n)
+    found = _binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    return Interval(successes / n, float(found.low), float(found.high), n)
+
+
+def _binomtest(successes: int, n: int) -> Any:
+    try:
+        from scipy.stats import binomtest
+    except ImportError:
+        raise MissingExtraError("exact tests and intervals", "eval") from None
+    return binomtest(successes, n)
 
 
 def _resampled_means(

@@ -3,18 +3,29 @@
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.evaluation.retrievers.bm25 import BM25Index
 from sage_core.evaluation.retrievers.cached import CachedEmbedder
-from sage_core.evaluation.retrievers.dense import DenseIndex
-from sage_core.evaluation.retrievers.dpr import DualEncoder
-from sage_core.evaluation.retrievers.factory import index_names, make_embedder, make_index, make_reranker
+from sage_core.evaluation.retrievers.dense import (
+    ChromaVectors,
+    DenseIndex,
+    DualEncoder,
+    FaissStore,
+    NumpyStore,
+    VectorStore,
+)
+from sage_core.evaluation.retrievers.factory import (
+    ModelPool,
+    index_names,
+    make_embedder,
+    make_index,
+    make_reranker,
+)
 from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex, reciprocal_rank_fusion
-from sage_core.evaluation.retrievers.models import ModelPool
-from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
-from sage_core.evaluation.retrievers.projection_training import (
+from sage_core.evaluation.retrievers.projection import (
+    ProjectedEmbedder,
+    Projection,
     ProjectionOptions,
     TrainedProjection,
     train_projection,
 )
-from sage_core.evaluation.retrievers.vectors import ChromaVectors, FaissStore, NumpyStore, VectorStore
 
 __all__ = [
     "BM25Index",

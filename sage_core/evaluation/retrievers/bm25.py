@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.evaluation.protocols import ProgressCallback
-from sage_core.evaluation.records import Hit, Piece
-from sage_core.evaluation.retrievers.ranking import best_positions, check_k
+from sage_core.evaluation.records import Hit, Piece, ProgressCallback
+from sage_core.evaluation.retrievers.dense import best_positions, check_k
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import words
 

@@ -1,19 +1,151 @@
-"""Retrievers, embedding models and rerankers from JSON-like configurations."""
+"""Retrievers, embedding models and rerankers from JSON-like configurations, each model made once."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
+from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
 from sage_core.errors import InputError
-from sage_core.evaluation.protocols import PieceIndex
+from sage_core.evaluation.records import PieceIndex
 from sage_core.evaluation.retrievers.bm25 import BM25Index
-from sage_core.evaluation.retrievers.dense import DenseIndex
+from sage_core.evaluation.retrievers.cached import CachedEmbedder
+from sage_core.evaluation.retrievers.dense import (
+    DPR_CONTEXT_MODEL,
+    DPR_QUESTION_MODEL,
+    DenseIndex,
+    DualEncoder,
+    make_store,
+)
 from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex
-from sage_core.evaluation.retrievers.models import EMBEDDERS, ModelPool
-from sage_core.evaluation.retrievers.vectors import make_store
+from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
 from sage_core.evaluation.specs import Settings, Spec
-from sage_core.ranking import Reranker
+from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker
+from sage_core.ranking.named import HYBRID, HYBRID_CROSSED
+
+EMBEDDERS = ("sbert", "dpr", "openai", "projected")
+
+T = TypeVar("T")
+
+
+class ModelPool:
+    """Makes each model once, and keeps what it has embedded.
+
+    Args:
+        embedder: Used where a configuration names none; all-MiniLM-L6-v2 where None.
+        reranker: Used where a configuration names none; `HybridReranker` over ``embedder`` where None.
+        cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
+        base_url: Server of OpenAI-compatible embeddings where a configuration names none; None for
+            ``OPENAI_BASE_URL``, else OpenAI's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        cache_dir: str | Path | None = None,
+        base_url: str | None = None,
+    ) -> None:
+        self._cache_dir = cache_dir
+        self._base_url = base_url
+        self._made: dict[str, object] = {}
+        self._shared = self._kept(embedder) if embedder is not None else None
+        self._reranker = reranker
+
+    def embedder(self, spec: Spec | None = None) -> Embedder:
+        """The embedding model of a configuration (see `make_embedder`), or the shared one."""
+        if spec is None:
+            if self._shared is None:
+                self._shared = self.embedder("sbert")
+            return self._shared
+        if isinstance(spec, str) and spec not in EMBEDDERS:
+            spec = {"kind": "sbert", "model": spec}
+        if isinstance(spec, str):
+            spec = {"kind": spec}
+        return self._once("embedder", spec, lambda: self._make(spec))
+
+    def reranker(self, spec: Spec | None = None) -> Reranker:
+        """The reranker of a configuration (see `make_reranker`), or the shared one."""
+        if spec is None:
+            if self._reranker is None:
+                self._reranker = self.reranker("hybrid")
+            return self._reranker
+        if isinstance(spec, str):
+            hybrid = spec in (HYBRID, HYBRID_CROSSED)
+            spec = {"kind": spec} if hybrid else {"kind": "cross-encoder", "model": spec}
+        return self._once("reranker", spec, lambda: self._make_reranker(spec))
+
+    def _once(self, what: str, spec: Spec, make: Callable[[], T]) -> T:
+        """What was made of an equal configuration before, or a new one."""
+        try:
+            key = f"{what} {json.dumps(spec, sort_keys=True)}"
+        except TypeError as error:
+            raise InputError(f"an {what} is configured with what JSON can hold, not {spec!r}") from error
+        if key not in self._made:
+            self._made[key] = make()
+        found: T = self._made[key]  # type: ignore[assignment]
+        return found
+
+    def _kept(self, embedder: Embedder) -> Embedder:
+        # A projection's frozen model is kept already; its own vectors are a product away.
+        if isinstance(embedder, CachedEmbedder | ProjectedEmbedder):
+            return embedder
+        return CachedEmbedder(embedder, self._cache_dir)
+
+    def _make(self, spec: Spec) -> Embedder:
+        settings = Settings(spec, "embedder")
+        model: Embedder
+        if settings.kind == "sbert":
+            name, device = settings.take("model", str, DEFAULT_EMBEDDER), settings.take("device", str)
+            if self._shared is not None and self._shared.name == name and device is None:
+                model = self._shared
+            else:
+                model = SentenceTransformerEmbedder(name, device=device)
+        elif settings.kind == "dpr":
+            model = DualEncoder(
+                settings.take("question_model", str, DPR_QUESTION_MODEL),
+                settings.take("context_model", str, DPR_CONTEXT_MODEL),
+                device=settings.take("device", str),
+                normalise=settings.take("normalise", bool, False),
+            )
+        elif settings.kind == "openai":
+            model = OpenAIEmbedder(
+                settings.take("model", str, "text-embedding-3-small"),
+                base_url=settings.take("base_url", str) or self._base_url,
+                dimensions=settings.take("dimensions", int),
+                batch_size=settings.take("batch_size", int, 256),
+            )
+        elif settings.kind == "projected":
+            frozen = self.embedder(settings.spec("of", "sbert"))
+            model = ProjectedEmbedder(frozen, Projection.load(settings.need("projection", str)))
+        else:
+            raise InputError(f"unknown embedder {settings.kind!r}: one of {', '.join(EMBEDDERS)}")
+        settings.end()
+        return self._kept(model)
+
+    def _make_reranker(self, spec: Spec) -> Reranker:
+        settings = Settings(spec, "reranker")
+        reranker: Reranker
+        if settings.kind in (HYBRID, HYBRID_CROSSED):
+            reranker = named_reranker(settings.kind, embedder=self.embedder())
+        elif settings.kind == "cross-encoder":
+            reranker = CrossEncoderReranker(
+                settings.need("model", str),
+                device=settings.take("device", str),
+                batch_size=settings.take("batch_size", int, 32),
+                max_length=settings.take("max_length", int),
+            )
+        else:
+            raise InputError(
+                f"unknown reranker {settings.kind!r}: {HYBRID!r}, {HYBRID_CROSSED!r} or 'cross-encoder'"
+            )
+        settings.end()
+        return reranker
 
 
 def index_names() -> tuple[str, ...]:

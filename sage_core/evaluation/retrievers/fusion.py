@@ -7,9 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from sage_core.errors import InputError
-from sage_core.evaluation.protocols import PieceIndex, ProgressCallback
-from sage_core.evaluation.records import Hit, Piece
-from sage_core.evaluation.retrievers.ranking import check_k
+from sage_core.evaluation.records import Hit, Piece, PieceIndex, ProgressCallback
+from sage_core.evaluation.retrievers.dense import check_k
 from sage_core.ranking import Reranker, rank
 from sage_core.selection.cut import Scale
 

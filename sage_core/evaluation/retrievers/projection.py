@@ -7,12 +7,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import Embedder, unit_rows
-from sage_core.errors import InputError, ModelError
+from sage_core.errors import InputError, MissingExtraError, ModelError
 
 Floats = NDArray[np.float32]
 
@@ -114,3 +115,227 @@ class ProjectedEmbedder:
         """See `Embedder.embed_query`."""
         row: Floats = self.projection(self.embedder.embed_query(text)[None])[0]
         return row
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionOptions:
+    """Settings of the training.
+
+    Attributes:
+        size: Columns of the matrix; None for 4/3 of the embedding's (the paper: 2,048 for 1,536).
+        negatives: Wrong chunks for each right one, drawn anew in every epoch (the paper: 3).
+        epochs: Passes over the pairs.
+        batch_size: Questions in a step.
+        learning_rate: Of Adam.
+        dropout: Share of the embedding's entries left out in training.
+        held_out: Share of the questions that tell how well it went, and which epoch is kept.
+        seed: Of the split, the negatives, the dropout and the start.
+
+    Raises:
+        InputError: Where a value is out of its range.
+    """
+
+    size: int | None = None
+    negatives: int = 3
+    epochs: int = 30
+    batch_size: int = 32
+    learning_rate: float = 1e-4
+    dropout: float = 0.2
+    held_out: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.size or 1, self.negatives, self.epochs, self.batch_size) < 1:
+            raise InputError("size, negatives, epochs and batch_size must be at least 1")
+        if not self.learning_rate > 0 or not 0 <= self.dropout < 1 or not 0 < self.held_out < 1:
+            raise InputError("learning_rate must be above 0, dropout from 0 to below 1, held_out within 0..1")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedProjection:
+    """A projection and how it went. The figures are of the held-out questions, which chose the epoch.
+
+    Attributes:
+        projection: The projection.
+        accuracy_before: Share of held-out pairs told right from wrong by the best threshold on the cosine of
+            the frozen embedding.
+        accuracy_after: The same after the projection.
+        mrr_before: Mean reciprocal rank of the right chunk among the held-out ones, frozen embedding.
+        mrr_after: The same after the projection; never below the start's, as it chose the epoch.
+        epoch: The epoch kept; 0 is the start, which leaves cosines as they were, up to the tangent.
+        pairs: Questions trained on, and held out.
+    """
+
+    projection: Projection
+    accuracy_before: float
+    accuracy_after: float
+    mrr_before: float
+    mrr_after: float
+    epoch: int
+    pairs: tuple[int, int]
+
+
+def train_projection(
+    embedder: Embedder,
+    questions: Sequence[str],
+    chunks: Sequence[str],
+    options: ProjectionOptions | None = None,
+) -> TrainedProjection:
+    """Learn a matrix that brings questions to their chunks and away from others'.
+
+    As in the paper: the cosine of question and chunk, both through dropout, matrix and tangent, is pulled
+    to 1 for a pair and to -1 for a question with the chunk of another, by a mean squared error. The start
+    has orthonormal rows, so that it keeps the embedding's cosines, where the paper starts at random.
+
+    Args:
+        embedder: The model, which stays as it is.
+        questions: The questions.
+        chunks: The right chunk of each. Equal chunks are never each other's negative.
+        options: Settings.
+
+    Returns:
+        The same, to the last bit on one machine, for the same seed.
+
+    Raises:
+        InputError: For fewer than 10 pairs, lists of different lengths, or fewer than two different chunks
+            among those trained on or held out.
+        MissingExtraError: Where torch is not installed.
+    """
+    options = options or ProjectionOptions()
+    if len(questions) != len(chunks) or len(questions) < 10:
+        raise InputError(
+            f"a projection is learnt from at least 10 questions, each with its chunk; "
+            f"not from {len(questions)} and {len(chunks)}"
+        )
+    _torch()
+    asked = np.stack([embedder.embed_query(question) for question in questions])
+    different = list(dict.fromkeys(chunks))
+    number = {chunk: i for i, chunk in enumerate(different)}
+    rows = embedder.embed_documents(different)
+    right = np.array([number[chunk] for chunk in chunks])
+    order = np.random.default_rng(options.seed).permutation(len(questions))
+    held = max(1, round(options.held_out * len(order)))
+    parts = (order[held:], order[:held])
+    if any(len(set(right[part].tolist())) < 2 for part in parts):
+        raise InputError(
+            "a projection needs two different chunks in training and two held out: give more pairs"
+        )
+    return _fit(embedder.name, asked, rows, right, parts, options)
+
+
+def _fit(
+    name: str,
+    asked: Floats,
+    rows: Floats,
+    right: NDArray[np.int64],
+    parts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    options: ProjectionOptions,
+) -> TrainedProjection:
+    """The loop: the epoch that ranks the held-out chunks best is kept, the first of several.
+
+    Not the one of least loss: pulling every wrong pair to -1 goes on lowering the loss long after the order
+    of the chunks has begun to suffer.
+    """
+    torch = _torch()
+    train, held = parts
+    rng = np.random.default_rng([options.seed, 1])
+    generator = torch.Generator().manual_seed(options.seed)
+    d = asked.shape[1]
+    start = np.linalg.qr(rng.normal(size=(max(options.size or -(-4 * d // 3), d), d)))[0].T
+    matrix = torch.tensor(start[:, : options.size or None], dtype=torch.float32, requires_grad=True)
+    q, c = torch.from_numpy(np.array(asked)), torch.from_numpy(np.array(rows))
+    tested = _pairs(held, right, options.negatives, np.random.default_rng([options.seed, 2]))
+    optimizer = torch.optim.Adam([matrix], lr=options.learning_rate)
+
+    def cosines(pairs: _Pairs, dropout: float) -> Any:
+        left, other = q[pairs.questions], c[pairs.chunks]
+        if dropout:
+            left, other = (_dropped(torch, x, dropout, generator) for x in (left, other))
+        return torch.cosine_similarity(torch.tanh(left @ matrix), torch.tanh(other @ matrix), dim=1)
+
+    def now() -> Projection:
+        return Projection(matrix.detach().numpy().copy(), name)
+
+    kept, epoch = now(), 0
+    best = held_mrr(kept(asked[held]), kept(rows), right[held])
+    for number in range(1, options.epochs + 1):
+        shuffled = rng.permutation(train)
+        for step in range(0, len(train), options.batch_size):
+            pairs = _pairs(shuffled[step : step + options.batch_size], right, options.negatives, rng, train)
+            loss = ((cosines(pairs, options.dropout) - torch.from_numpy(pairs.labels)) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        trained = now()
+        mrr = held_mrr(trained(asked[held]), trained(rows), right[held])
+        if mrr > best:
+            best, kept, epoch = mrr, trained, number
+    before = np.einsum("nd,nd->n", asked[tested.questions], rows[tested.chunks])
+    after = np.einsum("nd,nd->n", kept(asked[tested.questions]), kept(rows[tested.chunks]))
+    return TrainedProjection(
+        kept,
+        best_accuracy(before, tested.labels > 0),
+        best_accuracy(after, tested.labels > 0),
+        held_mrr(asked[held], rows, right[held]),
+        best,
+        epoch,
+        (len(train), len(held)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Questions and chunks by number, and 1 or -1 for each pair."""
+
+    questions: NDArray[np.int64]
+    chunks: NDArray[np.int64]
+    labels: Floats
+
+
+def _pairs(
+    some: NDArray[np.int64],
+    right: NDArray[np.int64],
+    negatives: int,
+    rng: np.random.Generator,
+    pool: NDArray[np.int64] | None = None,
+) -> _Pairs:
+    """Each question with its chunk, and with wrong ones out of the chunks of ``pool``."""
+    chunks = np.unique(right[pool if pool is not None else some])
+    own = np.searchsorted(chunks, right[some])
+    # One of the other chunks: a step of 1 to n - 1 from the right one, around the list.
+    steps = rng.integers(1, len(chunks), size=(negatives, len(some)))
+    wrong = chunks[(own[None] + steps) % len(chunks)]
+    labels = np.concatenate([np.ones(len(some)), -np.ones(wrong.size)]).astype(np.float32)
+    return _Pairs(np.tile(some, negatives + 1), np.concatenate([right[some], wrong.ravel()]), labels)
+
+
+def held_mrr(asked: Floats, rows: Floats, right: NDArray[np.int64]) -> float:
+    """Mean reciprocal rank of each question's chunk, by cosine among all chunks that are somebody's."""
+    scores = asked @ rows[np.unique(right)].T
+    own = np.einsum("nd,nd->n", asked, rows[right])
+    # The product and the sum of products differ in the last bits.
+    return float((1 / (1 + (scores > own[:, None] + 1e-6).sum(axis=1))).mean())
+
+
+def best_accuracy(scores: NDArray[np.floating[Any]], right: NDArray[np.bool_]) -> float:
+    """Share told rightly by the best threshold: those above it are called right."""
+    order = np.argsort(-scores, kind="stable")
+    ranked, truth = scores[order], right[order]
+    hits = np.concatenate([[0], np.cumsum(truth)]) + np.concatenate([np.cumsum(~truth[::-1])[::-1], [0]])
+    # A threshold cannot fall between equal scores.
+    places = np.concatenate([[True], ranked[1:] < ranked[:-1], [True]])
+    return float(hits[places].max() / len(scores))
+
+
+def _dropped(torch: Any, rows: Any, share: float, generator: Any) -> Any:
+    """Rows with a share of their entries set to 0 and the rest scaled up."""
+    keep = torch.rand(rows.shape, generator=generator) >= share
+    return rows * keep / (1 - share)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("training a projection", "models") from error
+    return torch

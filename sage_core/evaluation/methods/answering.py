@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sage_core.answering import ANSWER_SYSTEM, ANSWER_SYSTEM_CHOICE, ANSWER_USER, NO_ANSWER, Answerer
 from sage_core.answering import chosen_option as option_named
-from sage_core.evaluation.methods.timing import Stopwatch
 from sage_core.evaluation.records import EvalQuestion, Hit, MethodResult, Piece
 from sage_core.feedback import CRITIC_SYSTEM, CRITIC_SYSTEM_CHOICE, CRITIC_USER
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
+
+
+class Stopwatch:
+    """Adds up wall-clock seconds by stage. One question or one preparation each; not for several threads."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time until the block ends, also by an error."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,9 @@
-"""Printed figures recomputed from other printed figures: a small calculator over the cells of a table.
+"""Which printed figures of the two papers do not follow from their own tables.
+
+    python benchmarks/claims.py
+
+Every claim of `claims.json` is recomputed from the printed tables that the bundled experiments hold, by a
+small calculator over their cells.
 
 Formulas know numbers, ``+ - * / **``, lists, and the functions ``cell(row, column)``, ``gain(row, other,
 column)`` (per cent that the first row is above the second), ``mean(list)`` and ``max(list)``. Nothing else is
@@ -8,11 +13,16 @@ evaluated, so that a configuration file from anywhere is safe to read.
 from __future__ import annotations
 
 import ast
+import json
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from sage_core.errors import InputError
+from sage_core.evaluation.experiment import load_experiment
+
+CLAIMS = Path(__file__).with_name("claims.json")
 
 Cells = Mapping[tuple[str, str], float]
 """Printed figures by row and column."""
@@ -52,6 +62,14 @@ class CheckedClaim:
     claim: Claim
     recomputed: float
     holds: bool
+
+
+def checked_claims(name: str) -> list[CheckedClaim]:
+    """The claims about an experiment's table, recomputed from it."""
+    raw = json.loads(CLAIMS.read_text(encoding="utf-8")).get(name, ())
+    paper = load_experiment(name).paper
+    cells = paper.cells() if paper is not None else {}
+    return [check(Claim(**claim), cells) for claim in raw]
 
 
 def check(claim: Claim, cells: Cells) -> CheckedClaim:
@@ -120,3 +138,20 @@ def _cell(cells: Cells, row: str, column: str) -> float:
         return cells[row, column]
     except KeyError as error:
         raise InputError(f"no printed figure in row {row!r}, column {column!r}") from error
+
+
+def main() -> None:
+    """Print the claims that do not hold, as a table in Markdown."""
+    names = json.loads(CLAIMS.read_text(encoding="utf-8"))
+    checked = [(name, claim) for name in names for claim in checked_claims(name)]
+    print(f"{sum(not c.holds for _, c in checked)} of {len(checked)} claims do not hold.\n")
+    print("| table | claim | printed | recomputed |\n|---|---|---:|---:|")
+    for name, found in checked:
+        if not found.holds:
+            claim = found.claim
+            printed = f"at most {claim.limit:g}" if claim.printed is None else f"{claim.printed:g}"
+            print(f"| `{name}` | {claim.says} | {printed} | {found.recomputed:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
