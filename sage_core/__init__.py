@@ -40,7 +40,7 @@ from sage_core.segmentation import Boundary, BoundaryModel, Layout, Segmentation
 from sage_core.selection.config import SelectionConfig
 from sage_core.selection.cut import Scale, Selection, gradient_cut, select
 from sage_core.selection.view import SelectionView, selection_view
-from sage_core.store.chroma_store import ChromaStore
+from sage_core.store import ChromaStore, FolderStore, Store
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
@@ -67,6 +67,7 @@ __all__ = [
     "FeedbackConfig",
     "FeedbackLoop",
     "FeedbackResult",
+    "FolderStore",
     "Generate",
     "HybridReranker",
     "InputError",
@@ -94,6 +95,7 @@ __all__ = [
     "SelectionView",
     "SentenceTransformerEmbedder",
     "Span",
+    "Store",
     "StoreError",
     "TokenCounter",
     "TokenUsage",

@@ -47,7 +47,7 @@ Examples:
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],
-    store: StoreOption = Path(".sage"),
+    store: StoreOption = ".sage",
     option: Annotated[
         list[str] | None,
         typer.Option(help="An option of a multiple-choice question; repeat it.", metavar="TEXT"),
@@ -131,7 +131,7 @@ def ask(
     from sage_core.pipeline.sage import Sage
     from sage_core.selection import SelectionConfig
 
-    require_packages(embedder, llm=asks_llm(model, base_url, offline))
+    require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = SentenceTransformerEmbedder(embedder)

@@ -105,7 +105,7 @@ def demo(
         out.rule(f"1. Ingest {_shown(folder)}", align="left")
         with ingest_bar() as bar:
             report = sage.ingest(folder, progress=bar)
-        show_report(report, store)
+        show_report(report, str(store))
         out.rule("2. How a text is cut", align="left")
         _show_excerpt(sage, folder)
         out.print(f"\nThe questions are asked with min_k={MIN_K} (usually 7), as the documents are few.")
@@ -139,7 +139,7 @@ def _show_excerpt(sage: Sage, folder: Path) -> None:
 
 def _reports(sage: Sage) -> Path:
     """Where the pages go: a folder in that of the store."""
-    folder = sage.store.path / "reports"
+    folder = Path(sage.store.location) / "reports"
     folder.mkdir(exist_ok=True)
     return folder
 

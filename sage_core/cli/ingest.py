@@ -45,7 +45,7 @@ def ingest(
         list[Path],
         typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=path_argument),
     ],
-    store: StoreOption = Path(".sage"),
+    store: StoreOption = ".sage",
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Empty the store first, whatever it was made with.")
     ] = False,
@@ -73,7 +73,7 @@ def ingest(
     from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
-    require_packages(embedder)
+    require_packages(embedder, store=store)
     sage = Sage(
         store,
         segmenter=make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold),
@@ -84,11 +84,11 @@ def ingest(
     if as_json:
         print_json(report.to_dict())
     else:
-        show_report(report, store)
+        show_report(report, sage.store.location)
     return 0 if report.complete else EXIT_INCOMPLETE
 
 
-def show_report(report: IngestReport, store: Path) -> None:
+def show_report(report: IngestReport, store: str) -> None:
     """What an ingest did, in a few lines; files that could not be read go to standard error."""
     parts = [
         f"{len(group)} {name}"

@@ -149,7 +149,7 @@ class IngestReply:
 
 
 def mcp(
-    store: StoreOption = Path(".sage"),
+    store: StoreOption = ".sage",
     allow_ingest: Annotated[
         bool, typer.Option("--allow-ingest", help="Also offer a tool that reads files into the store.")
     ] = False,
@@ -177,7 +177,7 @@ def mcp(
         raise InputError("--allow-ingest needs at least one --root: the folder that may be read from")
     if root and not allow_ingest:
         raise InputError("--root only matters together with --allow-ingest")
-    require_packages(embedder, llm=asks_llm(model, base_url, offline))
+    require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     from sage_core.embedding import SentenceTransformerEmbedder
     from sage_core.pipeline.sage import Sage
 

@@ -33,15 +33,22 @@ def path_argument(value: str | Path) -> Path:
     return Path(value)
 
 
+def store_argument(value: str | Path) -> str:
+    """A store from the command line: a folder, or what `sage_core.store.open_store` takes."""
+    if not str(value).strip():
+        raise typer.BadParameter("an empty store; name a folder, . for the current one")
+    return str(value)
+
+
 StoreOption = Annotated[
-    Path,
+    str,
     typer.Option(
         "--store",
         "-s",
         envvar="SAGE_STORE",
-        help="Folder of the store.",
-        metavar="DIR",
-        parser=path_argument,
+        help="Folder of the store, or chroma:DIR.",
+        metavar="STORE",
+        parser=store_argument,
     ),
 ]
 EmbedderOption = Annotated[
@@ -97,18 +104,19 @@ TimeoutOption = Annotated[
 ]
 
 
-def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False) -> None:
+def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, store: str = "") -> None:
     """Find out before any work which packages a store and its models need, all at once.
 
     Args:
         embedder: The embedding model; the default one comes in a package of its own.
         llm: Whether an LLM is going to be asked.
+        store: The store; some are kept by Chroma.
 
     Raises:
         MissingExtraError: Where one is not installed; one pip command brings all of them.
     """
     wanted = {
-        "chroma": "chromadb",
+        **({"chroma": "chromadb"} if store.startswith(("chroma:", "http://", "https://")) else {}),
         "models": "sentence_transformers",
         **({"openai": "openai"} if llm else {}),
     }

@@ -27,9 +27,9 @@ from sage_core.documents.reader import Document, digest_of, parse_document, read
 from sage_core.embedding.protocol import Embedder, TextVectors
 from sage_core.errors import InputError, StoreError
 from sage_core.ranking.protocol import VectorReranker
-from sage_core.store.chroma_store import ChromaStore
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.store.identity import StoreIdentity
+from sage_core.store.protocol import Store
 from sage_core.text.spans import Span
 
 logger = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class Ingest:
 
     def __init__(
         self,
-        store: ChromaStore,
+        store: Store,
         segmenter: DocumentSegmenter,
         embedder: Embedder,
         *,
@@ -373,7 +373,7 @@ class Ingest:
 
 
 def ingest(
-    store: ChromaStore,
+    store: Store,
     paths: PathArgument | Iterable[PathArgument],
     segmenter: DocumentSegmenter,
     embedder: Embedder,

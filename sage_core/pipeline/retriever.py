@@ -29,9 +29,9 @@ from sage_core.pipeline.results import Candidate, Retrieval
 from sage_core.ranking import Reranker, VectorRequest, VectorReranker, ascore
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection.scales import rank_order
-from sage_core.store.chroma_store import ChromaStore
 from sage_core.store.chunks import Found
 from sage_core.store.identity import StoreIdentity
+from sage_core.store.protocol import Store
 from sage_core.text.tokens import TokenCounter
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Retriever:
 
     def __init__(
         self,
-        store: ChromaStore,
+        store: Store,
         embedder: Embedder,
         reranker: Reranker,
         counter: TokenCounter,
@@ -132,7 +132,7 @@ class Retriever:
                 return self._checked[1]
             store.check(StoreIdentity(embedder.name))
             if not store.info().chunks:
-                raise StoreError(f"the store at {store.path} is empty: run `sage-rag ingest` first")
+                raise StoreError(f"the store at {store.location} is empty: run `sage-rag ingest` first")
             identity = StoreIdentity(embedder.name, embedder.embed_query(PROBE))
             store.check(identity)
             self._checked = embedder, identity

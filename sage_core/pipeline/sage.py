@@ -22,7 +22,7 @@ from sage_core.pipeline.retriever import Retriever
 from sage_core.ranking import HybridReranker, Reranker, VectorReranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
-from sage_core.store.chroma_store import ChromaStore
+from sage_core.store import Store, open_store
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 
 
@@ -34,7 +34,7 @@ class Sage:
         print(sage.ask("When does the ferry leave?").text)
 
     Args:
-        store: The folder of the store, or an opened one.
+        store: The folder of the store, or a `Store` such as `FolderStore` or `ChromaStore`.
         segmenter: Cuts documents; the bundled `Segmenter` where None.
         embedder: all-MiniLM-L6-v2 where None.
         reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`), over ``embedder`` where
@@ -49,7 +49,7 @@ class Sage:
 
     def __init__(
         self,
-        store: str | Path | ChromaStore,
+        store: str | Path | Store,
         *,
         segmenter: DocumentSegmenter | None = None,
         embedder: Embedder | None = None,
@@ -76,7 +76,7 @@ class Sage:
         elif isinstance(reranker, str):
             reranker = named_reranker(reranker, embedder=embedder)
         self._retriever = Retriever(
-            store if isinstance(store, ChromaStore) else ChromaStore(store),
+            open_store(store),
             embedder,
             reranker,
             counter if counter is not None else get_counter(),
@@ -86,7 +86,7 @@ class Sage:
     # What searches is held by the retriever alone, so that replacing a part takes effect at once.
 
     @property
-    def store(self) -> ChromaStore:
+    def store(self) -> Store:
         """The store."""
         return self._retriever.store
 

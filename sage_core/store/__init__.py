@@ -1,5 +1,33 @@
-"""The store: documents, their chunks and vectors on disk, searched by vector."""
+"""Where documents, chunks and vectors are kept: in a folder, or in Chroma."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from sage_core.errors import InputError
 from sage_core.store.chroma_store import ChromaStore
+from sage_core.store.folder import FolderStore
+from sage_core.store.protocol import DocumentRecord, Store
 
-__all__ = ["ChromaStore"]
+__all__ = ["ChromaStore", "DocumentRecord", "FolderStore", "Store", "open_store"]
+
+_CHROMA = "chroma:"
+
+
+def open_store(place: str | Path | Store) -> Store:
+    """The store that a user names.
+
+    Args:
+        place: A folder for a `FolderStore`; ``"chroma:FOLDER"`` for a `ChromaStore` on disk; or a store,
+            which is returned.
+
+    Raises:
+        InputError: For anything else.
+    """
+    if isinstance(place, str) and place.startswith(_CHROMA):
+        return ChromaStore(place.removeprefix(_CHROMA))
+    if isinstance(place, str | Path):
+        return FolderStore(place)
+    if isinstance(place, Store):
+        return place
+    raise InputError(f"a store is a folder or a Store, not {place!r}")

@@ -8,9 +8,10 @@ returns; the next `ChromaStore.writing` deletes those.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from sage_core.documents.discovery import as_path, kind_of
 from sage_core.errors import InputError, StoreError
+from sage_core.store import protocol
 from sage_core.store.chroma_client import (
     DATABASE,
     check_process,
@@ -28,7 +30,7 @@ from sage_core.store.chroma_client import (
     open_collection,
     require_chroma,
 )
-from sage_core.store.chunks import Found, NewDocument, document_id, version_of
+from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import StoreIdentity, StoreInfo
 from sage_core.store.manifest import SCHEMA, DocumentRecord, Manifest
 from sage_core.store.snapshot import Snapshot, metadata
@@ -173,9 +175,33 @@ class ChromaStore:
         """Raise MissingExtraError where Chroma is not installed."""
         require_chroma()
 
-    def documents(self) -> list[DocumentRecord]:
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self.path)
+
+    def documents(self) -> list[protocol.DocumentRecord]:
         """The documents in the store, by source."""
-        return self._manifest.documents()
+        return [
+            protocol.DocumentRecord(r.id, r.source, r.digest, r.chunks, r.title)
+            for r in self._manifest.documents()
+        ]
+
+    def put_parts(
+        self,
+        document: NewDocument,
+        parts: Iterable[tuple[Sequence[Chunk], NDArray[np.float32]]],
+    ) -> int:
+        """Put one document whose chunks and vectors come in parts."""
+        made = list(parts)
+        chunks = [c for part, _ in made for c in part]
+        if chunks:
+            vectors = np.concatenate([v for _, v in made])
+            self.put([dataclasses.replace(document, chunks=chunks, vectors=vectors, text_vectors=())])
+        return len(chunks)
+
+    def touch(self, stats: Mapping[str, str]) -> None:
+        """Do nothing: what the file system says of files is not kept here."""
 
     def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.

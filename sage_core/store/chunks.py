@@ -67,6 +67,7 @@ class NewDocument:
         vectors: Their unit vectors, shape ``(len(chunks), d)``.
         title: The title the document gives itself.
         text_vectors: For each chunk, what a reranker wants to know of it beforehand; empty where nothing.
+        stat: What the file system said of the file; see `DocumentRecord.stat`.
     """
 
     source: str
@@ -75,6 +76,7 @@ class NewDocument:
     vectors: NDArray[np.float32]
     title: str | None = None
     text_vectors: Sequence[TextVectors] = ()
+    stat: str = ""
 
 
 def document_id(source: str) -> str:

@@ -83,7 +83,7 @@ sys.exit(f"loaded {heavy}" if heavy else 0)
     [
         ("bs4", ["segment", str(DEMO / "energy-report.html")], "files"),
         ("pypdf", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
-        ("chromadb", ["ingest", str(DEMO / "water-works.txt")], "chroma"),
+        ("chromadb", ["ingest", str(DEMO / "water-works.txt"), "--store", "chroma:x"], "chroma"),
         ("sentence_transformers", ["ingest", str(DEMO / "water-works.txt")], "models"),
     ],
 )
@@ -92,7 +92,7 @@ def test_a_missing_extra_is_one_line_with_the_pip_command(
 ) -> None:
     code = "import sys; sys.modules[sys.argv.pop(1)] = None; from sage_core.cli.main import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", code, module, *arguments]
-    if arguments[0] == "ingest":
+    if arguments[0] == "ingest" and "--store" not in arguments:
         command += ["--store", str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

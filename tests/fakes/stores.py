@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from sage_core.pipeline.ingest import IngestReport, ingest
-from sage_core.store.chroma_store import ChromaStore
+from sage_core.store.folder import FolderStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
 TEXTS = {
@@ -26,7 +28,7 @@ def fill(folder: Path, texts: dict[str, str] = TEXTS) -> Path:
 def run(
     store: Path, *paths: Path, embedder: HashEmbedder | None = None, rebuild: bool = False
 ) -> IngestReport:
-    with ChromaStore(store) as opened:
+    with FolderStore(store) as opened:
         return ingest(opened, paths, BlankLineSegmenter(), embedder or HashEmbedder(), rebuild=rebuild)
 
 
@@ -36,12 +38,12 @@ def names(sources: tuple[str, ...]) -> set[str]:
 
 def contents(store: Path) -> set[tuple[str, str, str]]:
     """Every chunk that a search can return: id, source and text."""
-    with ChromaStore(store) as opened:
+    with FolderStore(store) as opened:
         found = opened.search(HashEmbedder().embed_query("the"), 1000)
         return {(f.chunk.id, f.chunk.source, f.chunk.text) for f in found}
 
 
 def raw_count(store: Path) -> int:
-    """Chunks in Chroma, whether they count or not."""
-    with ChromaStore(store) as opened:
-        return int(opened._open().count())
+    """Chunks in the database, whether they count or not."""
+    with closing(sqlite3.connect(store / "store.sqlite3")) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM chunks").fetchone()[0])

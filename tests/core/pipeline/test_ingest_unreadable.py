@@ -11,7 +11,7 @@ import pytest
 from sage_core.documents.discovery import as_path, as_paths, expand, find_files, kind_of, source_of
 from sage_core.errors import InputError
 from sage_core.pipeline.ingest import ingest
-from sage_core.store.chroma_store import ChromaStore
+from sage_core.store.folder import FolderStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import contents, fill, names, run
 
@@ -156,7 +156,7 @@ class TestPaths:
         with pytest.raises(InputError, match=r"is no path|a path is|paths are"):
             as_paths(wrong)  # type: ignore[arg-type]
         with pytest.raises(InputError):
-            ChromaStore(wrong)  # type: ignore[arg-type]
+            FolderStore(wrong)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("use", [kind_of, lambda path: expand([path])])
     def test_that_are_too_long_are_told(self, tmp_path: Path, use: Callable[[Path], object]) -> None:
@@ -173,7 +173,7 @@ class TestPaths:
 
     def test_may_come_from_any_iterable(self, tmp_path: Path) -> None:
         folder = fill(tmp_path / "docs")
-        with ChromaStore(tmp_path / "store") as store:
+        with FolderStore(tmp_path / "store") as store:
             paths = (path for path in sorted(folder.iterdir()))
             report = ingest(store, paths, BlankLineSegmenter(), HashEmbedder())
         assert len(report.added) == 3

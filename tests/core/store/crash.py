@@ -15,11 +15,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 import sage_core.pipeline.ingest
+import sage_core.store.folder
 from sage_core.pipeline.ingest import ingest
 from sage_core.ranking import HybridReranker
-from sage_core.store.chroma_store import ChromaStore
-from sage_core.store.manifest import Manifest
-from sage_core.store.vector_files import VectorFiles
+from sage_core.store.folder import FolderStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
 
@@ -36,25 +35,29 @@ def dying(method: Callable[..., Any], count: int) -> Callable[..., Any]:
     return run
 
 
-STEPS: dict[str, tuple[type, str]] = {
-    "settings": (Manifest, "put_settings"),
-    "begin": (Manifest, "begin"),
-    "commit": (Manifest, "commit"),
-    "sweep": (ChromaStore, "_sweep"),
-    "swept": (Manifest, "swept"),
-    "remove": (Manifest, "remove"),
-    "vectors": (VectorFiles, "write"),
+STEPS: dict[str, tuple[Any, str]] = {
+    "create": (FolderStore, "_has_vectors"),  # within the transaction that makes the tables
+    "clear up": (FolderStore, "_clear_up"),
+    "append": (FolderStore, "_append"),
+    "replace": (FolderStore, "_replace"),  # vectors are written, nothing else
+    "chunks": (sage_core.store.folder, "_insert_text_vectors"),
+    "count": (FolderStore, "_count"),  # the last statement of the transaction
+    "remove": (FolderStore, "remove"),
+    "compact": (FolderStore, "_compact"),
+    "move": (FolderStore, "_drop"),  # within the transaction that moves documents to another file
+    "delete": (FolderStore, "_delete_files"),
 }
 
 
 def main() -> None:
     store, folder, step, count = sys.argv[1:]
     sage_core.pipeline.ingest._BATCH_CHARACTERS = 1  # every document is a batch of its own
+    sage_core.store.folder._LEAST_DEAD = 0  # files are compacted at once
     owner, name = STEPS[step]
     setattr(owner, name, dying(getattr(owner, name), int(count)))
     embedder = HashEmbedder()
     reranker = HybridReranker(embedder)
-    ingest(ChromaStore(store), [folder], BlankLineSegmenter(), embedder, reranker=reranker)
+    ingest(FolderStore(store), [folder], BlankLineSegmenter(), embedder, reranker=reranker)
     sys.exit(f"{step} was not reached {count} times")
 
 

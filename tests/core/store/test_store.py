@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from sage_core.errors import InputError, StoreError
 from sage_core.pipeline.ingest import IngestProgress, ingest
 from sage_core.segmentation import Segmenter
-from sage_core.store.chroma_store import ChromaStore
+from sage_core.store.folder import FolderStore
 from sage_core.store.identity import StoreIdentity, StoreInfo
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import TEXTS, contents, fill, names, raw_count, run
@@ -25,7 +27,7 @@ def test_ingest_and_search(tmp_path: Path) -> None:
     report = run(store, folder)
     assert names(report.added) == {"ferry.txt", "mill.md", "light.txt"}
     assert (report.chunks, report.chunks_in_store, report.documents_in_store) == (6, 6, 3)
-    with ChromaStore(store) as opened:
+    with FolderStore(store) as opened:
         best, *_ = opened.search(HashEmbedder().embed_query("who spins brown wool"), 3)
     assert best.chunk.text == "The mill spins wool from brown sheep."
     assert 0.3 < best.similarity <= 1.0
@@ -163,7 +165,7 @@ def test_another_embedding_model_is_refused(tmp_path: Path, embedder: HashEmbedd
 def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
-    with ChromaStore(store) as opened:
+    with FolderStore(store) as opened:
         with pytest.raises(StoreError, match="segmenter blank-lines, not with other"):
             ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder())
         report = ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder(), rebuild=True)
@@ -175,7 +177,7 @@ def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
 
 def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> None:
     folder, place = fill(tmp_path / "docs"), tmp_path / "store"
-    with ChromaStore(place) as store:
+    with FolderStore(place) as store:
         ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
         with pytest.raises(
             StoreError,
@@ -184,7 +186,8 @@ def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> No
             ingest(store, [folder], Segmenter(), HashEmbedder())
         ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
         # A store of an earlier version does not know them.
-        store._manifest.put_settings({"segmenter_settings": ""})
+        with closing(sqlite3.connect(place / "store.sqlite3")) as connection, connection:
+            connection.execute("UPDATE settings SET value = '' WHERE name = 'segmenter_settings'")
         with pytest.raises(StoreError, match=r"with segmenter [0-9a-f]{12}, not with [0-9a-f]{12}:"):
             ingest(store, [folder], Segmenter(), HashEmbedder())
 
@@ -192,43 +195,113 @@ def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> No
 def test_info_needs_no_database(tmp_path: Path) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
-    info = ChromaStore(store).info()
+    info = FolderStore(store).info()
     assert info == StoreInfo(str(store), 3, 6, "hash", 64, "blank-lines")
 
 
 def test_no_store(tmp_path: Path) -> None:
     for action in (lambda s: s.info(), lambda s: s.search(HashEmbedder().embed_query("x"), 3)):
         with pytest.raises(StoreError, match="no store at"):
-            action(ChromaStore(tmp_path / "none"))
+            action(FolderStore(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
 
 def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    import chromadb
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "chroma.sqlite3").write_bytes(b"theirs")
+    for rebuild in (False, True):
+        with pytest.raises(StoreError, match="holds a Chroma database"):
+            run(theirs, fill(tmp_path / "docs"), rebuild=rebuild)
+    assert (theirs / "chroma.sqlite3").read_bytes() == b"theirs"
 
-    chromadb.PersistentClient(path=str(tmp_path / "theirs")).create_collection("theirs")
-    with pytest.raises(StoreError, match="did not make"):
-        run(tmp_path / "theirs", fill(tmp_path / "docs"))
+
+def test_a_store_of_version_0_1_says_so_and_is_made_anew(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    (store / "0a1b").mkdir(parents=True)
+    (store / "0a1b" / "header.bin").write_bytes(b"index")
+    for name in ("manifest.sqlite3", "chroma.sqlite3", "chroma.sqlite3-journal", "mine.txt"):
+        (store / name).write_bytes(b"x")
+    for action in (lambda: contents(store), lambda: FolderStore(store).info(), lambda: run(store, folder)):
+        with pytest.raises(StoreError, match=r"version 0\.1\.0 .* --rebuild"):
+            action()
+    run(store, folder, rebuild=True)
+    assert len(contents(store)) == 6
+    assert {p.name for p in store.iterdir()} - {"store.sqlite3-wal", "store.sqlite3-shm"} == {
+        "store.sqlite3",
+        "vectors",
+        "writer.lock",
+        "mine.txt",
+    }
 
 
-@pytest.mark.parametrize("name", ["manifest.sqlite3", "chroma.sqlite3"])
-def test_a_damaged_store_says_so_and_can_be_rebuilt(tmp_path: Path, name: str) -> None:
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+
+
+DAMAGE = {
+    "missing": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": cut,
+    "garbage": lambda path: path.write_bytes(b"not a database" * 500),
+}
+
+
+@pytest.mark.parametrize("name", ["store.sqlite3", "vectors/*.vec"])
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("opened_before", [False, True])
+def test_a_damaged_store_says_so_and_can_be_rebuilt(
+    tmp_path: Path, name: str, damage: str, opened_before: bool
+) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    before = contents(store)
+    query = HashEmbedder().embed_query("the")
+    with FolderStore(store) as reader:
+        if opened_before:
+            reader.search(query, 3)
+        [path] = store.glob(name)
+        DAMAGE[damage](path)
+        with pytest.raises(StoreError, match="--rebuild"):
+            reader.search(query, 3)
+        (folder / "mill.md").write_text("Changed.")
+        with pytest.raises(StoreError, match="--rebuild"):
+            run(store, folder)
+        fill(folder)
+        run(store, folder, rebuild=True)
+        assert len(reader.search(query, 100)) == 6
+    assert contents(store) == before
+
+
+@pytest.mark.parametrize("name", ["store.sqlite3-wal", "store.sqlite3-shm", "writer.lock"])
+def test_damage_to_what_can_be_done_without_loses_nothing(tmp_path: Path, name: str) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
     before = contents(store)
     (store / name).write_bytes(b"not a database" * 500)
-    with pytest.raises(StoreError, match="cannot be used"):
+    assert contents(store) == before
+    (folder / "mill.md").write_text("Changed.")
+    assert len(run(store, folder).changed) == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bytes_changed_anywhere_are_told_or_do_no_harm(tmp_path: Path, seed: int) -> None:
+    texts = {f"{i}.txt": "\n\n".join(f"Page {i}, line {j} of the log." for j in range(30)) for i in range(20)}
+    folder, store = fill(tmp_path / "docs", texts), tmp_path / "store"
+    run(store, folder)
+    before = contents(store)
+    rng = np.random.default_rng(seed)
+    data = bytearray((store / "store.sqlite3").read_bytes())
+    for place in rng.integers(0, len(data), 200):
+        data[place] = rng.integers(256)
+    (store / "store.sqlite3").write_bytes(data)
+    # Only errors of our own.
+    with suppress(StoreError):
         contents(store)
+    with suppress(StoreError):
+        run(store, folder)
     run(store, folder, rebuild=True)
     assert contents(store) == before
-
-
-def test_a_store_without_its_vectors_says_so(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
-    (store / "chroma.sqlite3").unlink()
-    with pytest.raises(StoreError, match="--rebuild"):
-        contents(store)
 
 
 def test_a_store_in_a_file(tmp_path: Path) -> None:
@@ -243,7 +316,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     run(store, folder)
     embedder = HashEmbedder()
     identity = StoreIdentity("hash", np.zeros(0, dtype=np.float32))
-    with ChromaStore(store) as first, first.writing(identity):
+    with FolderStore(store) as first, first.writing(identity):
         with pytest.raises(StoreError, match="another process is writing"):
             run(store, folder, embedder=embedder)
         assert len(first.search(embedder.embed_query("the"), 10)) == 6  # searching goes on
@@ -255,7 +328,7 @@ def test_searches_from_many_threads(tmp_path: Path) -> None:
     run(store, folder)
     query = HashEmbedder().embed_query("the tower of granite")
     results: list[str] = []
-    with ChromaStore(store) as opened:
+    with FolderStore(store) as opened:
         threads = [
             threading.Thread(target=lambda: results.append(opened.search(query, 2)[0].chunk.text))
             for _ in range(20)
@@ -271,7 +344,7 @@ def test_what_another_process_writes_is_found(tmp_path: Path) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
     query = HashEmbedder().embed_query("the ferry")
-    with ChromaStore(store) as reader:
+    with FolderStore(store) as reader:
         assert len(reader.search(query, 100)) == 6
         (folder / "ferry.txt").write_text("The ferry is new.")
         crash(store, folder, "remove", 1, until="end")
@@ -284,7 +357,7 @@ def test_what_another_process_writes_is_found(tmp_path: Path) -> None:
 def test_a_repeated_text_is_found_once(tmp_path: Path) -> None:
     folder = fill(tmp_path / "docs", {f"{i}.txt": f"Same  words.\n\nOnly {i} here." for i in range(9)})
     run(tmp_path / "store", folder)
-    with ChromaStore(tmp_path / "store") as opened:
+    with FolderStore(tmp_path / "store") as opened:
         found = opened.search(HashEmbedder().embed_query("same words"), 5)
     assert len(found) == 5
     assert sum(f.chunk.text == "Same  words." for f in found) == 1
@@ -292,7 +365,7 @@ def test_a_repeated_text_is_found_once(tmp_path: Path) -> None:
 
 def test_progress_ends_at_the_total(tmp_path: Path) -> None:
     seen: list[IngestProgress] = []
-    with ChromaStore(tmp_path / "store") as store:
+    with FolderStore(tmp_path / "store") as store:
         ingest(store, [fill(tmp_path / "docs")], BlankLineSegmenter(), HashEmbedder(), progress=seen.append)
     assert [s.files for s in seen] == [1, 2, 3]
     assert seen[-1].done == seen[-1].total == sum(len(t.encode()) for t in TEXTS.values())
@@ -309,14 +382,27 @@ def crash(store: Path, folder: Path, step: str, count: int, until: str = "killed
     assert done.returncode == (-signal.SIGKILL if until == "killed" else 1), done.stderr
 
 
-@pytest.mark.parametrize(("step", "count"), [("settings", 1), ("begin", 2), ("commit", 1), ("commit", 3)])
-def test_a_first_ingest_that_is_killed_is_finished_by_the_next(tmp_path: Path, step: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("step", "count", "documents"),
+    [
+        ("create", 1, None),
+        ("clear up", 1, 0),
+        ("append", 2, 1),
+        ("replace", 1, 0),
+        ("chunks", 3, 2),
+        ("count", 3, 2),
+        ("compact", 1, 3),
+    ],
+)
+def test_a_first_ingest_that_is_killed_is_finished_by_the_next(
+    tmp_path: Path, step: str, count: int, documents: int | None
+) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     crash(store, folder, step, count)
-    if step != "settings":
-        assert len(contents(store)) == 2 * (count - 1)  # whole documents, and no others
+    if documents is not None:
+        assert len(contents(store)) == 2 * documents  # whole documents, and no others
     report = run(store, folder)
-    assert len(report.unchanged) == (0 if step == "settings" else count - 1)
+    assert len(report.unchanged) == (documents or 0)
     run(tmp_path / "clean", folder)
     assert contents(store) == contents(tmp_path / "clean")
     assert raw_count(store) == 6
@@ -325,18 +411,23 @@ def test_a_first_ingest_that_is_killed_is_finished_by_the_next(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("step", "count", "changed"),
     [
-        ("begin", 1, 0),
-        ("commit", 1, 0),
-        ("sweep", 2, 1),
-        ("swept", 1, 1),
-        ("commit", 2, 1),
+        ("append", 1, 0),
+        ("replace", 1, 0),
+        ("count", 1, 0),
+        ("append", 2, 1),
+        ("count", 2, 1),
         ("remove", 1, 2),
+        ("count", 3, 2),
+        ("compact", 1, 3),
+        ("move", 1, 3),
+        ("delete", 2, 3),
     ],
 )
 def test_an_update_that_is_killed_leaves_old_or_new(
     tmp_path: Path, step: str, count: int, changed: int
 ) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    (folder / "same.txt").write_text("This page stays as it is.")
     run(store, folder)
     old = contents(store)
     (folder / "ferry.txt").write_text("No ferry today.\n\nNone tomorrow.\n\nPerhaps on Friday.")
@@ -351,9 +442,13 @@ def test_an_update_that_is_killed_leaves_old_or_new(
     for source in {s for _, s, _ in old}:
         chunks = {c for c in now if c[1] == source}
         assert chunks in ({c for c in old if c[1] == source}, {c for c in new if c[1] == source})
-    done = {s for _, s, _ in new & now}
+    done = {s for s in {s for _, s, _ in old} if "same" not in s and of(now, s) == of(new, s)}
     assert len(done) == changed
 
     run(store, folder)
     assert contents(store) == new
     assert raw_count(store) == len(new)
+
+
+def of(chunks: set[tuple[str, str, str]], source: str) -> set[tuple[str, str, str]]:
+    return {chunk for chunk in chunks if chunk[1] == source}

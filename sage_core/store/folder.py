@@ -1,0 +1,901 @@
+"""A store in one folder: documents and chunks in SQLite, vectors in append-only files.
+
+Safe for one writer and any number of readers, in threads or processes of their own. SQLite's write-ahead
+log gives every search the store as it was at one moment; vector files only grow, and a search looks no
+further into them than that moment's count of rows. A writer puts vectors on the disk first, and then makes
+them count in the transaction that replaces their documents. What a writer that died left behind is written
+over by the next.
+
+A row number names a chunk in both places. Rows are never used twice: those of replaced documents are dead
+until most of their file is; then the rest moves to the end and the file goes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.documents.discovery import as_path, kind_of
+from sage_core.embedding.protocol import TextVectors
+from sage_core.errors import InputError, StoreError
+from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
+from sage_core.store.identity import Setting, StoreIdentity, StoreInfo
+from sage_core.store.protocol import DocumentRecord
+from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
+
+logger = logging.getLogger(__name__)
+
+SCHEMA = 2
+DATABASE = "store.sqlite3"
+_VECTORS = "vectors"
+_LOCK = "writer.lock"
+# Of a store of version 0.1.0.
+_OLD_MANIFEST = "manifest.sqlite3"
+_CHROMA = "chroma.sqlite3"
+
+_TABLES = (
+    "CREATE TABLE settings (name TEXT PRIMARY KEY, value NOT NULL)",
+    # One row. token: random, another one after the store was emptied. change: number of changes. rows: number
+    # of rows given out.
+    "CREATE TABLE state (token TEXT NOT NULL, change INTEGER NOT NULL, rows INTEGER NOT NULL)",
+    # Chunks of a document have the rows from `first` on, in the order of the text.
+    "CREATE TABLE documents (key INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,"
+    " first INTEGER NOT NULL, chunks INTEGER NOT NULL, title TEXT, stat TEXT NOT NULL,"
+    " text_vector_bytes INTEGER NOT NULL)",
+    "CREATE TABLE chunks (row INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL,"
+    " stop INTEGER NOT NULL, page INTEGER, after TEXT NOT NULL, text TEXT NOT NULL)",
+    "CREATE TABLE text_vectors (row INTEGER PRIMARY KEY, maker TEXT NOT NULL, vectors BLOB NOT NULL)",
+    "CREATE TABLE segments (number INTEGER PRIMARY KEY, file TEXT NOT NULL, rows INTEGER NOT NULL)",
+    # Rows that no longer count, from `first` up to `stop`, since this change.
+    "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",
+    "CREATE INDEX dead_by_change ON dead (change)",
+)
+_MOST_PARAMETERS = 500
+_INHERITED: list[object] = []
+# A file's rest moves where fewer of its rows count, and this many at least do not.
+_LEAST_ALIVE, _LEAST_DEAD = 0.5, 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The vectors of a store at one moment."""
+
+    token: str
+    change: int
+    identity: StoreIdentity
+    index: Index
+
+
+@dataclass(slots=True)
+class _Writer:
+    """What one run of `FolderStore.writing` holds."""
+
+    connection: sqlite3.Connection
+    token: str
+    change: int
+    # The next row that nobody has; beyond `state.rows` while something is being written.
+    rows: int
+    dimension: int
+
+
+class FolderStore:
+    """A store in a folder: one process may write while any number search.
+
+    A search compares the signs of all vectors with those of the question and ranks the best 1,000 exactly
+    (`sage_core.store.segments`); up to 2,000 chunks it is exact. Safe across threads and forks.
+
+        with FolderStore("my-store") as store:
+            print(store.info().chunks)
+
+    Args:
+        path: The folder, on a local disk. It is made by `writing`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = as_path(path)
+        self._database = self.path / DATABASE
+        self._writer: _Writer | None = None
+        self._start()
+
+    def _start(self) -> None:
+        """Create locks and caches; called again in a forked child, whose connections belong to its parent."""
+        # SQLite's connections must not be closed in a forked child either.
+        _INHERITED.extend(getattr(self, "_idle", ()))
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[tuple[tuple[int, int], sqlite3.Connection]] = []
+        self._view: _View | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def __getstate__(self) -> dict[str, Path]:
+        return {"path": self.path}
+
+    def __setstate__(self, state: dict[str, Path]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]
+
+    # -- what it is -----------------------------------------------------------------------------------
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self.path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether a store has been made there."""
+        return kind_of(self._database) == "file" or kind_of(self.path / _OLD_MANIFEST) == "file"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the store's making got to its end. One that did not is made again by `writing`."""
+        if not self.exists:
+            return False
+        with self._reading() as connection:
+            return _has_tables(connection)
+
+    def require_packages(self) -> None:
+        """Do nothing: SQLite comes with Python."""
+
+    def info(self) -> StoreInfo:
+        """What the store holds.
+
+        Raises:
+            StoreError: Where there is no store, or it cannot be read.
+        """
+        with self._reading() as connection:
+            identity = self._identity(connection)
+            documents, chunks, size = connection.execute(
+                "SELECT COUNT(*), SUM(chunks), SUM(text_vector_bytes) FROM documents"
+            ).fetchone()
+        return StoreInfo(
+            str(self.path),
+            documents,
+            chunks or 0,
+            identity.embedder,
+            identity.probe.shape[0],
+            identity.segmenter,
+            size or 0,
+        )
+
+    def check(self, identity: StoreIdentity) -> None:
+        """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
+        with self._reading() as connection:
+            self._check(self._identity(connection), identity)
+
+    def _check(self, mine: StoreIdentity, given: StoreIdentity) -> None:
+        difference = mine.difference(given)
+        if difference is not None:
+            raise StoreError(
+                f"the store at {self.path} was made with {difference}: use the same, ingest into another "
+                "folder, or make it anew with `sage-rag ingest --rebuild`"
+            )
+
+    def _identity(self, connection: sqlite3.Connection) -> StoreIdentity:
+        if not _has_tables(connection):
+            if self._has_vectors():
+                raise self._damaged(f"{DATABASE} is empty")
+            raise StoreError(
+                f"the store at {self.path} is being made, or was never finished: run `sage-rag ingest` again"
+            )
+        settings: dict[str, Setting] = dict(connection.execute("SELECT name, value FROM settings"))
+        schema = settings.get("schema")
+        if schema != SCHEMA:
+            raise StoreError(
+                f"the store at {self.path} has format {schema!r}, this version reads {SCHEMA}: make it anew "
+                "with `sage-rag ingest --rebuild`"
+            )
+        try:
+            return StoreIdentity.from_settings(settings)
+        except (KeyError, ValueError) as error:
+            raise self._damaged(f"what it was made with cannot be read ({error!r})") from error
+
+    def documents(self) -> list[DocumentRecord]:
+        """The documents in the store, by source."""
+        with self._reading() as connection:
+            self._identity(connection)
+            rows = connection.execute(
+                "SELECT source, digest, chunks, title, stat FROM documents ORDER BY source"
+            )
+            return [DocumentRecord(document_id(row[0]), *row) for row in rows]
+
+    # -- connections ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees the store as it is at its first statement, until the block ends."""
+        with self._errors():
+            connection, file = self._take()
+            done = False
+            try:
+                connection.execute("BEGIN")
+                yield connection
+                connection.execute("COMMIT")
+                done = True
+            finally:
+                if not done:
+                    connection.close()
+            with self._lock:
+                self._idle.append((file, connection))
+
+    def _take(self) -> tuple[sqlite3.Connection, tuple[int, int]]:
+        """An idle connection, or a new one, to the file that lies there now."""
+        if self._process != os.getpid():
+            self._start()
+        try:
+            status = self._database.stat()
+        except OSError:
+            raise self._missing() from None
+        file = status.st_dev, status.st_ino
+        with self._lock:
+            while self._idle:
+                opened, connection = self._idle.pop()
+                if opened == file:
+                    return connection, file
+                connection.close()  # another file by now: the store was deleted and made again
+                self._view = None
+        return self._connect(), file
+
+    def _missing(self) -> StoreError:
+        if kind_of(self.path / _OLD_MANIFEST) == "file":
+            return StoreError(
+                f"the store at {self.path} was made by version 0.1.0 and is kept otherwise now: make it anew "
+                f"with `sage-rag ingest PATHS --store {self.path} --rebuild`"
+            )
+        if self._has_vectors():
+            return self._damaged(f"{DATABASE} is missing")
+        return StoreError(
+            f"no store at {self.path}: make one with `sage-rag ingest docs/ --store {self.path}`"
+        )
+
+    def _connect(self) -> sqlite3.Connection:
+        mode = "rw"
+        if not os.access(self.path, os.W_OK):
+            # The log of a store that nobody can write to is empty, and cannot be opened either.
+            log = self._database.with_name(DATABASE + "-wal")
+            mode = "ro" if kind_of(log) == "file" and log.stat().st_size else "ro&immutable=1"
+        connection = sqlite3.connect(
+            f"{self._database.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=30,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """SQLite's errors as StoreError."""
+        try:
+            yield
+        except (
+            sqlite3.Error,
+            UnicodeDecodeError,
+        ) as error:  # the latter for messages that quote damaged bytes
+            raise StoreError(
+                f"the store at {self.path} cannot be used: {error}. If it is damaged, make it anew with "
+                "`sage-rag ingest --rebuild`"
+            ) from error
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self, identity: StoreIdentity, *, rebuild: bool = False) -> Iterator[None]:
+        """Hold the store for writing; makes it where there is none, and clears up after a broken run.
+
+        Args:
+            identity: The models that make the chunks and vectors.
+            rebuild: Empty an existing store first, whatever it was made with and however damaged it is.
+
+        Raises:
+            StoreError: Where another process writes, or the store was made with other models.
+        """
+        try:
+            (self.path / _VECTORS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make a store at {self.path}: {error.strerror or error}") from error
+        with self._writer_lock(), self._errors():
+            self._refuse_other_stores(rebuild=rebuild)
+            with closing(self._opened_for_writing(identity, rebuild=rebuild)) as connection:
+                self._check(self._identity(connection), identity)
+                token, change, rows = connection.execute("SELECT token, change, rows FROM state").fetchone()
+                dimension = self._identity(connection).probe.size
+                self._writer = _Writer(connection, token, change, rows, dimension)
+                try:
+                    self._clear_up()
+                    yield
+                    self._compact()
+                finally:
+                    self._writer = None
+
+    @contextmanager
+    def _writer_lock(self) -> Iterator[None]:
+        """Held by the one process that writes; released by the system where that process dies."""
+        with closing(sqlite3.connect(self.path / _LOCK, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                raise StoreError(
+                    f"another process is writing to the store at {self.path}: wait until it has ended"
+                ) from None
+            except sqlite3.DatabaseError:  # no database any more: nothing in it is needed
+                connection.close()
+                (self.path / _LOCK).unlink(missing_ok=True)
+                with self._writer_lock():
+                    yield
+                return
+            yield
+
+    def _refuse_other_stores(self, *, rebuild: bool) -> None:
+        """See to what other stores left in the folder."""
+        old = self.path / _OLD_MANIFEST
+        if kind_of(old) == "file":
+            if not rebuild:
+                raise self._missing()
+            for path in self.path.iterdir():
+                if path.name.startswith((_CHROMA, _OLD_MANIFEST)):
+                    path.unlink()
+                elif path.is_dir() and (path / "header.bin").is_file():
+                    shutil.rmtree(path)
+        elif kind_of(self.path / _CHROMA) == "file":
+            raise StoreError(
+                f"{self.path} holds a Chroma database: choose another folder, or open it with "
+                f"ChromaStore({str(self.path)!r}) or --store chroma:{self.path} where sage-rag made it"
+            )
+
+    def _opened_for_writing(self, identity: StoreIdentity, *, rebuild: bool) -> sqlite3.Connection:
+        if rebuild:
+            try:
+                return self._created(identity, empty=True)
+            except (sqlite3.Error, UnicodeDecodeError):  # damaged
+                self._delete()
+            return self._created(identity, empty=True)
+        if kind_of(self._database) != "file" and self._has_vectors():
+            raise self._missing()
+        return self._created(identity, empty=False)
+
+    def _has_vectors(self) -> bool:
+        return any((self.path / _VECTORS).glob("*.vec"))
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(
+            f"the store at {self.path} is damaged: {what}. Make it anew with `sage-rag ingest --rebuild`"
+        )
+
+    def _delete(self) -> None:
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def _created(self, identity: StoreIdentity, *, empty: bool) -> sqlite3.Connection:
+        """A connection to a database that has tables; they are emptied on demand."""
+        self._database.touch()
+        connection = self._connect()
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            known = _has_tables(connection)
+            if known and empty:
+                tables = connection.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+                    " ORDER BY sql LIKE 'CREATE VIRTUAL%' DESC"  # they take their own tables with them
+                ).fetchall()
+                for (table,) in tables:
+                    connection.execute(f"DROP TABLE IF EXISTS {table}")
+                known = False
+            if not known and not empty and self._has_vectors():
+                raise self._damaged(f"{DATABASE} is empty")
+            if not known:
+                for statement in _TABLES:
+                    connection.execute(statement)
+                connection.executemany(
+                    "INSERT INTO settings VALUES (?, ?)", {**identity.to_settings(), "schema": SCHEMA}.items()
+                )
+                connection.execute("INSERT INTO state VALUES (?, 0, 0)", (secrets.token_hex(8),))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _clear_up(self) -> None:
+        """Remove what a run that was broken off left, and see that the vector files are whole."""
+        writer = self._held()
+        with self._transaction():
+            writer.connection.execute("DELETE FROM chunks WHERE row >= ?", (writer.rows,))
+            writer.connection.execute("DELETE FROM text_vectors WHERE row >= ?", (writer.rows,))
+        self._segments(writer.connection, writer.dimension)
+        self._delete_files()
+
+    def _delete_files(self) -> None:
+        """Delete vector files that nothing refers to."""
+        known = {row[0] for row in self._held().connection.execute("SELECT file FROM segments")}
+        for path in (self.path / _VECTORS).iterdir():
+            if path.name not in known and path.suffix in {".vec", ".npy", ".part"}:
+                try:
+                    path.unlink(missing_ok=True)
+                except PermissionError:
+                    logger.info("%s is in use: it goes next time", path)  # Windows, another process reads
+
+    def _held(self) -> _Writer:
+        if self._writer is None:
+            raise InputError("documents are written within `with store.writing(...)` only")
+        return self._writer
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._held().connection
+        with self._errors():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
+        """Put documents into the store in place of what it held of them. Only within `writing`.
+
+        All of them count from the same moment on. One call costs a few writes to disk, whatever number of
+        documents it brings.
+
+        Args:
+            documents: The documents.
+            maker: Name of what made their ``text_vectors``.
+
+        Raises:
+            StoreError: Where they cannot be written. The store then holds what it held.
+        """
+        writer = self._held()
+        for document in documents:
+            _check_lengths(document)
+        new = [d for d in {d.source: d for d in documents}.values() if len(d.chunks)]
+        if not new:
+            return
+        begin = writer.rows
+        written = self._append(np.concatenate([d.vectors for d in new]))
+        try:
+            with self._transaction() as connection:
+                first = begin
+                for document in new:
+                    key = self._replace(connection, document, first, len(document.chunks))
+                    _insert_chunks(connection, key, first, document.chunks)
+                    _insert_text_vectors(connection, first, document.text_vectors, maker)
+                    first += len(document.chunks)
+                self._count(connection, written)
+        except BaseException:
+            writer.rows = begin
+            raise
+
+    def put_parts(
+        self,
+        document: NewDocument,
+        parts: Iterable[tuple[Sequence[Chunk], NDArray[np.float32]]],
+    ) -> int:
+        """Put one document whose chunks and vectors come in parts; see `Store.put_parts`."""
+        writer = self._held()
+        begin = writer.rows
+        written: dict[int, tuple[str, int]] = {}
+        [(key,)] = writer.connection.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM documents")
+        try:
+            for chunks, vectors in parts:
+                first = writer.rows
+                written.update(self._append(vectors))
+                with self._transaction() as connection:  # rows that no search looks at yet
+                    _insert_chunks(connection, key, first, chunks)
+            if writer.rows == begin:
+                return 0
+            with self._transaction() as connection:
+                self._replace(connection, document, begin, writer.rows - begin, key)
+                self._count(connection, written)
+        except BaseException:
+            with suppress(sqlite3.Error), self._transaction() as connection:
+                connection.execute("DELETE FROM chunks WHERE row >= ?", (begin,))
+            writer.rows = begin
+            raise
+        return writer.rows - begin
+
+    def _append(self, vectors: NDArray[np.float32]) -> dict[int, tuple[str, int]]:
+        """Write vectors from the next row on; returns name and length of every file that grew, by number."""
+        writer = self._held()
+        if vectors.shape[1:] != (writer.dimension,):
+            raise InputError(f"vectors of {vectors.shape[1:]} in a store of {writer.dimension} dimensions")
+        files = dict(writer.connection.execute("SELECT number, file FROM segments"))
+        touched: dict[int, tuple[str, int]] = {}
+        done = 0
+        try:
+            while done < len(vectors):
+                number, start = divmod(writer.rows, ROWS)
+                part = np.asarray(vectors[done : done + ROWS - start], dtype=np.float32)
+                name = files.setdefault(number, f"{number:06d}-{writer.token[:8]}.vec")
+                write_rows(self.path / _VECTORS / name, start, part)
+                touched[number] = (name, start + len(part))
+                writer.rows += len(part)
+                done += len(part)
+        except OSError as error:
+            raise StoreError(f"cannot write to {self.path / _VECTORS}: {error.strerror or error}") from error
+        return touched
+
+    def _replace(
+        self,
+        connection: sqlite3.Connection,
+        document: NewDocument,
+        first: int,
+        chunks: int,
+        key: int | None = None,
+    ) -> int:
+        """Let a document have these rows in place of those it had; returns its key."""
+        old = connection.execute("SELECT key FROM documents WHERE source = ?", (document.source,)).fetchone()
+        if old is not None:
+            self._bury(connection, old[0])
+        size = sum(len(_packed(v)) for v in document.text_vectors)
+        cursor = connection.execute(
+            "INSERT INTO documents (key, source, digest, first, chunks, title, stat, text_vector_bytes)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (key, document.source, document.digest, first, chunks, document.title, document.stat, size),
+        )
+        return int(cursor.lastrowid or 0)
+
+    def _bury(self, connection: sqlite3.Connection, key: int) -> None:
+        """Take a document and its chunks out."""
+        first, chunks = connection.execute(
+            "SELECT first, chunks FROM documents WHERE key = ?", (key,)
+        ).fetchone()
+        for table in ("chunks", "text_vectors"):
+            connection.execute(f"DELETE FROM {table} WHERE row >= ? AND row < ?", (first, first + chunks))
+        connection.execute("DELETE FROM documents WHERE key = ?", (key,))
+        change = self._held().change + 1
+        connection.execute("INSERT INTO dead VALUES (?, ?, ?)", (first, first + chunks, change))
+
+    def _count(self, connection: sqlite3.Connection, written: Mapping[int, tuple[str, int]]) -> None:
+        """Make a change visible: the last statement of its transaction."""
+        writer = self._held()
+        connection.executemany(
+            "INSERT OR REPLACE INTO segments VALUES (?, ?, ?)",
+            [(number, name, rows) for number, (name, rows) in written.items()],
+        )
+        writer.change += 1
+        connection.execute("UPDATE state SET change = ?, rows = ?", (writer.change, writer.rows))
+
+    def remove(self, source: str) -> None:
+        """Take a document out of the store. Only within `writing`."""
+        self._held()
+        with self._transaction() as connection:
+            found = connection.execute("SELECT key FROM documents WHERE source = ?", (source,)).fetchone()
+            if found is not None:
+                self._bury(connection, found[0])
+                self._count(connection, {})
+
+    def touch(self, stats: Mapping[str, str]) -> None:
+        """Note `DocumentRecord.stat` of documents by source. Only within `writing`."""
+        with self._transaction() as connection:
+            connection.executemany(
+                "UPDATE documents SET stat = ? WHERE source = ?", [(s, name) for name, s in stats.items()]
+            )
+
+    def _compact(self) -> None:
+        """Move what counts out of files that mostly hold dead rows, and delete those files."""
+        writer = self._held()
+        dead = writer.connection.execute("SELECT first, stop FROM dead").fetchall()
+        if not dead:
+            return
+        segments = writer.connection.execute("SELECT number, rows FROM segments ORDER BY number").fetchall()
+        gone = {number: 0 for number, _ in segments}
+        for first, stop in dead:
+            for number in range(first // ROWS, (stop - 1) // ROWS + 1):
+                if number in gone:
+                    gone[number] += min(stop, (number + 1) * ROWS) - max(first, number * ROWS)
+        sparse = [
+            number
+            for number, rows in segments
+            if gone[number] == rows
+            or (gone[number] > _LEAST_DEAD and rows - gone[number] < _LEAST_ALIVE * rows)
+        ]
+        if not sparse:
+            return
+        # What moves goes to a new file, so that the last one may be among those that go.
+        if sparse[-1] == segments[-1][0]:
+            writer.rows = -(-writer.rows // ROWS) * ROWS
+        for number in sparse:
+            self._move_out(number)
+        self._delete_files()
+
+    def _move_out(self, number: int) -> None:
+        """Move the documents that have rows in a segment to the end; drop the segment where none is left."""
+        writer = self._held()
+        low, high = number * ROWS, (number + 1) * ROWS
+        documents = writer.connection.execute(
+            "SELECT key, first, chunks FROM documents WHERE first < ? AND first + chunks > ?", (high, low)
+        ).fetchall()
+        if any(chunks > ROWS for _, _, chunks in documents):
+            return  # it would move far more than it frees
+        if documents:
+            segments = {s.first // ROWS: s for s in self._segments(writer.connection, writer.dimension)}
+            begin = first = writer.rows
+            vectors = np.concatenate([_rows_of(segments, f, n) for _, f, n in documents])
+            written = self._append(vectors.astype(np.float32))
+            try:
+                with self._transaction() as connection:
+                    for key, old, chunks in documents:
+                        for table in ("chunks", "text_vectors"):
+                            connection.execute(
+                                f"UPDATE {table} SET row = row + ? WHERE row >= ? AND row < ?",
+                                (first - old, old, old + chunks),
+                            )
+                        connection.execute("UPDATE documents SET first = ? WHERE key = ?", (first, key))
+                        connection.execute(
+                            "INSERT INTO dead VALUES (?, ?, ?)", (old, old + chunks, writer.change + 1)
+                        )
+                        first += chunks
+                    self._drop(connection, number)
+                    self._count(connection, written)
+            except BaseException:
+                writer.rows = begin
+                raise
+            return
+        with self._transaction() as connection:
+            self._drop(connection, number)
+            self._count(connection, {})
+
+    @staticmethod
+    def _drop(connection: sqlite3.Connection, number: int) -> None:
+        low, high = number * ROWS, (number + 1) * ROWS
+        connection.execute("DELETE FROM segments WHERE number = ?", (number,))
+        connection.execute("DELETE FROM dead WHERE first >= ? AND stop <= ?", (low, high))
+
+    # -- searching ------------------------------------------------------------------------------------
+
+    def search(self, vector: NDArray[np.float32], n: int) -> list[Found]:
+        """The ``n`` chunks of the most similar vectors, best first, no text twice.
+
+        Args:
+            vector: The question's unit vector, shape ``(d,)``.
+            n: How many; fewer come back where the store holds fewer.
+
+        Raises:
+            StoreError: Where there is no store, or it cannot be read.
+        """
+        return self.search_many(vector[None, :], n)[0]
+
+    def search_many(
+        self,
+        vectors: NDArray[np.float32],
+        n: int,
+        *,
+        maker: str | None = None,
+        identity: StoreIdentity | None = None,
+    ) -> list[list[Found]]:
+        """`search` for several questions, all of them answered from the store at one moment.
+
+        Args:
+            vectors: Unit vectors, shape ``(questions, d)``.
+            n: How many for each.
+            maker: Give text vectors made by this (`VectorReranker.vectors_name`), where they are there.
+            identity: The embedding model of ``vectors``; another process may have made the store anew.
+
+        Raises:
+            StoreError: As `search`, and where the store was made with another model.
+        """
+        if n < 1:
+            raise InputError(f"the number of candidates must be at least 1, not {n}")
+        if not len(vectors):
+            return []
+        queries = np.asarray(vectors, dtype=np.float32)
+        seen: list[object] = []
+        while True:
+            with self._reading() as connection:
+                try:
+                    view = self._viewed(connection)
+                except SegmentMissingError:
+                    # A writer may have deleted the file since this connection's moment: look again, once for
+                    # every change.
+                    state = connection.execute("SELECT token, change FROM state").fetchone()
+                    if state in seen:
+                        raise
+                    seen.append(state)
+                    continue
+                if identity is not None:
+                    self._check(view.identity, identity)
+                if vectors.shape[1] != view.identity.probe.size:
+                    raise InputError(
+                        f"a question of {vectors.shape[1]} dimensions, but the store's have "
+                        f"{view.identity.probe.size}"
+                    )
+                return [_nearest(connection, view.index, query, n, maker) for query in queries]
+
+    def _viewed(self, connection: sqlite3.Connection) -> _View:
+        """The vectors that belong to what the connection sees."""
+        with self._lock:
+            known = self._view
+        if not _has_tables(connection):
+            self._identity(connection)  # says what is wrong
+        token, change = connection.execute("SELECT token, change FROM state").fetchone()
+        if known is not None and (known.token, known.change) == (token, change):
+            for segment in known.index.segments:
+                segment.check()
+            return known
+        identity = self._identity(connection)
+        if known is not None and (known.token != token or known.change > change):
+            known = None
+        segments = self._segments(connection, identity.probe.size, known.index.segments if known else ())
+        masks = _masks(connection, segments, known)
+        view = _View(token, change, identity, Index(segments, masks))
+        with self._lock:
+            if self._view is None or self._view.token != token or self._view.change < change:
+                self._view = view
+        return view
+
+    def _segments(
+        self, connection: sqlite3.Connection, dimension: int, opened: Sequence[Segment] = ()
+    ) -> list[Segment]:
+        """The vector files, those that are open and as long as before taken over."""
+        known = {segment.path.name: segment for segment in opened}
+        segments = []
+        for number, file, rows in connection.execute(
+            "SELECT number, file, rows FROM segments ORDER BY number"
+        ):
+            segment = known.get(file)
+            if segment is None or len(segment.vectors) != rows:
+                segment = Segment.open(self.path / _VECTORS / file, number * ROWS, rows, dimension)
+            segments.append(segment)
+        return segments
+
+    def close(self) -> None:
+        """Release the files. The store opens again where it is used again."""
+        with self._lock:
+            idle, self._idle, self._view = self._idle, [], None
+        if self._process == os.getpid():
+            for _, connection in idle:
+                connection.close()
+
+    def __enter__(self) -> FolderStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'settings'").fetchone())
+
+
+def _check_lengths(document: NewDocument) -> None:
+    chunks = len(document.chunks)
+    if chunks != len(document.vectors):
+        raise InputError(f"{chunks} chunks, but {len(document.vectors)} vectors")
+    if len(document.text_vectors) not in (0, chunks):
+        raise InputError(f"{chunks} chunks, but text vectors of {len(document.text_vectors)}")
+
+
+def _insert_chunks(connection: sqlite3.Connection, key: int, first: int, chunks: Sequence[Chunk]) -> None:
+    connection.executemany(
+        "INSERT INTO chunks (row, document, start, stop, page, after, text) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(first + i, key, c.start, c.end, c.page, c.after, c.text) for i, c in enumerate(chunks)],
+    )
+
+
+def _insert_text_vectors(
+    connection: sqlite3.Connection, first: int, vectors: Sequence[TextVectors], maker: str
+) -> None:
+    connection.executemany(
+        "INSERT INTO text_vectors VALUES (?, ?, ?)",
+        [(first + i, maker, _packed(v)) for i, v in enumerate(vectors)],
+    )
+
+
+def _packed(vectors: TextVectors) -> bytes:
+    """The text's vector, then its sentences'; one row where the text is one sentence."""
+    chunk = np.asarray(vectors.chunk, dtype="<f2")[None, :]
+    sentences = np.asarray(vectors.sentences, dtype="<f2")
+    if len(sentences) == 1 and np.array_equal(chunk, sentences):
+        return chunk.tobytes()
+    return np.concatenate([chunk, sentences]).tobytes()
+
+
+def _unpacked(data: bytes, dimension: int) -> TextVectors:
+    rows = np.frombuffer(data, dtype="<f2").reshape(-1, dimension)
+    return TextVectors(rows[0], rows[1:] if len(rows) > 1 else rows)
+
+
+def _rows_of(segments: Mapping[int, Segment], first: int, count: int) -> NDArray[np.float16]:
+    """Vectors of rows that may lie in two files."""
+    parts = []
+    row, stop = first, first + count
+    while row < stop:
+        number, start = divmod(row, ROWS)
+        parts.append(segments[number].vectors[start : start + stop - row])
+        row += len(parts[-1])
+    return np.concatenate(parts)
+
+
+def _masks(
+    connection: sqlite3.Connection, segments: Sequence[Segment], known: _View | None
+) -> list[NDArray[np.bool_] | None]:
+    """Which rows of each segment are dead; only what changed since ``known`` is read."""
+    pairs = zip(known.index.segments, known.index.dead, strict=True) if known is not None else ()
+    old = {segment.first: mask for segment, mask in pairs}
+    masks: dict[int, NDArray[np.bool_]] = {}
+    sizes = {s.first: len(s.vectors) for s in segments}
+    for first, size in sizes.items():
+        mask = old.get(first)
+        if mask is not None:
+            # A copy: others may be searching with the old one.
+            masks[first] = np.concatenate([mask, np.zeros(size - len(mask), dtype=bool)])
+    ranges = connection.execute(
+        "SELECT first, stop FROM dead WHERE change > ?", (known.change if known else -1,)
+    )
+    for low, high in ranges:
+        for start in range(low // ROWS * ROWS, high, ROWS):
+            if start in sizes:
+                mask = masks.setdefault(start, np.zeros(sizes[start], dtype=bool))
+                mask[max(low - start, 0) : high - start] = True
+    return [masks.get(s.first) for s in segments]
+
+
+def _nearest(
+    connection: sqlite3.Connection, index: Index, query: NDArray[np.float32], n: int, maker: str | None
+) -> list[Found]:
+    fetch = n
+    while True:
+        hits = index.nearest(query, fetch)
+        found = _found(connection, hits, n, maker, len(query))
+        # Repeated texts took places: ask for more.
+        if len(found) == n or len(hits) < fetch:
+            return found
+        fetch *= 2
+
+
+def _found(
+    connection: sqlite3.Connection,
+    hits: Sequence[tuple[int, float]],
+    n: int,
+    maker: str | None,
+    dimension: int,
+) -> list[Found]:
+    """The first ``n`` hits of different texts."""
+    rows = {row: _chunk(*rest) for row, *rest in _select(connection, _CHUNKS, [row for row, _ in hits])}
+    found: dict[str, tuple[int, Chunk, float]] = {}
+    for row, cosine in hits:
+        chunk = rows.get(row)
+        if chunk is None:
+            raise StoreError(f"the store is damaged: row {row} is missing. Make it anew with `--rebuild`")
+        found.setdefault(" ".join(chunk.text.split()), (row, chunk, cosine))
+        if len(found) == n:
+            break
+    best = list(found.values())
+    vectors: dict[int, TextVectors] = {}
+    if maker is not None:
+        kept = _select(connection, _TEXT_VECTORS, [row for row, _, _ in best])
+        vectors = {row: _unpacked(data, dimension) for row, made_by, data in kept if made_by == maker}
+    return [Found(chunk, cosine, vectors.get(row)) for row, chunk, cosine in best]
+
+
+_CHUNKS = (
+    "SELECT c.row, d.source, d.digest, c.start, c.stop, c.page, c.after, c.text"
+    " FROM chunks c JOIN documents d ON d.key = c.document WHERE c.row IN ({})"
+)
+_TEXT_VECTORS = "SELECT row, maker, vectors FROM text_vectors WHERE row IN ({})"
+
+
+def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int]) -> Iterator[tuple]:  # type: ignore[type-arg]
+    for start in range(0, len(rows), _MOST_PARAMETERS):
+        part = rows[start : start + _MOST_PARAMETERS]
+        yield from connection.execute(statement.format(",".join("?" * len(part))), part)
+
+
+def _chunk(source: str, digest: str, start: int, stop: int, page: int | None, after: str, text: str) -> Chunk:
+    return Chunk(f"{version_of(source, digest)}-{start}-{stop}", text, source, start, stop, page, after)

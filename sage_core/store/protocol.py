@@ -1,0 +1,155 @@
+"""What a `Sage` needs of a store. `FolderStore` and `ChromaStore` have it; so may a store of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.store.chunks import Chunk, Found, NewDocument
+from sage_core.store.identity import StoreIdentity, StoreInfo
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """One document in a store.
+
+    Attributes:
+        id: Key of the document, made from ``source`` (`document_id`).
+        source: The file's absolute path.
+        digest: Digest of the content that is in the store.
+        chunks: Number of its chunks.
+        title: The title the document gives itself.
+        stat: What the file system said of the file when it was read; the file is not read again while that
+            is the same. Empty where it is not known, or was too fresh to rely on.
+    """
+
+    id: str
+    source: str
+    digest: str
+    chunks: int
+    title: str | None = None
+    stat: str = ""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Documents, their chunks and vectors.
+
+    Replacing a document is atomic: a search returns chunks of the old content or of the new one, never of
+    both and never of neither. A writer that dies leaves each document as it was or as it should be.
+    """
+
+    @property
+    def location(self) -> str:
+        """Where the store is, for messages: a folder or an address, without anything secret."""
+        ...
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything at that place."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the store's making got to its end. One that did not is made again by `writing`."""
+        ...
+
+    def require_packages(self) -> None:
+        """Raise MissingExtraError where a package that the store needs is not installed."""
+        ...
+
+    def info(self) -> StoreInfo:
+        """What the store holds.
+
+        Raises:
+            StoreError: Where there is no store, or it cannot be read.
+        """
+        ...
+
+    def check(self, identity: StoreIdentity) -> None:
+        """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
+        ...
+
+    def documents(self) -> list[DocumentRecord]:
+        """The documents in the store, by source."""
+        ...
+
+    def writing(self, identity: StoreIdentity, *, rebuild: bool = False) -> AbstractContextManager[None]:
+        """Hold the store for writing; makes it where there is none, and clears up after a broken run.
+
+        Args:
+            identity: The models that make the chunks and vectors.
+            rebuild: Empty an existing store first, whatever it was made with and however damaged it is.
+
+        Raises:
+            StoreError: Where the store cannot be written, or was made with other models.
+        """
+        ...
+
+    def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
+        """Put documents into the store in place of what it held of them. Only within `writing`.
+
+        Args:
+            documents: The documents.
+            maker: Name of what made their ``text_vectors``.
+
+        Raises:
+            StoreError: Where they cannot be written. The store then holds what it held.
+        """
+        ...
+
+    def put_parts(
+        self,
+        document: NewDocument,
+        parts: Iterable[tuple[Sequence[Chunk], NDArray[np.float32]]],
+    ) -> int:
+        """Put one document whose chunks and vectors come in parts, for what is too large for memory.
+
+        Nothing of it is visible before the last part is written.
+
+        Args:
+            document: The document; its own ``chunks`` and ``vectors`` are not looked at.
+            parts: Chunks in the order of the text, with their unit vectors.
+
+        Returns:
+            The number of chunks.
+        """
+        ...
+
+    def remove(self, source: str) -> None:
+        """Take a document out of the store. Only within `writing`."""
+        ...
+
+    def touch(self, stats: Mapping[str, str]) -> None:
+        """Note `DocumentRecord.stat` of unchanged documents, by source. Only within `writing`."""
+        ...
+
+    def search_many(
+        self,
+        vectors: NDArray[np.float32],
+        n: int,
+        *,
+        maker: str | None = None,
+        identity: StoreIdentity | None = None,
+    ) -> list[list[Found]]:
+        """For each vector the ``n`` most similar chunks, best first, no text twice.
+
+        Args:
+            vectors: Unit vectors of questions, shape ``(questions, d)``.
+            n: How many for each; fewer come back where the store holds fewer.
+            maker: Give text vectors made by this (`VectorReranker.vectors_name`), where they are there.
+            identity: The embedding model of ``vectors``; another process may have made the store anew.
+
+        Raises:
+            StoreError: Where there is no store, it cannot be read, or was made with another model.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release files and connections. The store opens again where it is used again."""
+        ...

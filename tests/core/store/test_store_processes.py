@@ -1,0 +1,92 @@
+"""One process replaces everything again and again while three others search the same store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+DOCUMENTS = 30
+ROOT = Path(__file__).parents[3]
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from tests.fakes.stores import fill, run
+import sage_core.pipeline.ingest
+import sage_core.store.folder
+
+sage_core.pipeline.ingest._BATCH_CHARACTERS = 300  # some ten changes a round
+store, folder, documents, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+sage_core.store.folder._LEAST_DEAD = documents  # compacted in most rounds
+for round_ in range(1, rounds + 1):
+    fill(folder, {f"{i}.txt": f"Page {i} of edition {round_}.\\n\\nPrinted for page {i} in round {round_}." for i in range(documents)})
+    report = run(store, folder)
+    assert len(report.changed) + len(report.added) == documents, report
+    time.sleep(0.05)
+"""
+
+READER = """
+import json, sys
+from collections import Counter
+from pathlib import Path
+from sage_core.store.folder import FolderStore
+from tests.fakes.models import HashEmbedder
+
+store, documents, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+embedder = HashEmbedder()
+seen, searches = Counter(), 0
+with FolderStore(store) as opened:
+    while True:
+        found = opened.search(embedder.embed_query(f"page {searches % documents} edition"), 10 * documents)
+        searches += 1
+        pages, last = Counter(), 0
+        editions = {}
+        for f in found:
+            words = f.chunk.text.rstrip(".").split()
+            page = int(words[1]) if words[0] == "Page" else int(words[3])
+            edition = int(words[-1])
+            pages[page] += 1
+            # Both chunks of a document are of one edition.
+            assert editions.setdefault(page, edition) == edition, f.chunk
+        assert pages == {i: 2 for i in range(documents)}, pages
+        seen[min(editions.values())] += 1
+        if set(editions.values()) == {rounds}:
+            break
+print(json.dumps({"searches": searches, "editions": len(seen)}))
+"""
+
+
+def start(script: str, *args: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, args)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("rounds", [6, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_writer_and_three_readers(tmp_path: Path, rounds: int) -> None:
+    store, folder = tmp_path / "store", tmp_path / "docs"
+    subprocess.run([sys.executable, "-c", WRITER, store, folder, str(DOCUMENTS), "1"], cwd=ROOT, check=True)
+    processes = [start(READER, store, DOCUMENTS, rounds + 1) for _ in range(3)]
+    time.sleep(1)
+    writer = start(
+        WRITER.replace("range(1, rounds + 1)", "range(2, rounds + 2)"), store, folder, DOCUMENTS, rounds
+    )
+    try:
+        for process in [writer, *processes]:
+            out, err = process.communicate(timeout=60 + 10 * rounds)
+            assert process.returncode == 0, err
+            if process is not writer:
+                told = json.loads(out)
+                assert told["searches"] > rounds and told["editions"] > 2
+    finally:
+        for process in [writer, *processes]:
+            process.kill()
