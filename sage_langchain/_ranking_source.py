@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
-from sage_core.selection import Scale
+from sage_core.selection import Scale, SelectionConfig
 from sage_langchain._runnables import layers
 from sage_langchain.compressor import SCORE_KEY, SageCompressor, is_cross_encoder
 from sage_langchain.retriever import SageRetriever
@@ -39,13 +39,13 @@ class RankingSource:
 
     def selecting(self, feedback: FeedbackConfig) -> FeedbackConfig:
         """The loop's settings with this retriever's selection."""
-        return replace(
-            feedback,
+        selection = SelectionConfig(
+            rule=self.compressor.rule,
             min_k=self.exact or self.compressor.min_k,
             max_k=self.exact or self.compressor.max_k,
             gradient=self.compressor.gradient,
-            rule=self.compressor.rule,
         )
+        return replace(feedback, selection=selection)
 
 
 def as_sage_retriever(value: Any) -> Any:

@@ -70,8 +70,12 @@ class SelectionConfig:
         gradient: float | None = None,
     ) -> SelectionConfig:
         """These settings with those given in their place; None leaves a setting as it is."""
-        given = {"rule": rule, "min_k": min_k, "max_k": max_k, "gradient": gradient}
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+        return SelectionConfig(
+            rule=self.rule if rule is None else rule,
+            min_k=self.min_k if min_k is None else min_k,
+            max_k=self.max_k if max_k is None else max_k,
+            gradient=self.gradient if gradient is None else gradient,
+        )
 
     def capped(self, most: int | None) -> SelectionConfig:
         """These settings with no selection larger than ``most``; None for no such limit."""
