@@ -124,7 +124,7 @@ def ask(
     answerer that is labelled as such, and its grade is a word count. If the LLM fails, the chunks are shown
     all the same, and the exit code is 3.
     """
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.embedding import named_embedder
     from sage_core.feedback import FeedbackConfig
     from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.config import SageConfig
@@ -134,7 +134,7 @@ def ask(
     require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
-    embedding = SentenceTransformerEmbedder(embedder)
+    embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     selection = SelectionConfig(min_k=min_k, max_k=max_k, gradient=gradient)
     feedback = FeedbackConfig(accept_score=accept, max_rounds=rounds, selection=selection)
     sage = Sage(

@@ -9,6 +9,7 @@ import typer
 
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
+    BaseUrlOption,
     EmbedderOption,
     EncodingOption,
     JsonOption,
@@ -51,6 +52,7 @@ def ingest(
     ] = False,
     encoding: EncodingOption = None,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    base_url: BaseUrlOption = None,
     segmenter: SegmenterOption = "default",
     max_tokens: MaxTokensOption = None,
     min_tokens: MinTokensOption = None,
@@ -69,7 +71,7 @@ def ingest(
     file or folder that could not even be opened the store keeps what it has, and the exit code is 4. With
     --json, both are under "skipped". Links to folders are not followed, but named.
     """
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.embedding import named_embedder
     from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
@@ -77,7 +79,7 @@ def ingest(
     sage = Sage(
         store,
         segmenter=make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold),
-        embedder=SentenceTransformerEmbedder(embedder),
+        embedder=named_embedder(embedder, base_url=base_url),
     )
     with sage, ingest_bar() as bar:
         report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)

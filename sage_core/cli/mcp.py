@@ -178,10 +178,10 @@ def mcp(
     if root and not allow_ingest:
         raise InputError("--root only matters together with --allow-ingest")
     require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
-    from sage_core.embedding import SentenceTransformerEmbedder
+    from sage_core.embedding import named_embedder
     from sage_core.pipeline.sage import Sage
 
-    embedding = SentenceTransformerEmbedder(embedder)
+    embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     answerer = make_answerer(model, base_url, offline, embedding, timeout)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     with Sage(store, embedder=embedding, answerer=answerer) as sage:

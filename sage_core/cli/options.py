@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_core.embedding.named import OPENAI
 from sage_core.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -52,7 +53,11 @@ StoreOption = Annotated[
     ),
 ]
 EmbedderOption = Annotated[
-    str, typer.Option(help="Embedding model: a sentence-transformers name or folder.", metavar="NAME")
+    str,
+    typer.Option(
+        help="Embedding model: a sentence-transformers name or folder, or openai:MODEL for a server's.",
+        metavar="NAME",
+    ),
 ]
 EncodingOption = Annotated[
     str | None,
@@ -115,10 +120,11 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
     Raises:
         MissingExtraError: Where one is not installed; one pip command brings all of them.
     """
+    hosted = embedder.startswith(OPENAI)
     wanted = {
         **({"chroma": "chromadb"} if store.startswith(("chroma:", "http://", "https://")) else {}),
-        "models": "sentence_transformers",
-        **({"openai": "openai"} if llm else {}),
+        **({} if hosted else {"models": "sentence_transformers"}),
+        **({"openai": "openai"} if llm or hosted else {}),
     }
     missing = [extra for extra, module in wanted.items() if find_spec(module) is None]
     if missing:

@@ -10,6 +10,7 @@ from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
 from sage_core.answering import Answerer, ExtractiveAnswerer
 from sage_core.documents.discovery import PathArgument
+from sage_core.embedding.named import named_embedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError
@@ -36,7 +37,8 @@ class Sage:
     Args:
         store: The folder of the store, or a `Store` such as `FolderStore` or `ChromaStore`.
         segmenter: Cuts documents; the bundled `Segmenter` where None.
-        embedder: all-MiniLM-L6-v2 where None.
+        embedder: An embedding model, or the name of one (`sage_core.embedding.named_embedder`), such as
+            ``"openai:text-embedding-3-small"``; all-MiniLM-L6-v2 where None.
         reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`), over ``embedder`` where
             it embeds; ``"hybrid"`` where None.
         answerer: `ExtractiveAnswerer`, which needs no LLM, where None.
@@ -44,7 +46,7 @@ class Sage:
         config: Settings.
 
     Raises:
-        InputError: For a part that is something else, such as the name of a model in its place.
+        InputError: For a part that is something else.
     """
 
     def __init__(
@@ -52,16 +54,20 @@ class Sage:
         store: str | Path | Store,
         *,
         segmenter: DocumentSegmenter | None = None,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         reranker: Reranker | str | None = None,
         answerer: Answerer | None = None,
         counter: TokenCounter | None = None,
         config: SageConfig | None = None,
     ) -> None:
         check_part("segmenter", segmenter, ("segment_many",), "Segmenter(...)")
-        check_part(
-            "embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder(...)"
-        )
+        if not isinstance(embedder, str):
+            check_part(
+                "embedder",
+                embedder,
+                ("embed_query", "embed_documents"),
+                "SentenceTransformerEmbedder(...), or its name",
+            )
         if not isinstance(reranker, str):
             check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...), or its name")
         check_part("answerer", answerer, ("generate", "judge"), "LLMAnswerer(OpenAIChat(...))")
@@ -69,7 +75,10 @@ class Sage:
         if config is not None and not isinstance(config, SageConfig):
             raise InputError(f"config is a SageConfig, not {config!r}")
         self.segmenter: DocumentSegmenter = segmenter if segmenter is not None else Segmenter()
-        embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
+        if embedder is None:
+            embedder = SentenceTransformerEmbedder()
+        elif isinstance(embedder, str):
+            embedder = named_embedder(embedder)
         self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(embedder)
         if reranker is None:
             reranker = HybridReranker(embedder)

@@ -1,0 +1,68 @@
+"""Embedding models by name, and a hosted one through the whole pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from sage_core import Sage
+from sage_core.cli.main import run
+from sage_core.embedding import OpenAIEmbedder, SentenceTransformerEmbedder, named_embedder
+from sage_core.errors import InputError
+from tests.fakes.llm_server import LLMServer
+
+
+def test_names():
+    assert isinstance(named_embedder("all-MiniLM-L6-v2"), SentenceTransformerEmbedder)
+    hosted = named_embedder("openai:text-embedding-3-small")
+    assert isinstance(hosted, OpenAIEmbedder)
+    assert hosted.name == "text-embedding-3-small"
+
+
+@pytest.mark.parametrize("name", ["", "  ", "openai:"])
+def test_a_blank_name_is_refused(name):
+    with pytest.raises(InputError, match="blank"):
+        named_embedder(name)
+
+
+def vector(text: str) -> list[float]:
+    row = np.zeros(64)
+    for word in text.lower().split():
+        row[int(hashlib.md5(word.strip("?.,").encode()).hexdigest(), 16) % 64] += 1
+    return row.tolist()
+
+
+@pytest.fixture
+def note(tmp_path):
+    path = tmp_path / "note.txt"
+    path.write_text("The ferry leaves the pier at nine.\n\nOats are ground at the mill.", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with LLMServer([], embed=vector) as running:
+        yield running
+
+
+def test_sage_takes_a_name_and_asks_the_server_of_the_environment(tmp_path, note, server, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    with Sage(tmp_path / "store", embedder="openai:small") as sage:
+        sage.ingest(note)
+        found = sage.retrieve("When does the ferry leave the pier?")
+    assert "nine" in found.candidates[0].chunk.text
+    assert {r.body["model"] for r in server.requests} == {"small"}
+
+
+def test_the_command_line_does_too(tmp_path, note, server, capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    store = str(tmp_path / "store")
+    hosted = ["--store", store, "--embedder", "openai:small", "--base-url", server.base_url]
+    assert run(["ingest", str(note), *hosted]) == 0
+    assert run(["ask", "When does the ferry leave the pier?", "--offline", *hosted]) == 0
+    assert "nine" in capsys.readouterr().out
+    assert run(["ask", "When?", "--offline", "--store", store]) == 1
+    assert "small" in capsys.readouterr().err  # the store was made with another model, which is named
