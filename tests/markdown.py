@@ -113,6 +113,24 @@ def _langchain(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     }
 
 
+def _agents(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A model that searches for ever, and the guide."""
+    pytest.importorskip("langchain.agents", reason="the agents extra is not installed")
+    from langchain_core.documents import Document
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    class Searching(GenericFakeChatModel):
+        def bind_tools(self, tools, **kwargs):
+            return self
+
+    calls = ({"name": "search", "args": {"query": "ferry"}, "id": f"call-{n}"} for n in range(99))
+    yield {
+        "model": Searching(messages=(AIMessage("", tool_calls=[call]) for call in calls)),
+        "documents": [Document(page_content=GUIDE, metadata={"source": "guide.md"})],
+    }
+
+
 def _core(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     yield {}
 
@@ -133,6 +151,7 @@ def _server(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 
 SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
+    "agents": _agents,
     "core": _core,
     "llamaindex": _llamaindex,
     "langchain": _langchain,
