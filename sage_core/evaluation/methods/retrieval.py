@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 
 from sage_core.errors import InputError
@@ -22,7 +22,7 @@ from sage_core.evaluation.records import (
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import Reranker, rank
-from sage_core.selection.cut import Scale, Selection, select
+from sage_core.selection.cut import Scale, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,25 @@ class Plan:
 
     def describe(self) -> dict[str, object]:
         """JSON-ready; the loop's own settings only where there is a loop."""
-        settings = {**asdict(self.selection), "rule": _shown(self.selection.rule)}
-        names = ("rule", "min_k", "gradient", "max_k")
-        loop = {name: value for name, value in settings.items() if name not in names}
+        loop, chosen = self.selection, self.selection.selection
         return {
             "candidates": self.candidates,
-            "selection": {name: settings[name] for name in names},
-            "feedback": {**loop, "no_answer": list(self.selection.no_answer)} if self.feedback else False,
+            "selection": {
+                "rule": chosen.rule if isinstance(chosen.rule, str) else repr(chosen.rule),
+                "min_k": chosen.min_k,
+                "gradient": chosen.gradient,
+                "max_k": chosen.max_k,
+            },
+            "feedback": {
+                "accept_score": loop.accept_score,
+                "max_rounds": loop.max_rounds,
+                "policy": loop.policy,
+                "max_calls": loop.max_calls,
+                "max_tokens": loop.max_tokens,
+                "no_answer": list(loop.no_answer),
+            }
+            if self.feedback
+            else False,
         }
 
 
@@ -139,16 +151,8 @@ class RetrievalMethod:
             return empty(question, ranked, watch)
         if self._plan.feedback:
             return self._looped(question, ranked, watch)
-        settings = self._plan.selection
         with watch.stage("select"):
-            selection = select(
-                [hit.score for hit in ranked],
-                scale=self.scale,
-                rule=settings.rule,
-                min_k=settings.min_k,
-                gradient=settings.gradient,
-                max_k=settings.max_k,
-            )
+            selection = self._plan.selection.selection.select([hit.score for hit in ranked], self.scale)
             context = self._context(ranked, selection)
         return self._reading.once(question, context, watch, ranked=ranked)
 
@@ -218,7 +222,3 @@ class RetrievalMethod:
             seconds=watch.seconds,
             context_tokens=self._reading.tokens(context),
         )
-
-
-def _shown(rule: object) -> str:
-    return rule if isinstance(rule, str) else repr(rule)
