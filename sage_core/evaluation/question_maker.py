@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Literal
 
 from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
-from sage_core.feedback.lexicon import THINKING
 from sage_core.llm import ChatModel, Message
-from sage_core.llm.prompting import fenced, make_mark
+from sage_core.llm.prompting import fenced, make_mark, without_reasoning
 from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.text.spans import Span
 
@@ -176,7 +175,7 @@ def make_dataset(
 
 def read_pair(reply: str) -> tuple[str, str] | None:
     """Question and answer in a reply, as JSON or with labels; None where they are not there."""
-    text = THINKING.sub("\n", reply[:_LONGEST_REPLY])
+    text = without_reasoning(reply[:_LONGEST_REPLY])
     for found in _objects(text):
         pair = tuple(found.get(key) for key in ("question", "answer"))
         if all(isinstance(part, str) and part.strip() for part in pair):

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 
 from sage_core._checks import checked_options
 
 NO_ANSWER = "The documents do not say."
 """What an answerer replies where the passages do not hold the answer."""
+
+# A block that never ends hides everything after it.
+_REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+
+
+def without_reasoning(text: str) -> str:
+    """A reply with a line break in place of each block of reasoning (``<think>...</think>``)."""
+    return _REASONING.sub("\n", text)
 
 
 def is_abstention(text: str, sentences: Iterable[str] = (NO_ANSWER,)) -> bool:

@@ -147,7 +147,6 @@ FORMS = [
     "{score} {adjust}",
     "I'd say {score} out of 10. Adjust: {adjust}",
     "Step 1 of 3: fine.\nScore (1-10): {score}\nAdjust (-1, 0 or 1): {adjust}",
-    "Bewertung: {score} von 10\nAnpassung: {adjust}",
 ]
 
 
