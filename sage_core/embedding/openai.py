@@ -10,21 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import unit_rows
-from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.access import OPENAI_URL, api_key, server_url
-from sage_core.llm.failures import MalformedReplyError, classify, shown_url, transport_errors
+from sage_core.errors import InputError, LLMError
+from sage_core.llm.failures import MalformedReplyError, shown_url, transport_errors
+from sage_core.llm.request import Attempts
+from sage_core.llm.transport import Clients, OutOfTimeError, run_blocking
 from sage_core.llm.usage import TokenUsage, estimate_tokens
 
 # The service takes 2,048 texts and 300,000 tokens in one request.
 _MOST_TEXTS = 2_048
 _MOST_CHARACTERS = 300_000
 
+_BACKOFF = 0.5  # seconds before the first retry
+_MOST_BYTES_PER_TEXT = 2**18  # a vector of 4,096 numbers is some 90,000 bytes of JSON
+_SLACK = 2**20
+
 
 class OpenAIEmbedder:
     """An `Embedder` over the embeddings endpoint; texts are sent in batches. Safe across threads.
 
-    The client repeats what fails with 408, 409, 429, 5xx or a broken connection. A text above the model's
-    limit (8,191 tokens for OpenAI's) is refused by the server, and the error says so.
+    What fails with 408, 409, 429, 5xx, a broken connection or an unreadable reply is repeated with growing
+    pauses. A reply of more than 256 KiB for each of ``batch_size`` texts is an error. A text above the
+    model's limit (8,191 tokens for OpenAI's) is refused by the server, and the error says so.
 
     Args:
         model: The model's name.
@@ -33,8 +39,8 @@ class OpenAIEmbedder:
         base_url: The server's address up to ``/v1``; from ``OPENAI_BASE_URL``, else OpenAI's, where None.
         dimensions: Asks for shorter vectors, where the model can; None for the model's own.
         batch_size: Most texts in one request.
-        timeout: Seconds one attempt may take.
-        max_retries: Attempts after the first.
+        timeout: Seconds one request may take in all: attempts, retries and the pauses between them.
+        max_retries: Most attempts after the first.
 
     Raises:
         InputError: Where a value is out of its range; when embedding, for an address or a key that cannot be
@@ -51,7 +57,7 @@ class OpenAIEmbedder:
         base_url: str | None = None,
         dimensions: int | None = None,
         batch_size: int = 256,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
         max_retries: int = 4,
     ) -> None:
         if not model:
@@ -63,18 +69,18 @@ class OpenAIEmbedder:
         if not timeout > 0 or max_retries < 0:
             raise InputError("timeout must be above 0, max_retries at least 0")
         self.model = model
-        self._api_key = api_key
-        self._base_url = base_url
+        self._clients = Clients(
+            "OpenAI embeddings", base_url, api_key, _SLACK + _MOST_BYTES_PER_TEXT * batch_size
+        )
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._timeout = timeout
         self._max_retries = max_retries
-        self._start()
+        self._init_runtime_state()
 
-    def _start(self) -> None:
-        """What cannot be pickled."""
+    def _init_runtime_state(self) -> None:
+        """Create the lock and the count; called again after unpickling."""
         self._lock = threading.Lock()
-        self._client: Any = None
         self._usage = TokenUsage()
 
     @property
@@ -85,7 +91,7 @@ class OpenAIEmbedder:
     @property
     def endpoint(self) -> str:
         """The server's address, without what may be secret in it."""
-        return shown_url(server_url(self._base_url))
+        return shown_url(self._clients.url)
 
     @property
     def usage(self) -> TokenUsage:
@@ -96,11 +102,11 @@ class OpenAIEmbedder:
         return f"{type(self).__name__}({self.name!r}, base_url={self.endpoint!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_api_key": None, "_lock": None, "_client": None}
+        return {**self.__dict__, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start()
+        self._init_runtime_state()
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `Embedder.embed_documents`; shape ``(0, 0)`` for no texts."""
@@ -126,25 +132,39 @@ class OpenAIEmbedder:
         if batch:
             yield batch
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._clients.close()
+
     def _ask(self, texts: list[str]) -> NDArray[np.float32]:
         """Unit rows of one request."""
-        client = self._connected()
+        return run_blocking(self._aask(texts))
+
+    async def _aask(self, texts: list[str]) -> NDArray[np.float32]:
         arguments: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "float"}
         if self._dimensions is not None:
             arguments["dimensions"] = self._dimensions
-        try:
-            reply = client.embeddings.create(**arguments)
-            rows = _rows(reply, len(texts))
-        except transport_errors() as error:
-            failure = classify(error, timeout=self._timeout, key=api_key(self._api_key))
-            problem = LLMError(
-                f"embeddings of {self.model!r} at {self.endpoint}: {failure.message}",
-                retryable=failure.retryable,
-            )
-        else:
-            self._count(reply, texts)
-            return unit_rows(rows)
-        raise problem  # outside the except, so that the client's error, which holds the key, is not shown
+        client = self._clients.get()
+        errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
+        attempts = Attempts(
+            where=f"embeddings of {self.model!r} at {shown_url(self._clients.url)}",
+            max_retries=self._max_retries,
+            backoff=_BACKOFF,
+            timeout=self._timeout,
+            key=self._clients.key,
+        )
+        while True:
+            try:
+                reply = await attempts.budget.spend(client.embeddings.create(**arguments))
+                rows = _rows(reply, len(texts))
+            except errors as error:
+                outcome = attempts.after(error)
+            else:
+                self._count(reply, texts)
+                return unit_rows(rows)
+            if isinstance(outcome, LLMError):
+                raise outcome
+            await attempts.pause(outcome)
 
     def _count(self, reply: Any, texts: list[str]) -> None:
         tokens = getattr(getattr(reply, "usage", None), "prompt_tokens", None)
@@ -153,27 +173,6 @@ class OpenAIEmbedder:
             spent = TokenUsage(tokens, 0, 1)
         with self._lock:
             self._usage += spent
-
-    def _connected(self) -> Any:
-        try:
-            import openai
-        except ImportError as error:
-            raise MissingExtraError("OpenAI embeddings", "openai") from error
-        with self._lock:
-            if self._client is None:
-                key = api_key(self._api_key)
-                if key is None and server_url(self._base_url) == OPENAI_URL:
-                    raise LLMError(
-                        "no API key for OpenAI embeddings: set OPENAI_API_KEY, or give base_url for a server "
-                        "of your own"
-                    )
-                self._client = openai.OpenAI(
-                    api_key=key or "none-needed",
-                    base_url=server_url(self._base_url),
-                    timeout=self._timeout,
-                    max_retries=self._max_retries,
-                )
-            return self._client
 
 
 def _rows(reply: Any, expected: int) -> NDArray[np.float32]:

@@ -43,12 +43,16 @@ class Failure:
     refused: str | None = None
 
 
+class ReplyTooLargeError(ValueError):
+    """A reply above the limit on its size."""
+
+
 def transport_errors() -> tuple[type[Exception], ...]:
     """Errors an attempt can raise: the client's, those of the HTTP library below it, and of reading JSON."""
     import openai
 
     found: list[type[Exception]] = [openai.OpenAIError, OSError, json.JSONDecodeError]
-    found += [MalformedReplyError, EmptyReplyError]
+    found += [MalformedReplyError, EmptyReplyError, ReplyTooLargeError]
     for name in ("httpx", "httpx2"):
         try:
             found.append(importlib.import_module(name).HTTPError)
@@ -86,18 +90,27 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
+def out_of_time(timeout: float) -> str:
+    """What a call that used up its time is told by."""
+    return f"no whole answer within {timeout:g} s: raise the timeout, or ask a faster model"
+
+
 def classify(error: Exception, *, timeout: float, key: str | None) -> Failure:
     """Say what an error of `transport_errors` means.
 
     Args:
         error: The error.
-        timeout: Seconds an attempt may take, for the message.
+        timeout: Seconds a call may take, for the message.
         key: The API key, to keep it out of the message.
     """
     import openai
 
     if isinstance(error, openai.APITimeoutError) or "Timeout" in type(error).__name__:
-        return Failure(f"no answer within {timeout:g} s: raise the timeout, or ask a faster model", True)
+        return Failure(out_of_time(timeout), True)
+    # The client wraps what is raised while it reads a reply.
+    inner = error if isinstance(error, ReplyTooLargeError) else error.__cause__
+    if isinstance(inner, ReplyTooLargeError):
+        return Failure(f"{inner}: is this the right server? A larger max_reply_bytes takes it", False)
     if isinstance(error, openai.APIStatusError):
         return _status(error, key)
     if isinstance(error, EmptyReplyError):

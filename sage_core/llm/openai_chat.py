@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
-import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from sage_core._checks import optional_whole_number, real_number, whole_number
-from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.llm.access import OPENAI_URL, api_key, server_url
+from sage_core.errors import InputError, LLMError
+from sage_core.llm.access import server_url
 from sage_core.llm.failures import shown_url, transport_errors
 from sage_core.llm.messages import Completion, Message
 from sage_core.llm.request import Request, StreamedReply, arguments
+from sage_core.llm.transport import Clients, OutOfTimeError, iterate_blocking, run_blocking
 
 
 class OpenAIChat:
     """Asks a model of OpenAI, or of any server with the same interface (vLLM, Ollama, llama.cpp, ...).
 
     Safe to share between threads and event loops. Attempts that meet status 408, 409, 429 or 5xx, a dropped
-    connection, a timeout or an unreadable reply are repeated with growing pauses. A setting the server
+    connection or an unreadable reply are repeated with growing pauses. A setting the server
     refuses (structured output, temperature, ...) is left out from then on.
 
     Args:
@@ -29,11 +26,13 @@ class OpenAIChat:
         api_key: The key; from ``OPENAI_API_KEY`` where None. A server of your own needs none. The key is in
             no repr, log, error or pickle of this class.
         base_url: The server's address up to ``/v1``; from ``OPENAI_BASE_URL``, else OpenAI's, where None.
-        timeout: Seconds one attempt may take.
-        max_retries: Attempts after the first.
+        timeout: Seconds one call may take in all: attempts, retries, the pauses between them, and the whole
+            of a streamed reply (but for the time its reader takes between two pieces).
+        max_retries: Most attempts after the first.
         temperature: Sampling temperature; None leaves it to the server.
         max_tokens: Most tokens of a reply; None leaves it to the server.
         backoff: Seconds before the first retry; doubles each time, up to 8.
+        max_reply_bytes: Most bytes of a reply; a larger one is an error.
 
     Raises:
         InputError: Where a value is out of its range, or ``base_url`` is no address.
@@ -45,11 +44,12 @@ class OpenAIChat:
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
         max_retries: int = 4,
         temperature: float | None = 0.0,
         max_tokens: int | None = None,
         backoff: float = 0.5,
+        max_reply_bytes: int = 16 * 2**20,
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise InputError(f"model is the name of a model, not {model!r}")
@@ -66,19 +66,9 @@ class OpenAIChat:
         self.temperature = temperature
         self.max_tokens = max_tokens
         self.backoff = backoff
-        self._api_key = api_key
-        self._base_url = base_url
-        server_url(self._base_url)  # a wrong address is told now
-        self._set_up()
-
-    def _set_up(self) -> None:
+        server_url(base_url)  # a wrong address is told now
+        self._clients = Clients("OpenAIChat", base_url, api_key, check_reply_limit(max_reply_bytes))
         self._refused: set[str] = set()
-        self._lock = threading.Lock()
-        self._client: Any = None
-        # One async client an event loop: its connections belong to the loop they were opened in.
-        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
-            weakref.WeakKeyDictionary()
-        )
 
     @property
     def name(self) -> str:
@@ -88,14 +78,13 @@ class OpenAIChat:
     @property
     def base_url(self) -> str:
         """The server's address, without user, password and query."""
-        return shown_url(server_url(self._base_url))
+        return shown_url(self._clients.url)
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.model!r}, base_url={self.base_url!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        live = ("_lock", "_client", "_async_clients", "_refused", "_api_key")
-        return {k: v for k, v in self.__dict__.items() if k not in live}
+        return {**self.__dict__, "_refused": set()}
 
     def __copy__(self) -> OpenAIChat:
         return self
@@ -103,11 +92,6 @@ class OpenAIChat:
     def __deepcopy__(self, memo: dict[int, Any]) -> OpenAIChat:
         # Clients and keys are not copied; the adapter is safe to share.
         return self
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._api_key = None
-        self._set_up()
 
     def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, object] | None = None
@@ -117,31 +101,23 @@ class OpenAIChat:
         Raises:
             LLMError: Where no reply could be had; ``retryable`` says whether it may be had later.
         """
-        client, request = self._sync_client(), self._request(messages, schema)
-        errors = transport_errors()
-        while True:
-            try:
-                return request.completion(client.chat.completions.create(**request.arguments))
-            except errors as error:
-                outcome = request.after(error)
-            if isinstance(outcome, LLMError):
-                raise outcome
-            time.sleep(outcome)
+        return run_blocking(self.acomplete(messages, schema=schema))
 
     async def acomplete(
         self, messages: Sequence[Message], *, schema: Mapping[str, object] | None = None
     ) -> Completion:
         """`complete` as a coroutine; cancelling it drops its connection and nothing else."""
-        client, request = self._async_client(), self._request(messages, schema)
-        errors = transport_errors()
+        client, request = self._clients.get(), self._request(messages, schema)
+        errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
         while True:
             try:
-                return request.completion(await client.chat.completions.create(**request.arguments))
+                reply = await request.budget.spend(client.chat.completions.create(**request.arguments))
+                return request.completion(reply)
             except errors as error:
                 outcome = request.after(error)
             if isinstance(outcome, LLMError):
                 raise outcome
-            await asyncio.sleep(outcome)
+            await request.pause(outcome)
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str | Completion]:
         """Pieces of the reply as they come, then the whole as a `Completion`.
@@ -149,32 +125,18 @@ class OpenAIChat:
         Raises:
             LLMError: As `complete`; also where the reply breaks off after its first piece.
         """
-        client, request = self._sync_client(), self._request(messages, None, stream=True)
-        errors = transport_errors()
-        while True:
-            reply = StreamedReply(request)
-            try:
-                with client.chat.completions.create(**request.arguments) as events:
-                    for event in events:
-                        if piece := reply.take(event):
-                            yield piece
-                yield reply.whole()
-                return
-            except errors as error:
-                outcome = request.after(error, begun=bool(reply.pieces))
-            if isinstance(outcome, LLMError):
-                raise outcome
-            time.sleep(outcome)
+        yield from iterate_blocking(self.astream(messages))
 
     async def astream(self, messages: Sequence[Message]) -> AsyncIterator[str | Completion]:
         """`stream` as an async iterator."""
-        client, request = self._async_client(), self._request(messages, None, stream=True)
-        errors = transport_errors()
+        client, request = self._clients.get(), self._request(messages, None, stream=True)
+        errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
         while True:
             reply = StreamedReply(request)
             try:
-                async with await client.chat.completions.create(**request.arguments) as events:
-                    async for event in events:
+                opened = client.chat.completions.create(**request.arguments)
+                async with await request.budget.spend(opened) as events:
+                    while (event := await request.budget.spend(anext(events, None))) is not None:
                         if piece := reply.take(event):
                             yield piece
                 yield reply.whole()
@@ -183,21 +145,15 @@ class OpenAIChat:
                 outcome = request.after(error, begun=bool(reply.pieces))
             if isinstance(outcome, LLMError):
                 raise outcome
-            await asyncio.sleep(outcome)
+            await request.pause(outcome)
 
     def close(self) -> None:
-        """Close the sync client's connections."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        """Close the connections that `complete` and `stream` have opened."""
+        self._clients.close()
 
     async def aclose(self) -> None:
         """Close the connections opened in the running event loop."""
-        with self._lock:
-            client = self._async_clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
+        await self._clients.aclose()
 
     def _request(
         self, messages: Sequence[Message], schema: Mapping[str, object] | None, *, stream: bool = False
@@ -217,41 +173,14 @@ class OpenAIChat:
             max_retries=self.max_retries,
             backoff=self.backoff,
             timeout=self.timeout,
-            key=api_key(self._api_key),
+            key=self._clients.key,
         )
 
-    def _settings(self) -> dict[str, Any]:
-        """Arguments both clients take. Retries are ours, so that streams have the same."""
-        key = api_key(self._api_key)
-        if key is None and server_url(self._base_url) == OPENAI_URL:
-            raise LLMError(
-                "no API key for OpenAI: set OPENAI_API_KEY, or give base_url for a server of your own"
-            )
-        return {
-            "api_key": key or "none-needed",
-            "base_url": server_url(self._base_url),
-            "timeout": self.timeout,
-            "max_retries": 0,
-        }
 
-    def _sync_client(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                self._client = _openai().OpenAI(**self._settings())
-            return self._client
+def check_reply_limit(value: int) -> int:
+    """``value`` as a limit in bytes.
 
-    def _async_client(self) -> Any:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            client = self._async_clients.get(loop)
-            if client is None:
-                client = self._async_clients[loop] = _openai().AsyncOpenAI(**self._settings())
-            return client
-
-
-def _openai() -> Any:
-    try:
-        import openai
-    except ImportError as error:
-        raise MissingExtraError("OpenAIChat", "openai") from error
-    return openai
+    Raises:
+        InputError: For anything but a whole number of at least 1.
+    """
+    return whole_number("max_reply_bytes", value, 1)

@@ -1,15 +1,23 @@
-"""One chat request while it is tried: its arguments, its retries, and what the server will not take."""
+"""One request while it is tried: its arguments, its retries, its time, and what the server will not take."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sage_core.errors import LLMError
-from sage_core.llm.failures import EmptyReplyError, MalformedReplyError, classify, pause_before
+from sage_core.llm.failures import (
+    EmptyReplyError,
+    MalformedReplyError,
+    classify,
+    out_of_time,
+    pause_before,
+)
 from sage_core.llm.messages import Completion, Message
+from sage_core.llm.transport import Budget, OutOfTimeError
 from sage_core.llm.usage import TokenUsage, estimate_usage
 
 _log = logging.getLogger(__name__)
@@ -18,34 +26,29 @@ _log = logging.getLogger(__name__)
 _ADAPTABLE = ("response_format", "temperature", "max_tokens", "stream_options")
 
 
-@dataclass(slots=True)
-class Request:
-    """A chat request and how often it has failed.
+@dataclass(slots=True, kw_only=True)
+class Attempts:
+    """The attempts of one call, the pauses between them, and the time they have.
 
     Attributes:
         where: The model and server, for messages.
-        arguments: For ``chat.completions.create``.
-        messages: The prompt, to estimate tokens where the server does not count them.
-        refused: Settings this server refuses; shared with the adapter, which remembers them.
         max_retries: Attempts after the first.
         backoff: Seconds before the first retry.
-        timeout: Seconds an attempt may take.
+        timeout: Seconds the call may take in all.
         key: The API key, to keep it out of messages.
+        failed: How many attempts have failed.
     """
 
     where: str
-    arguments: dict[str, Any]
-    messages: Sequence[Message]
-    refused: set[str]
     max_retries: int
     backoff: float
     timeout: float
     key: str | None = field(repr=False)
     failed: int = 0
+    budget: Budget = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in self.refused & self.arguments.keys():
-            self._leave_out(name)
+        self.budget = Budget(self.timeout)
 
     def after(self, error: Exception, *, begun: bool = False) -> float | LLMError:
         """What to do after a failed attempt: seconds to wait before the next, or the error to raise.
@@ -54,23 +57,64 @@ class Request:
         request holds the key.
 
         Args:
-            error: One of `sage_core.llm.failures.transport_errors`.
+            error: One of `sage_core.llm.failures.transport_errors`, or `OutOfTimeError`.
             begun: Whether part of the reply has been handed on already, so that a retry would repeat it.
         """
+        broke = "the reply broke off: " if begun else ""
+        if isinstance(error, OutOfTimeError):
+            return LLMError(f"{self.where}: {broke}{out_of_time(self.timeout)}", retryable=True)
         failure = classify(error, timeout=self.timeout, key=self.key)
-        if failure.refused is not None and not begun and self._adapt(failure.refused):
+        if failure.refused is not None and not begun and self.adapt(failure.refused):
             return 0.0
         if begun:
-            return LLMError(f"{self.where}: the reply broke off: {failure.message}", retryable=True)
+            return LLMError(f"{self.where}: {broke}{failure.message}", retryable=True)
         if not failure.retryable or self.failed >= self.max_retries:
             tries = f" (tried {self.failed + 1} times)" if self.failed else ""
             return LLMError(f"{self.where}: {failure.message}{tries}", retryable=failure.retryable)
         self.failed += 1
         pause = pause_before(self.failed, self.backoff, failure.retry_after)
+        if pause >= self.budget.left:
+            return LLMError(
+                f"{self.where}: {failure.message} (the next attempt, in {pause:.3g} s, would go over the "
+                f"timeout of {self.timeout:g} s)",
+                retryable=True,
+            )
         _log.info("%s: %s; retry %d in %.2f s", self.where, failure.message, self.failed, pause)
         return pause
 
-    def _adapt(self, said: str) -> bool:
+    async def pause(self, seconds: float) -> None:
+        """Wait before the next attempt."""
+        await self.budget.spend(asyncio.sleep(seconds))
+
+    def adapt(self, said: str) -> bool:
+        """Change the request so that the server takes it; False where that cannot be done.
+
+        Args:
+            said: How the server refused it.
+        """
+        return False
+
+
+@dataclass(slots=True, kw_only=True)
+class Request(Attempts):
+    """A chat request while it is tried.
+
+    Attributes:
+        arguments: For ``chat.completions.create``.
+        messages: The prompt, to estimate tokens where the server does not count them.
+        refused: Settings this server refuses; shared with the adapter, which remembers them.
+    """
+
+    arguments: dict[str, Any]
+    messages: Sequence[Message]
+    refused: set[str]
+
+    def __post_init__(self) -> None:
+        Attempts.__post_init__(self)  # super() does not work in a dataclass with slots
+        for name in self.refused & self.arguments.keys():
+            self._leave_out(name)
+
+    def adapt(self, said: str) -> bool:
         """Leave out the setting a refusal is about; False where it is about none of them."""
         name = next((n for n in _ADAPTABLE if n in self.arguments and n in said), None)
         if name is None and "response_format" in self.arguments:

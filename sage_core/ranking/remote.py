@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import logging
 import math
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from sage_core._checks import whole_number
 from sage_core.errors import InputError, RerankerError
 from sage_core.selection.cut import SCALES, Scale
 
@@ -29,6 +32,89 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _Deadline:
+    """A moment by which everything has to be done."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left.
+
+        Raises:
+            TimeoutError: Where there are none.
+        """
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the time is used up")
+        return left
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads from a socket until a deadline: a socket's own timeout begins anew with every byte."""
+
+    def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
+        self._socket = connection
+        self._raw = connection.makefile("rb", buffering=0)
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._socket.settimeout(self._deadline.left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _TimedSocket:
+    """The part of a socket that `http.client` uses, under a deadline."""
+
+    def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
+        self._socket = connection
+        self._deadline = deadline
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_TimedReader(self._socket, self._deadline))
+
+    def sendall(self, data: Any) -> None:
+        self._socket.settimeout(self._deadline.left)  # of all of it, here
+        self._socket.sendall(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _timed_handlers(deadline: _Deadline) -> list[urllib.request.BaseHandler]:
+    """Handlers for http and https whose connections end with the deadline."""
+
+    class Plain(http.client.HTTPConnection):
+        def connect(self) -> None:
+            self.timeout = deadline.left
+            super().connect()
+            self.sock: Any = _TimedSocket(self.sock, deadline)
+
+    class Secure(http.client.HTTPSConnection):
+        def connect(self) -> None:
+            self.timeout = deadline.left
+            super().connect()
+            self.sock: Any = _TimedSocket(self.sock, deadline)
+
+    class PlainHandler(urllib.request.HTTPHandler):
+        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Plain, req)
+
+    class SecureHandler(urllib.request.HTTPSHandler):
+        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Secure, req, context=self._context)  # type: ignore[attr-defined]
+
+    return [PlainHandler(), SecureHandler()]
+
+
 class RemoteReranker:
     """A reranker served over HTTP.
 
@@ -43,9 +129,10 @@ class RemoteReranker:
         documents_key: ``"documents"``, or ``"texts"`` for Text Embeddings Inference.
         scale: What the server's scores are; most give a probability.
         batch_size: Most texts in a request.
-        timeout: Seconds until a request counts as failed.
-        max_retries: How often to try again after a refused or failed request (429, 5xx, no connection),
+        timeout: Seconds one call of `score` may take in all: requests, retries and the waits between them.
+        max_retries: How often to try a request again that was refused or failed (429, 5xx, no connection),
             with growing waits or the server's ``Retry-After``.
+        max_reply_bytes: Most bytes of a reply; a larger one is an error.
         options: Further fields of the request, such as ``{"truncation": True}``.
         headers: Further HTTP headers.
 
@@ -68,6 +155,7 @@ class RemoteReranker:
         max_retries: int = 3,
         options: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        max_reply_bytes: int = 16 * 2**20,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -87,6 +175,7 @@ class RemoteReranker:
         self._max_retries = max_retries
         self._options = dict(options or {})
         self._headers = dict(headers or {})
+        self._max_reply_bytes = whole_number("max_reply_bytes", max_reply_bytes, 1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r}, model={self._model!r})"
@@ -94,26 +183,29 @@ class RemoteReranker:
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score per text; see `Reranker.score`."""
         scores: list[float] = []
+        deadline = _Deadline(self._timeout)
         for start in range(0, len(texts), self._batch_size):
             batch = list(texts[start : start + self._batch_size])
             body = {**self._options, "query": query, self._documents_key: batch}
             if self._model is not None:
                 body["model"] = self._model
-            scores += self._read_scores(self._post(body), len(batch))
+            scores += self._read_scores(self._post(body, deadline), len(batch))
         return scores
 
-    def _post(self, body: dict[str, Any]) -> Any:
+    def _post(self, body: dict[str, Any], deadline: _Deadline) -> Any:
         """The server's answer as JSON, after as many tries as it takes and is allowed."""
         headers = {"Content-Type": "application/json", "Accept": "application/json", **self._headers}
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"
         data = json.dumps(body).encode()
-        opener = urllib.request.build_opener(_NoRedirect)
+        opener = urllib.request.build_opener(_NoRedirect, *_timed_handlers(deadline))
         for attempt in range(self._max_retries + 1):
             request = urllib.request.Request(self._url, data=data, headers=headers, method="POST")
             try:
-                with opener.open(request, timeout=self._timeout) as response:
-                    return json.loads(response.read())
+                with opener.open(request, timeout=deadline.left) as response:
+                    return json.loads(self._limited(response.read(self._max_reply_bytes + 1)))
+            except TimeoutError:
+                raise self._out_of_time() from None
             except urllib.error.HTTPError as error:
                 detail = error.read(500).decode(errors="replace").strip()
                 failure = RerankerError(
@@ -122,6 +214,8 @@ class RemoteReranker:
                 )
                 asked = error.headers.get("Retry-After")
             except (OSError, http.client.HTTPException) as error:
+                if isinstance(getattr(error, "reason", None), TimeoutError):
+                    raise self._out_of_time() from None
                 failure = RerankerError(
                     f"the reranker at {self._url} cannot be reached ({error}): check the address, and that "
                     "the server runs",
@@ -134,9 +228,26 @@ class RemoteReranker:
                 ) from error
             if not failure.retryable or attempt == self._max_retries:
                 raise failure
+            wait = _wait(attempt, asked)
+            if wait >= deadline.left:
+                raise failure
             logger.warning("%s; trying again", failure)
-            time.sleep(_wait(attempt, asked))
+            time.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _out_of_time(self) -> RerankerError:
+        return RerankerError(
+            f"the reranker at {self._url} gave no whole answer within {self._timeout:g} s: raise the timeout",
+            retryable=True,
+        )
+
+    def _limited(self, data: bytes) -> bytes:
+        if len(data) > self._max_reply_bytes:
+            raise RerankerError(
+                f"the reranker at {self._url} sent more than {self._max_reply_bytes:,} bytes: is this the "
+                "right server? A larger max_reply_bytes takes it"
+            )
+        return data
 
     def _read_scores(self, answer: Any, expected: int) -> list[float]:
         """Scores in the order of the texts sent, whatever the order they came back in."""

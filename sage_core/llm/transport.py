@@ -1,0 +1,278 @@
+"""Calls of OpenAI-compatible servers: one deadline for a whole call, a limit on the reply, sync over async.
+
+The HTTP client's own timeout begins anew with every byte, so a server that drips can hold a call for ever.
+A coroutine can be cancelled at any point. So every call is a coroutine under `Budget.spend`, and plain
+functions run it in an event loop that one thread of the process keeps (`run_blocking`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import importlib
+import threading
+import time
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from sage_core.errors import LLMError, MissingExtraError
+from sage_core.llm.access import OPENAI_URL, api_key, server_url
+from sage_core.llm.failures import ReplyTooLargeError
+
+T = TypeVar("T")
+_END: Any = object()
+
+# A compressed reply may be this many times larger than what was sent.
+_COMPRESSION = 16
+
+
+class OutOfTimeError(Exception):
+    """A call's deadline has passed."""
+
+
+class Budget:
+    """The seconds that one call may take in all.
+
+    Args:
+        seconds: How many.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    async def spend(self, awaitable: Awaitable[T]) -> T:
+        """Await, and take off what it took; time between two calls of this method does not count.
+
+        Raises:
+            OutOfTimeError: Where nothing is left; what was awaited is cancelled.
+        """
+        started = time.monotonic()
+        task = asyncio.ensure_future(awaitable)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=max(self.left, 0.0))
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        finally:
+            self.left -= time.monotonic() - started
+        if not done:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise OutOfTimeError
+        return task.result()
+
+
+class Clients:
+    """Async clients of one server, one per event loop: connections belong to the loop they were opened in.
+
+    Pickles without the key and without connections; copies share.
+
+    Args:
+        what: Who asks, for messages.
+        base_url: As given by the user; see `server_url`.
+        key: As given by the user; see `api_key`.
+        max_reply_bytes: Most bytes of a reply.
+    """
+
+    def __init__(self, what: str, base_url: str | None, key: str | None, max_reply_bytes: int) -> None:
+        self._what = what
+        self._base_url = base_url
+        self._key = key
+        self._max_reply_bytes = max_reply_bytes
+        self._init_runtime_state()
+
+    def _init_runtime_state(self) -> None:
+        """Create the lock and the table of clients; called again after unpickling."""
+        self._lock = threading.Lock()
+        self._open: dict[int, tuple[asyncio.AbstractEventLoop, Any]] = {}
+        weakref.finalize(self, _close_all, self._open).atexit = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_key": None, "_lock": None, "_open": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._init_runtime_state()
+
+    def __copy__(self) -> Clients:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Clients:
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._what!r})"
+
+    @property
+    def key(self) -> str | None:
+        """The key that is sent; None for none."""
+        return api_key(self._key)
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return server_url(self._base_url)
+
+    def get(self) -> Any:
+        """The client for the running event loop.
+
+        Raises:
+            InputError: For an address or a key that cannot be one.
+            LLMError: Where OpenAI is asked without a key.
+            MissingExtraError: Where the client is not installed.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            # A closed loop's client holds its loop and its sockets; nobody can use it again.
+            for number in [n for n, (old, _) in self._open.items() if old.is_closed()]:
+                del self._open[number]
+            if id(loop) not in self._open:
+                self._open[id(loop)] = (loop, self._make())
+            return self._open[id(loop)][1]
+
+    def _make(self) -> Any:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingExtraError(self._what, "openai") from error
+        key = self.key
+        if key is None and self.url == OPENAI_URL:
+            raise LLMError(
+                f"no API key for {self._what}: set OPENAI_API_KEY, or give base_url for a server of your own"
+            )
+        return openai.AsyncOpenAI(
+            api_key=key or "none-needed",
+            base_url=self.url,
+            timeout=None,  # `Budget` ends the call
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=None, event_hooks={"response": [limit_reply(self._max_reply_bytes)]}
+            ),
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections opened in the running event loop."""
+        with self._lock:
+            _, client = self._open.pop(id(asyncio.get_running_loop()), (None, None))
+        if client is not None:
+            await client.close()
+
+    def close(self) -> None:
+        """Close the connections that plain functions have opened."""
+        run_blocking(self.aclose())
+
+
+def _close_all(opened: dict[int, tuple[asyncio.AbstractEventLoop, Any]]) -> None:
+    """Close what a collected `Clients` has left open in loops that still run."""
+    for loop, client in opened.values():
+        if loop.is_running():
+            # From a finalizer nothing may be awaited; the loop does it when it can.
+            loop.call_soon_threadsafe(_close_client, client)
+    opened.clear()
+
+
+def _close_client(client: Any) -> None:
+    asyncio.ensure_future(client.close())  # noqa: RUF006  # the loop keeps it until its connections are closed
+
+
+def limit_reply(max_bytes: int) -> Callable[[Any], Awaitable[None]]:
+    """A response hook of the HTTP client that ends a reply above a size.
+
+    Args:
+        max_bytes: Most bytes of the body.
+    """
+
+    async def hook(response: Any) -> None:
+        # A body that comes compressed is counted as it comes.
+        encoding = response.headers.get("content-encoding", "identity")
+        limit = max_bytes if encoding == "identity" else max(max_bytes // _COMPRESSION, 1)
+        # The client has had two HTTP libraries, each of which takes streams of its own class only.
+        library = type(response).__module__.partition(".")[0]
+        response.stream = _limited_stream(library)(response.stream, limit)
+
+    return hook
+
+
+@lru_cache(maxsize=4)
+def _limited_stream(library: str) -> Any:
+    base: Any = importlib.import_module(library).AsyncByteStream
+
+    class LimitedStream(base):  # type: ignore[misc]
+        def __init__(self, inner: Any, limit: int) -> None:
+            self._inner = inner
+            self._limit = limit
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for part in self._inner:
+                size += len(part)
+                if size > self._limit:
+                    raise ReplyTooLargeError(f"the reply is larger than {self._limit:,} bytes")
+                yield part
+
+        async def aclose(self) -> None:
+            await self._inner.aclose()
+
+    return LimitedStream
+
+
+class _LoopThread:
+    """An event loop in a daemon thread, started on first use and again in a forked process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # the garbage collector may close a stream while it is held
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="sage-llm-calls", daemon=True
+                )
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+_calls = _LoopThread()
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in the process's own event loop and wait; the caller's context variables hold in it.
+
+    An interrupt (Ctrl-C) cancels it.
+    """
+    future = _calls.submit(coroutine)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def iterate_blocking(source: AsyncIterator[T]) -> Iterator[T]:
+    """A plain iterator over an async generator, which is closed after it."""
+
+    async def step() -> T:
+        return await anext(source, _END)
+
+    try:
+        while (item := run_blocking(step())) is not _END:
+            yield item
+    finally:
+        # Not waited for: the garbage collector may get here in the event loop's own thread.
+        _calls.submit(_close(source))
+
+
+async def _close(source: Any) -> None:
+    # A step that was interrupted may still be on its way out.
+    for _ in range(100):
+        try:
+            await source.aclose()
+            return
+        except RuntimeError:
+            await asyncio.sleep(0.01)
