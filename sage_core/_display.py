@@ -42,7 +42,7 @@ class Shown:
         Raises:
             InputError: Where the folder does not exist or cannot be written to.
         """
-        from sage_core.rendering.html.files import write_page
+        from sage_core.rendering.html.page import write_page
 
         return write_page(path, self.to_html())
 

@@ -37,7 +37,7 @@ def checked(path: Path | None) -> Path | None:
     """
     if path is None:
         return None
-    from sage_core.rendering.html.files import check_page_path
+    from sage_core.rendering.html.page import check_page_path
 
     return check_page_path(path)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round
 from sage_core.llm.usage import TokenUsage
 from sage_core.rendering.sanitize import one_line
-
-_ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}
+from sage_core.rendering.wording import ASKED
 
 
 def _tokens(usage: TokenUsage) -> str:
@@ -27,7 +26,7 @@ def _grade(round_: Round) -> str:
         return "grade could not be read"
     by = "" if verdict.source == "critic" else f" by {verdict.source}"
     why = f": {verdict.reason}" if verdict.reason else ""
-    return f"grade {verdict.score:g}{by}, {_ASKED[verdict.adjust]}{why}"
+    return f"grade {verdict.score:g}{by}, {ASKED[verdict.adjust]}{why}"
 
 
 def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:

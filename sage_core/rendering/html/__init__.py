@@ -1,11 +1,9 @@
 """Results as HTML and SVG: self-contained, without scripts or network, every foreign text escaped."""
 
-from sage_core.rendering.html.boundaries import boundaries_html, boundary_curve_svg
-from sage_core.rendering.html.curve import Mark, score_curve_svg
-from sage_core.rendering.html.files import check_page_path, write_page
-from sage_core.rendering.html.report import answer_report, retrieval_report
-from sage_core.rendering.html.rounds import rounds_html, usage_html
-from sage_core.rendering.html.views import fragment, page_of, segmentation_report
+from sage_core.rendering.html.charts import Mark, boundary_curve_svg, score_curve_svg
+from sage_core.rendering.html.page import check_page_path, write_page
+from sage_core.rendering.html.report import answer_report, retrieval_report, rounds_html, usage_html
+from sage_core.rendering.html.views import boundaries_html, fragment, page_of, segmentation_report
 
 __all__ = [
     "Mark",

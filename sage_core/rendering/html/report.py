@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult
+from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round, Verdict
 from sage_core.llm.pricing import CostReport
+from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.pipeline.results import Answer, Retrieval
-from sage_core.rendering.html.curve import Mark
-from sage_core.rendering.html.markup import Markup, foreign, tag
+from sage_core.rendering.html.charts import Mark, score_curve_svg
+from sage_core.rendering.html.markup import Child, Markup, foreign, tag
 from sage_core.rendering.html.page import made_now, page, section, settings_html, tile, tiles
-from sage_core.rendering.html.ranking import candidates_html, curve_html, passages_html
-from sage_core.rendering.html.rounds import grade_badge, rounds_html, usage_html
-from sage_core.rendering.rows import retrieval_rows
-from sage_core.rendering.wording import grade_words, saving_words
+from sage_core.rendering.rows import Row, retrieval_rows, score_text
+from sage_core.rendering.sanitize import one_line
+from sage_core.rendering.wording import ASKED, ROLES, grade_words, saving_words
 from sage_core.selection.cut import Selection
+from sage_core.selection.scales import Scale
 
 _NO_LLM = "extractive"
+_EXCERPT = 160
+_OPEN = 12
 _LONG = 160  # characters of a question that is no headline any more
 
 
@@ -198,3 +201,188 @@ def _settings(
         "compared with": f"plain top-{retrieval.top_k} by similarity",
     }
     return {**own, **(more or {}), **made_now(made)}
+
+
+def curve_html(
+    scores: Sequence[float | None],
+    selection: Selection,
+    scale: Scale,
+    *,
+    top_k: int | None = None,
+    marks: Sequence[Mark] = (),
+) -> Markup:
+    """`score_curve_svg` as a figure of a page."""
+    picture = score_curve_svg(scores, selection, scale=scale, top_k=top_k, marks=marks)
+    return tag("figure", Markup(picture), class_="curve")
+
+
+def passages_html(rows: Sequence[Row], selection: Selection) -> Markup:
+    """The passages kept, in full, with where they are from."""
+    by_index = {row.index: row for row in rows}
+    kept = [by_index[i] for i in selection.indices if i in by_index]
+    if not kept:
+        return tag("p", "No passage was kept.", class_="note")
+    parts = [_passage(row) for row in kept[:_OPEN]]
+    if len(kept) > _OPEN:
+        more = tag("summary", f"{len(kept) - _OPEN} more passages")
+        parts.append(tag("details", more, *(_passage(row) for row in kept[_OPEN:]), class_="rest"))
+    return tag("div", *parts)
+
+
+def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | None = None) -> Markup:
+    """All candidates, one line each, opening to the full text; the cut is a line among them.
+
+    Args:
+        rows: The candidates, best first.
+        selection: What was kept.
+        most: Most to list; None for all.
+    """
+    if not rows:
+        return tag("p", "Nothing was found.", class_="note")
+    kept = set(selection.indices)
+    shown = rows if most is None else rows[:most]
+    bare = all(not r.place and r.tokens is None for r in rows)
+    items: list[Markup] = []
+    for at, row in enumerate(shown):
+        if at == selection.cut and at > 0 and row.index not in kept:
+            items.append(tag("li", f"cut: {selection.reason}", class_="cutline"))
+        items.append(_item(row, row.index in kept, bare))
+    more = len(rows) - len(shown)
+    note = tag("p", f"… and {more} more candidates.", class_="note") if more else None
+    return tag("div", tag("ol", *items, class_="rows"), note)
+
+
+def _passage(row: Row) -> Markup:
+    header = tag(
+        "header",
+        tag("b", f"{row.rank}"),
+        tag("b", row.place) if row.place else None,
+        tag("span", f"score {score_text(row.score)}", class_="num"),
+        tag("span", f"{row.tokens} tokens", class_="num") if row.tokens is not None else None,
+    )
+    return tag("article", header, foreign(row.text.strip(), "p", class_="text"), class_="panel passage")
+
+
+def _item(row: Row, kept: bool, bare: bool) -> Markup:
+    meter = tag(
+        "span", tag("span", style=f"width:{100 * min(max(row.share, 0.0), 1.0):.0f}%"), class_="meter"
+    )
+    excerpt = one_line(row.text[: 4 * _EXCERPT])[:_EXCERPT]
+    cells = [
+        tag("span", row.rank, class_="num"),
+        tag("span", score_text(row.score), class_="num"),
+        meter,
+        None if bare else tag("span", "" if row.tokens is None else f"{row.tokens} tok", class_="num"),
+        None if bare else foreign(row.place, class_="clip"),
+        foreign(excerpt, class_="clip"),
+    ]
+    name = "row bare" if bare else "row"
+    details = [part for part in (row.source, _similarity(row)) if part]
+    full = tag(
+        "div",
+        foreign(row.text.strip(), "p", class_="text"),
+        tag("p", foreign(" · ".join(details)), class_="note") if details else None,
+        class_="full",
+    )
+    if not row.text:
+        return tag("li", tag("div", *cells, class_=name), class_=None if kept else "drop")
+    summary = tag("summary", tag("span", *cells, class_=name))
+    return tag("li", tag("details", summary, full), class_=None if kept else "drop")
+
+
+def _similarity(row: Row) -> str:
+    return "" if row.similarity is None else f"cosine similarity to the question {row.similarity:.3f}"
+
+
+def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -> str:
+    """Every round of the loop, and why it ended.
+
+    Args:
+        result: The loop's result.
+        sizes: Tokens of each candidate, by the positions that selections name; adds the tokens of each
+            round's context.
+
+    Returns:
+        Markup for the inside of a page.
+    """
+    rounds = [_round(r, r.number == result.best_round, sizes) for r in result.rounds]
+    if not rounds:
+        rounds = [tag("p", "No round was begun.", class_="note")]
+    meaning = STOP_MEANINGS[result.stop_reason]
+    stop = tag("p", "Stopped: ", tag("b", result.stop_reason), f" ({meaning}).", class_="note")
+    return tag("div", *rounds, stop, class_="rounds")
+
+
+def usage_html(usage: Mapping[str, TokenUsage], cost: CostReport | None = None) -> str:
+    """Calls and tokens by role, and money where a price is known.
+
+    Args:
+        usage: Tokens by role, as `FeedbackResult.usage_by_role`.
+        cost: What they cost; None, or one without prices, shows no money.
+
+    Returns:
+        Markup for the inside of a page.
+    """
+    total = total_usage(usage.values())
+    if not total.calls:
+        return tag("p", "No LLM was called.", class_="note")
+    money = cost.money if cost is not None else None
+    names = ["", "calls", "tokens sent", "tokens received", *(["money"] if money is not None else [])]
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
+    body = []
+    for role, used in [*usage.items(), ("total", total)]:
+        cells: list[Child] = [used.calls, f"{used.prompt:,}", f"{used.completion:,}"]
+        if money is not None and cost is not None:
+            paid = cost.total if role == "total" else money.get(role)
+            cells.append("" if paid is None else f"{paid:.6f}")
+        title = tag("th", ROLES.get(role, role), scope="row")
+        body.append(tag("tr", title, *(tag("td", cell, class_="num") for cell in cells)))
+    table = tag("div", tag("table", head, tag("tbody", *body)), class_="scroll")
+    note = "Some of these were estimated, as the server did not report them." if total.estimated else None
+    return tag("div", table, tag("p", note, class_="note") if note else None)
+
+
+def grade_badge(verdict: Verdict | None) -> Markup:
+    """The grade as a badge, coloured by whether it could be given."""
+    if verdict is None:
+        return tag("span", "not graded", class_="badge dim")
+    if verdict.score is None:
+        return tag("span", "the grade could not be read", class_="badge bad")
+    good = verdict.score >= 7 and verdict.source == "critic"  # what a word count says is no praise
+    kind = "badge solid" if good else "badge bad" if verdict.score < 4 else "badge dim"
+    return tag("span", f"grade {verdict.score:g} of 10", class_=kind)
+
+
+def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:
+    chosen = round_.selection
+    tokens = None
+    if sizes is not None:
+        tokens = f"{sum(sizes[i] for i in chosen.indices if i < len(sizes)):,} tokens of context"
+    header = tag(
+        "header",
+        tag("b", f"Round {round_.number}"),
+        tag("span", f"{chosen.cut} of {chosen.candidates} passages"),
+        tag("span", tokens) if tokens else None,
+        grade_badge(round_.verdict) if round_.answer is not None else None,
+        tag("span", "returned", class_="badge good") if best else None,
+    )
+    parts: list[Markup] = [header]
+    if round_.answer is not None:
+        parts.append(foreign(round_.answer or "(empty)", "p", class_="text"))
+    parts.append(tag("p", f"Why these passages: {chosen.reason}", class_="note"))
+    parts += _verdict(round_.verdict)
+    if round_.error:
+        parts.append(tag("p", "Failed: ", foreign(round_.error), class_="warning"))
+    return tag("section", *parts, class_="round best" if best else "round")
+
+
+def _verdict(verdict: Verdict | None) -> list[Markup]:
+    if verdict is None:
+        return []
+    if not verdict.parsed:
+        reply = foreign(verdict.raw or "(nothing)", "p", class_="text mono")
+        return [tag("details", tag("summary", "What the critic replied", class_="note"), reply)]
+    parts = [tag("p", f"{grade_words(verdict)}; {ASKED[verdict.adjust]}", class_="note")]
+    if verdict.reason:
+        parts.append(tag("p", "“", foreign(verdict.reason), "”", class_="note"))
+    return parts

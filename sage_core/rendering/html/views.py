@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import singledispatch
 
 from sage_core.feedback.types import FeedbackResult
 from sage_core.pipeline.results import Answer, Retrieval
-from sage_core.rendering.html.boundaries import boundaries_html, boundary_curve_svg
+from sage_core.rendering.html.charts import boundary_curve_svg
 from sage_core.rendering.html.markup import Markup, foreign, join, tag
 from sage_core.rendering.html.page import made_now, page, piece, section, settings_html, tile, tiles
-from sage_core.rendering.html.ranking import candidates_html, curve_html, passages_html
 from sage_core.rendering.html.report import (
     answer_head,
     answer_parts,
     answer_report,
+    candidates_html,
+    curve_html,
+    grade_badge,
+    passages_html,
     retrieval_parts,
     retrieval_report,
+    rounds_html,
+    usage_html,
 )
-from sage_core.rendering.html.rounds import grade_badge, rounds_html, usage_html
 from sage_core.rendering.rows import plain_rows
-from sage_core.segmentation.view import SegmentationView
+from sage_core.segmentation.view import Boundary, SegmentationView
 from sage_core.selection.cut import Selection
 from sage_core.selection.view import SelectionView
+from sage_core.text.spans import Span
 
 # A notebook keeps what it shows, in its file and in the browser.
 NOTEBOOK_CHUNKS = 100
 NOTEBOOK_ROWS = 50
+_COLOURS = 4
 
 
 @singledispatch
@@ -150,11 +156,7 @@ def _segments(view: SegmentationView, most: int | None) -> list[Markup]:
         tile("tokens a chunk", f"{total / count:.0f}" if count else "0", _range(view.tokens)),
         tile("places judged", f"{len(view.boundaries):,}", f"{cuts:,} of them cut"),
     )
-    curves = [
-        tag("div", Markup(boundary_curve_svg(view.boundaries, view.spans, threshold=view.threshold, width=w)),
-            class_=kind)
-        for w, kind in ((760, "wide"), (340, "narrow"))
-    ]  # fmt: skip
+    curve = Markup(boundary_curve_svg(view.boundaries, view.spans, threshold=view.threshold))
     chunks = Markup(
         boundaries_html(
             view.text, view.boundaries, view.spans, tokens=view.tokens, threshold=view.threshold, most=most
@@ -162,7 +164,7 @@ def _segments(view: SegmentationView, most: int | None) -> list[Markup]:
     )
     parts = [figures]
     if view.boundaries:
-        parts.append(section("P(same) along the text", tag("figure", *curves, class_="curve")))
+        parts.append(section("P(same) along the text", tag("figure", curve, class_="curve")))
     return [*parts, section("Chunks", _legend(), chunks)]
 
 
@@ -204,3 +206,88 @@ def _loop(result: FeedbackResult) -> list[Markup]:
         section("Rounds of answer and grade", Markup(rounds_html(result))),
         section("What it took", Markup(usage_html(result.usage_by_role))),
     ]
+
+
+def boundaries_html(
+    text: str,
+    boundaries: Sequence[Boundary],
+    spans: Sequence[Span],
+    *,
+    tokens: Sequence[int] | None = None,
+    threshold: float | None = None,
+    most: int | None = None,
+) -> str:
+    """Chunks one below the other in alternating colours; a number at every place the model judged.
+
+    Args:
+        text: The text.
+        boundaries: Every place the model judged (`sage_core.Segmenter.boundaries`).
+        spans: The chunks (`sage_core.Segmenter.segment`).
+        tokens: Length of each chunk; None leaves it out.
+        threshold: P(same) below which a joint that was kept all the same is drawn as weak.
+        most: Most chunks to show; None for all.
+
+    Returns:
+        Markup for the inside of a page (`sage_core.rendering.html.fragment` adds the style).
+    """
+    asked = {b.position: b.probability for b in boundaries}
+    shown = len(spans) if most is None else min(most, len(spans))
+    if not spans:
+        return tag("p", "The text is blank: it has no chunks.", class_="note")
+    places = sorted(asked)
+    parts: list[Markup] = []
+    at = 0
+    for i, span in enumerate(spans[:shown]):
+        if i:
+            parts.append(_cut(asked.get(span.start), threshold))
+        while at < len(places) and places[at] <= span.start:
+            at += 1
+        first = at
+        while at < len(places) and places[at] < span.end:
+            at += 1
+        header = tag(
+            "header",
+            tag("span", f"chunk {i + 1}"),
+            tag("span", f"characters {span.start}–{span.end}"),
+            tag("span", f"{tokens[i]} tokens") if tokens is not None else None,
+        )
+        body = join(_pieces(text, span, places[first:at], asked, threshold))
+        parts.append(
+            tag(
+                "div",
+                header,
+                tag("div", body, class_="text", dir="auto"),
+                class_=f"chunk c{i % _COLOURS + 1}",
+            )
+        )
+    if shown < len(spans):
+        parts.append(tag("p", f"… and {len(spans) - shown} more chunks.", class_="note"))
+    return tag("div", *parts, class_="chunks")
+
+
+def _cut(probability: float | None, threshold: float | None) -> Markup:
+    if probability is None:
+        words = "cut within a sentence, which is too long for one chunk"
+    elif threshold is not None and probability >= threshold:
+        words = f"cut at P(same) {probability:.2f}, for layout or length"
+    else:
+        words = f"cut at P(same) {probability:.2f}"
+    return tag("div", words, class_="snip")
+
+
+def _pieces(
+    text: str, span: Span, places: Sequence[int], asked: dict[int, float], threshold: float | None
+) -> Iterator[Markup]:
+    """The chunk's text, with the probability before each further sentence."""
+    at = span.start
+    for position in places:
+        yield foreign(text[at:position])
+        weak = threshold is not None and asked[position] < threshold
+        yield tag(
+            "span",
+            f"{asked[position]:.2f}",
+            class_="join weak" if weak else "join",
+            title=f"kept together, P(same) {asked[position]:.3f}",
+        )
+        at = position
+    yield foreign(text[at : span.end])

@@ -1,18 +1,21 @@
-"""The score curve with its cut (the paper's figures 8 and 9) as one SVG picture."""
+"""Charts as SVG: scores with their cut (the paper's figures 8 and 9), P(same) along a text (figure 5)."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from sage_core.rendering.html.axes import Axis, tick_text, value_axis
 from sage_core.rendering.html.markup import Markup, join, tag
 from sage_core.rendering.html.style import svg_css
 from sage_core.rendering.rows import score_text, usable
-from sage_core.selection.cut import Scale, Selection, rank_order
+from sage_core.segmentation.view import Boundary
+from sage_core.selection.cut import Selection
+from sage_core.selection.scales import Scale, rank_order
+from sage_core.text.spans import Span
 
 SCALE_WORDS: dict[Scale, str] = {
     "probability": "probability",
@@ -23,7 +26,11 @@ SCALE_WORDS: dict[Scale, str] = {
 # On a scale of ratios, a spread beyond this hides the cliff at the foot of a linear axis.
 _LOG_SPREAD = 20
 _LARGEST = 1e300
+# Pictures are drawn at this width and scale with the page; text stays legible from 340 to 640 pixels.
+_WIDTH = 480
 _LEFT, _RIGHT, _BOTTOM, _LINE = 50, 16, 40, 18
+_MOST_DOTS = 400
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 class Mark(NamedTuple):
@@ -40,8 +47,6 @@ def score_curve_svg(
     scale: Scale = "probability",
     top_k: int | None = None,
     marks: Sequence[Mark] = (),
-    log: bool | None = None,
-    width: int = 720,
 ) -> str:
     """Draw scores by rank: kept ones filled, dropped ones hollow, the cut with its reason, a fixed k.
 
@@ -53,9 +58,6 @@ def score_curve_svg(
         scale: What the scores are.
         top_k: A fixed k to compare with; None draws none.
         marks: Further cuts to compare with.
-        log: Whether the axis is logarithmic. None decides: on unbounded scores above 0, where ratios count,
-            if the best is more than 20 times the least.
-        width: Width in pixels; text keeps its size, so that 340 suits a phone.
 
     Returns:
         The markup. For no scores, a picture that says so.
@@ -63,16 +65,14 @@ def score_curve_svg(
     order = rank_order(scores)
     values = [_drawable(scores[i]) for i in order]
     known = [v for v in values if v is not None]
-    if log is None:
-        log = scale == "unbounded" and _spread(known) > _LOG_SPREAD
+    log = scale == "unbounded" and _spread(known) > _LOG_SPREAD
     positive = [v for v in known if v > 0]
-    log = log and bool(positive)
     kept = set(selection.indices)
-    caption = textwrap.wrap(_caption(selection), max(20, (width - 24) // 7)) or [""]
+    caption = textwrap.wrap(_caption(selection), (_WIDTH - 24) // 7) or [""]
     lines = [Mark(selection.cut, f"cut: {selection.cut} kept"), *_others(len(order), top_k, marks)]
     top = 8 + _LINE * (len(caption) + len(lines)) + 6
-    bottom = top + (220 if width >= 500 else 190)
-    x = Axis(0.5, max(len(order), 1) + 0.5, _LEFT, width - _RIGHT)
+    bottom = top + 190
+    x = Axis(0.5, max(len(order), 1) + 0.5, _LEFT, _WIDTH - _RIGHT)
     y = value_axis(positive if log else known, bottom, top, log=log, zero=scale != "logit")
     plot = _Plot(x, y, top, bottom)
     parts = [
@@ -80,17 +80,17 @@ def score_curve_svg(
         *(tag("text", line, x=8, y=22 + _LINE * i) for i, line in enumerate(caption)),
         *_grid(plot, len(order), f"{SCALE_WORDS[scale]}{', log scale' if log else ''}"),
         *_area(plot, values, [i in kept for i in order]),
-        *_marks(plot, lines, 8 + _LINE * len(caption), width),
+        *_marks(plot, lines, 8 + _LINE * len(caption)),
         *_dots(plot, values, [scores[i] for i in order], [i in kept for i in order]),
     ]
     what = f"Scores of {len(order)} candidates by rank, {selection.cut} of them kept"
-    return svg(width, bottom + _BOTTOM, what, _describe(values, selection, lines[1:]), parts)
+    return _svg(bottom + _BOTTOM, what, _describe(values, selection, lines[1:]), parts)
 
 
-def svg(width: int, height: float, title: str, description: str, parts: Sequence[Markup]) -> Markup:
+def _svg(height: float, title: str, description: str, parts: Sequence[Markup]) -> Markup:
     """A picture of its own, with a title and a description for those who cannot see it."""
     inner = join(parts)
-    key = hashlib.sha256(f"{title}{description}{inner}{width}".encode()).hexdigest()[:10]
+    key = hashlib.sha256(f"{title}{description}{inner}".encode()).hexdigest()[:10]
     return tag(
         "svg",
         tag("title", title, id=f"t{key}"),
@@ -98,8 +98,8 @@ def svg(width: int, height: float, title: str, description: str, parts: Sequence
         tag("style", Markup(svg_css())),
         inner,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width} {height:.0f}",
-        width=width,
+        viewBox=f"0 0 {_WIDTH} {height:.0f}",
+        width=_WIDTH,
         height=round(height),
         class_="sage-svg",
         role="img",
@@ -184,7 +184,7 @@ def _area(plot: _Plot, values: Sequence[float | None], kept: Sequence[bool]) -> 
     return parts
 
 
-def _marks(plot: _Plot, lines: Sequence[Mark], top: float, width: int) -> list[Markup]:
+def _marks(plot: _Plot, lines: Sequence[Mark], top: float) -> list[Markup]:
     """The cuts as upright lines, the name of each on a row of its own."""
     parts = []
     for row, mark in enumerate(lines):
@@ -192,7 +192,7 @@ def _marks(plot: _Plot, lines: Sequence[Mark], top: float, width: int) -> list[M
             continue
         at, y = plot.x(mark.keep + 0.5), top + _LINE * (row + 1)
         first = row == 0
-        end = at + 8 + 7.2 * len(mark.name) > width
+        end = at + 8 + 7.2 * len(mark.name) > _WIDTH
         parts += [
             tag("line", class_="rule" if first else "other", x1=at, x2=at, y1=y - 11, y2=plot.bottom),
             tag(
@@ -239,3 +239,162 @@ def _describe(values: Sequence[float | None], selection: Selection, others: Sequ
         parts.insert(1, f"last kept {score_text(last)}")
     compared = [f"{mark.name} would keep {mark.keep}" for mark in others]
     return f"{'; '.join([*parts, *compared])}. {_caption(selection)}."
+
+
+def boundary_curve_svg(
+    boundaries: Sequence[Boundary],
+    spans: Sequence[Span],
+    *,
+    threshold: float | None = None,
+) -> str:
+    """P(same) along the text: joints hollow, cuts filled, the threshold as a line.
+
+    Of more than 400 places only the range is drawn, and the cuts as a rug at the foot.
+
+    Args:
+        boundaries: Every place the model judged.
+        spans: The chunks.
+        threshold: Drawn where given.
+
+    Returns:
+        An SVG that stands alone.
+    """
+    starts = {span.start for span in spans}
+    end = max([b.position for b in boundaries] + [s.end for s in spans] + [1])
+    top = 34
+    bottom = top + 130
+    x = Axis(0, end, _LEFT, _WIDTH - _RIGHT)
+    y = Axis(0, 1, bottom, top)
+    cuts = sum(b.position in starts for b in boundaries)
+    parts = [
+        tag("rect", class_="bg", width="100%", height="100%"),
+        tag("text", f"{len(boundaries)} places judged, {cuts} cut", x=8, y=20),
+        *_boundary_frame(x, y, bottom),
+    ]
+    if threshold is not None:
+        at = y(threshold)
+        parts.append(tag("line", class_="other", x1=x.start, x2=x.end, y1=at, y2=at))
+        parts.append(
+            tag(
+                "text", f"threshold {threshold:g}", class_="other-label", x=x.end, y=at - 5, text_anchor="end"
+            )
+        )
+    draw = _boundary_dots if len(boundaries) <= _MOST_DOTS else _strokes
+    parts += draw(x, y, boundaries, starts)
+    what = f"P(same) at {len(boundaries)} sentence boundaries along the text"
+    how = f"{cuts} of them were cut; the text has {len(spans)} chunks."
+    return _svg(bottom + _BOTTOM, what, how, parts)
+
+
+def _boundary_dots(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
+    """One dot for each place."""
+    points = " ".join(f"{x(b.position):.1f},{y(b.probability):.1f}" for b in boundaries)
+    yield tag("polyline", class_="line", points=points)
+    radius = 4.5 if len(boundaries) <= x.end / 14 else 2.5
+    for b in boundaries:
+        cut = b.position in starts
+        words = f"at character {b.position}: P(same) {b.probability:.3f}, {'cut' if cut else 'kept together'}"
+        kind = "dot cut" if cut else "dot"
+        yield tag("circle", tag("title", words), class_=kind, cx=x(b.position), cy=y(b.probability), r=radius)
+
+
+def _strokes(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
+    """More places than there is room for: their range in every two pixels, the cuts as a rug below."""
+    columns: dict[int, list[float]] = {}
+    cuts: set[int] = set()
+    for b in boundaries:
+        column = 2 * int(x(b.position) / 2)
+        columns.setdefault(column, []).append(y(b.probability))
+        if b.position in starts:
+            cuts.add(column)
+    ranges = "".join(f"M{c},{min(v) - 1:.1f}V{max(v) + 1:.1f}" for c, v in columns.items())
+    rug = "".join(f"M{c},{y.start - 8:.1f}v8" for c in sorted(cuts))
+    yield tag("path", class_="line", d=ranges)
+    yield tag("path", class_="rug", d=rug)
+
+
+def _boundary_frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:
+    for value in (0.0, 0.5, 1.0):
+        yield tag("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value))
+        yield tag("text", tick_text(value), class_="tick", x=x.start - 7, y=y(value) + 4, text_anchor="end")
+    for value in x.ticks(4):
+        yield tag("text", f"{value:g}", class_="tick", x=x(value), y=bottom + 17, text_anchor="middle")
+    yield tag("text", "P(same)", class_="axis", x=8, y=bottom + 34)
+    yield tag("text", "character of the text", class_="axis", x=x.end, y=bottom + 34, text_anchor="end")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A mapping of ``low..high`` onto pixels ``start..end``.
+
+    Attributes:
+        low: Value at ``start``.
+        high: Value at ``end``, above ``low``.
+        start: Pixel.
+        end: Pixel.
+        log: Whether equal ratios are equally far apart; needs ``low`` above 0.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a value; values beyond the ends lie on the end."""
+        value = min(max(value, self.low), self.high)
+        if self.log:
+            low = math.log(self.low)  # a quotient could overflow
+            share = (math.log(value) - low) / (math.log(self.high) - low)
+        else:
+            share = value / (self.high - self.low) - self.low / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self, most: int = 5) -> list[float]:
+        """Round values within the axis, ``most`` or a few more of them."""
+        if self.log:
+            return _decades(self.low, self.high)
+        rough = (self.high - self.low) / most
+        size = 10.0 ** math.floor(math.log10(rough))
+        step = size * next(s for s in _STEPS if s * size >= rough * 0.999)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [i * step for i in range(first, last + 1)]
+
+
+def value_axis(values: Sequence[float], start: float, end: float, *, log: bool, zero: bool) -> Axis:
+    """An axis that holds all of ``values``, with room above.
+
+    Args:
+        values: Finite numbers; above 0 where ``log``.
+        start: Pixel of the lowest.
+        end: Pixel of the highest.
+        log: See `Axis`.
+        zero: Whether a linear axis must show 0.
+    """
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if log:
+        return Axis(low / 1.3, high * 1.3, start, end, log=True)
+    if zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    room = (high - low) * 0.06
+    if not room > abs(high) * 1e-9:  # one value, or all the same
+        room = abs(high) * 0.1 or 0.5
+    return Axis(low if zero and low == 0 else low - room, high + room, start, end)
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten, and 2 and 5 between them where there are few decades."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if last - first <= 3 else (1,)
+    every = max(1, (last - first) // 8)
+    found = [f * 10.0**p for p in range(first, last + 1, every) for f in factors]
+    return [v for v in found if low <= v <= high]
+
+
+def tick_text(value: float) -> str:
+    """A tick's label."""
+    if value == 0:
+        return "0"
+    return f"{value:.3g}" if 1e-3 <= abs(value) < 1e5 else f"{value:.0e}"
