@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 
 class SageError(Exception):
-    """Base of every error raised on purpose by sage-rag."""
+    """Base of every error raised on purpose by sage-rag.
+
+    Examples:
+        >>> from sage_core import select
+        >>> try:
+        ...     select([0.9, 0.1], min_k=0)
+        ... except SageError as error:
+        ...     print(type(error).__name__, "-", error)
+        InputError - min_k must be at least 1, not 0
+    """
 
 
 class InputError(SageError, ValueError):
@@ -15,6 +24,10 @@ class InputError(SageError, ValueError):
 
 class MissingExtraError(SageError, ImportError):
     """An optional dependency is not installed.
+
+    Examples:
+        >>> print(MissingExtraError("a cross-encoder", "models"))
+        a cross-encoder needs an optional dependency: pip install "sage-rag[models]"
 
     Attributes:
         extra: Name of the extra that brings it.
@@ -35,6 +48,11 @@ class StoreError(SageError):
 
 class LLMError(SageError):
     """The LLM could not be reached or did not answer.
+
+    Examples:
+        >>> error = LLMError("status 429", chunks=["The ferry leaves at seven."], retryable=True)
+        >>> error.retryable, error.chunks
+        (True, ('The ferry leaves at seven.',))
 
     Attributes:
         chunks: Texts of the chunks that had been selected when it failed, best first (empty where

@@ -59,6 +59,16 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     nothing but the grade: the best answer so far is returned with ``stop_reason`` ``"critic_failed"``. There
     are never more than ``max_rounds`` rounds.
 
+    Examples:
+        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> from langchain_core.vectorstores import InMemoryVectorStore
+        >>> embedding = DeterministicFakeEmbedding(size=8)
+        >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
+        >>> llm = FakeListChatModel(responses=["At seven."])
+        >>> SageChain(llm=llm, retriever=store.as_retriever(), max_rounds=1).invoke("When?")["answer"]
+        'At seven.'
+
     Attributes:
         llm: Writes the answers. A function from the prompt's messages to the answer will do.
         retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other

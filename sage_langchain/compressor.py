@@ -55,6 +55,14 @@ class SageCompressor(BaseDocumentCompressor):
     - ``SageCompressor(score_key="relevance_score")`` only selects, on scores that an earlier step wrote into
       the metadata (Cohere, Jina and most hosted rerankers do).
 
+    Examples:
+        >>> from langchain_core.documents import Document
+        >>> scored = {"a": 0.9, "b": 0.8, "c": 0.1}
+        >>> documents = [Document(t, metadata={"score": s}) for t, s in scored.items()]
+        >>> sage = SageCompressor(score_key="score", scale="probability", min_k=1, rule="gradient")
+        >>> [found.page_content for found in sage.compress_documents(documents, "Why?")]
+        ['a', 'b']
+
     Attributes:
         reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"hybrid+sage-minilm"``,
             ``"sage-minilm"``, any cross-encoder's name or folder); or a LangChain

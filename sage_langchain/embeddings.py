@@ -18,6 +18,10 @@ class MiniLMEmbeddings(Embeddings):
     It is the model that the default reranker is calibrated for. Any other sentence-transformers model works
     by its name or folder; ``HuggingFaceEmbeddings`` of langchain-huggingface does the same with more options.
 
+    Examples:
+        >>> len(MiniLMEmbeddings().embed_query("When does the ferry leave?"))
+        384
+
     Args:
         model_name: Name or folder of a sentence-transformers model.
         device: As in torch; None chooses.

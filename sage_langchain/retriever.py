@@ -29,6 +29,15 @@ class SageRetriever(BaseRetriever):
     does. Besides a string, `invoke` takes the whole input of a chain: a mapping with the question under
     ``input``, ``query`` or ``question``.
 
+    Examples:
+        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+        >>> from langchain_core.vectorstores import InMemoryVectorStore
+        >>> embedding = DeterministicFakeEmbedding(size=8)
+        >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
+        >>> [found] = SageRetriever.from_vectorstore(store).invoke("When does the ferry leave?")
+        >>> found.page_content
+        'The ferry leaves at seven.'
+
     Attributes:
         base_retriever: Any retriever or Runnable that gives documents; a plain function of the question will
             do. As in LangChain's `create_retrieval_chain`, a Runnable that is no retriever (such as

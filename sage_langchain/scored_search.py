@@ -26,6 +26,15 @@ class ScoredVectorStoreRetriever(BaseRetriever):
     ``metadata["distance"]``. Results are copies: an entry of your own under one of these keys is replaced in
     them (with a warning), unless you choose other keys.
 
+    Examples:
+        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+        >>> from langchain_core.vectorstores import InMemoryVectorStore
+        >>> embedding = DeterministicFakeEmbedding(size=8)
+        >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
+        >>> [found] = ScoredVectorStoreRetriever(vectorstore=store, k=5).invoke("When does the ferry leave?")
+        >>> found.page_content
+        'The ferry leaves at seven.'
+
     Attributes:
         vectorstore: The store.
         k: Number of documents to fetch.

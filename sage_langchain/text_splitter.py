@@ -52,6 +52,10 @@ class SageTextSplitter(TextSplitter):
     Text is never rewritten: ``text[start_index : start_index + len(chunk)] == chunk`` holds for every chunk,
     whatever the text and the length function. Use it wherever LangChain takes a `TextSplitter`.
 
+    Examples:
+        >>> SageTextSplitter().split_text("The ferry leaves at seven. It returns at noon.")
+        ['The ferry leaves at seven. It returns at noon.']
+
     Args:
         chunk_size: Hard limit of every chunk, in the unit of ``length_function``. None takes the segmenter's
             own measured limit; it is counted in BERT word pieces unless ``length_function`` says otherwise.

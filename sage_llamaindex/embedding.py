@@ -22,6 +22,10 @@ class MiniLMEmbedding(BaseEmbedding):
     It is the model that the default reranker is calibrated for. Any other sentence-transformers model works
     by its name or folder; LlamaIndex's own ``HuggingFaceEmbedding`` does the same with more options.
 
+    Examples:
+        >>> len(MiniLMEmbedding().get_text_embedding("The ferry leaves at seven."))
+        384
+
     Args:
         model_name: Name or folder of a sentence-transformers model.
         device: As in torch; None chooses.

@@ -10,6 +10,10 @@ from llama_index.core.instrumentation.events import BaseEvent
 class SageFeedbackEvent(BaseEvent):
     """Sent once per question, when the feedback loop has ended.
 
+    Examples:
+        >>> SageFeedbackEvent(query="When?", trace={"stop_reason": "accepted"}).trace["stop_reason"]
+        'accepted'
+
     Attributes:
         query: The question.
         trace: ``FeedbackResult.to_dict()``: every round with its selection, answer, grade and tokens.

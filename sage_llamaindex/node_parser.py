@@ -57,6 +57,12 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     also behind another parser; chunk and metadata together never exceed ``chunk_size`` tokens; chunks of
     one source are linked to the previous and the next; blank documents give no chunks. Documents are
     segmented together in large batches, so hand over many at once rather than starting worker processes.
+
+    Examples:
+        >>> from llama_index.core.schema import Document
+        >>> nodes = SageNodeParser().get_nodes_from_documents([Document(text="The ferry leaves at seven.")])
+        >>> nodes[0].text
+        'The ferry leaves at seven.'
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_assignment=True)

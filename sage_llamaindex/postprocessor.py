@@ -75,6 +75,14 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     The scores are those the nodes come with, from a retriever or a reranker before this one, or those of
     ``reranker``. Nodes are never changed: what comes back are new `NodeWithScore` objects around the same
     nodes. Where no node has a score there is nothing to go by, and all are returned.
+
+    Examples:
+        >>> from llama_index.core.schema import NodeWithScore, TextNode
+        >>> scored = {"a": 0.9, "b": 0.8, "c": 0.1}
+        >>> nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in scored.items()]
+        >>> sage = SageNodePostprocessor(min_k=1, scale="probability", rule="gradient")
+        >>> [found.text for found in sage.postprocess_nodes(nodes, query_str="Why?")]
+        ['a', 'b']
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_assignment=True)

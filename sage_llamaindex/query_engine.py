@@ -117,6 +117,16 @@ class SageQueryEngine(RetrieverQueryEngine):
     ``max_rounds`` in all, and the answer with the best grade is returned. Holds no state of a question: safe
     to share.
 
+    Examples:
+        >>> from llama_index.core import MockEmbedding, VectorStoreIndex
+        >>> from llama_index.core.llms import MockLLM
+        >>> from llama_index.core.schema import TextNode
+        >>> nodes = [TextNode(text="The ferry leaves at seven.")]
+        >>> index = VectorStoreIndex(nodes, embed_model=MockEmbedding(8))
+        >>> engine = SageQueryEngine.from_args(index.as_retriever(), llm=MockLLM(), feedback="off")
+        >>> len(engine.query("When does the ferry leave?").source_nodes)
+        1
+
     Args:
         retriever: Where candidates come from; let it return plenty, some 30.
         response_synthesizer: Answers from nodes. None: the default one with ``Settings.llm``.

@@ -65,6 +65,11 @@ class Answerer(Protocol):
 class LLMAnswerer:
     """Answers and grades with an LLM.
 
+    Examples:
+        >>> from sage_core import OpenAIChat
+        >>> LLMAnswerer(OpenAIChat("llama3.1", base_url="http://localhost:11434/v1")).label
+        'llama3.1'
+
     Args:
         chat: The model that answers.
         critic: The model that grades; the same where None. Models favour their own answers, so another

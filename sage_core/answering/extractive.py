@@ -44,6 +44,12 @@ class ExtractiveAnswerer:
     together, at 0.6, gave 67% and 72%.) On 100 questions that need several documents: 33% and 59% (40% and
     41%). Without an embedder, seed 3.
 
+    Examples:
+        >>> context = ["The ferry leaves at seven."]
+        >>> text, usage = ExtractiveAnswerer().generate("When does the ferry leave?", context)
+        >>> text, usage.calls
+        ('The ferry leaves at seven.', 0)
+
     Args:
         embedder: Optional; a `sage_core.embedding.sentence_transformer.Embedder`.
         min_match: Least weighted share of the question's words that one of the quoted sentences must hold.

@@ -21,6 +21,12 @@ class LocalCheck:
     - One sentence with its neighbours holds the whole answer and at least ``accept_at`` of the question's
       words: accepted.
 
+    Examples:
+        >>> from sage_core import select
+        >>> check = LocalCheck("When does the ferry leave?", ["Bees need flowers."], widen_below=0.5)
+        >>> check(select([0.9]), "At seven.").adjust  # the context holds too few of the question's words
+        1
+
     Args:
         question: The user's question.
         texts: Texts of all candidates, in the order of the scores.

@@ -40,6 +40,11 @@ _MOST_CONTROLS = 0.01
 class Document:
     """The text of one file.
 
+    Examples:
+        >>> document = parse_document("ferry.md", b"The ferry leaves at seven.")
+        >>> document.kind, document.text
+        ('markdown', 'The ferry leaves at seven.')
+
     Attributes:
         source: Where it came from: the file's absolute path.
         text: What was read; offsets of chunks refer to it.

@@ -32,6 +32,10 @@ class OpenAIEmbedder:
     pauses. A reply of more than 256 KiB for each of ``batch_size`` texts is an error. A text above the
     model's limit (8,191 tokens for OpenAI's) is refused by the server, and the error says so.
 
+    Examples:
+        >>> embedder = OpenAIEmbedder("text-embedding-3-small", dimensions=256)
+        >>> vector = embedder.embed_query("When does the ferry leave?")  # doctest: +SKIP
+
     Args:
         model: The model's name.
         api_key: The key; from ``OPENAI_API_KEY`` where None. A server of your own needs none. It is in no

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors whose dot product is their cosine similarity."""
+    """Turns texts into unit vectors whose dot product is their cosine similarity.
+
+    Examples:
+        >>> class OneAxis:
+        ...     name = "one-axis"
+        ...     def embed_documents(self, texts):
+        ...         return unit_rows(np.ones((len(texts), 1)))
+        ...     def embed_query(self, text):
+        ...         return self.embed_documents([text])[0]
+        >>> isinstance(OneAxis(), Embedder)
+        True
+    """
 
     @property
     def name(self) -> str:
@@ -31,6 +42,11 @@ class Embedder(Protocol):
 @dataclass(frozen=True, slots=True)
 class TextVectors:
     """Embeddings of one text and of its sentences.
+
+    Examples:
+        >>> rows = unit_rows(np.ones((2, 4)))
+        >>> TextVectors(chunk=rows[0], sentences=rows).sentences.shape
+        (2, 4)
 
     Attributes:
         chunk: Of the whole text, shape ``(d,)``, length 1.

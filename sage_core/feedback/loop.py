@@ -45,6 +45,17 @@ class FeedbackLoop:
 
     One loop is one question; it is not to be shared between threads. The same replies give the same trace.
 
+    Examples:
+        >>> loop = FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(min_k=1, rule="gradient"))
+        >>> loop.start().selection.indices  # show these chunks to the model
+        (0, 1)
+        >>> step = loop.answered("At seven.")
+        >>> loop.judged(Verdict(4, adjust=+1)).selection.indices  # graded 4: more context
+        (0, 1, 2)
+        >>> step = loop.answered("At seven, but not on Sundays.")
+        >>> loop.judged(Verdict(10)).result.stop_reason
+        'accepted'
+
     Args:
         scores: One per candidate, in any order; see `sage_core.selection.cut.select`.
         scale: What the scores are.

@@ -37,6 +37,7 @@ STOP_MEANINGS: dict[StopReason, str] = {
 class Verdict:
     """What a critic said of an answer and of its context.
 
+    Examples:
         >>> Verdict(6, adjust=+1, reason="the year is missing").parsed
         True
         >>> Verdict(None, raw="I would rather not say.").parsed
@@ -103,6 +104,7 @@ class Verdict:
 class FeedbackConfig:
     """Settings of one feedback loop.
 
+    Examples:
         >>> config = FeedbackConfig(min_k=3, max_rounds=2)
         >>> config.selection.min_k, config.accept_score
         (3, 9)
@@ -208,6 +210,12 @@ DEFAULT_FEEDBACK = FeedbackConfig()
 class Generate:
     """The loop asks for an answer from these candidates.
 
+    Examples:
+        >>> from sage_core import FeedbackLoop
+        >>> step = FeedbackLoop([0.9, 0.1], config=FeedbackConfig(min_k=1)).start()
+        >>> isinstance(step, Generate), step.selection.indices, step.round
+        (True, (0,), 1)
+
     Attributes:
         selection: The candidates to show, best first.
         round: Number of the round, from 1.
@@ -220,6 +228,14 @@ class Generate:
 @dataclass(frozen=True, slots=True)
 class Judge:
     """The loop asks for a grade of this answer, given these candidates.
+
+    Examples:
+        >>> from sage_core import FeedbackLoop
+        >>> loop = FeedbackLoop([0.9, 0.1])
+        >>> first = loop.start()
+        >>> step = loop.answered("At seven.")
+        >>> isinstance(step, Judge), step.answer
+        (True, 'At seven.')
 
     Attributes:
         selection: The candidates that were shown.
@@ -235,6 +251,13 @@ class Judge:
 @dataclass(frozen=True, slots=True)
 class Round:
     """One round as it went.
+
+    Examples:
+        >>> from sage_core import run_loop, FeedbackLoop
+        >>> answer, judge = lambda _: ("At seven.", None), lambda *_: (Verdict(9), None)
+        >>> result = run_loop(FeedbackLoop([0.9]), answer, judge)
+        >>> [(r.number, r.answer, r.score) for r in result.rounds]
+        [(1, 'At seven.', 9)]
 
     Attributes:
         number: From 1.
@@ -277,6 +300,15 @@ class Round:
 @dataclass(frozen=True, slots=True)
 class FeedbackResult(Shown):
     """The best answer and how it came about.
+
+    Examples:
+        >>> from sage_core import run_loop, FeedbackLoop
+        >>> answer, judge = lambda _: ("At seven.", None), lambda *_: (Verdict(9), None)
+        >>> result = run_loop(FeedbackLoop([0.9]), answer, judge)
+        >>> result.answer, result.score, result.stop_reason, result.usage.calls
+        ('At seven.', 9, 'accepted', 2)
+        >>> FeedbackResult.from_dict(result.to_dict()) == result
+        True
 
     Attributes:
         answer: The best-graded answer; empty where there were no candidates.
@@ -358,7 +390,14 @@ class FeedbackResult(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The loop has ended."""
+    """The loop has ended.
+
+    Examples:
+        >>> from sage_core import FeedbackLoop
+        >>> step = FeedbackLoop([]).start()
+        >>> isinstance(step, Done), step.result.stop_reason
+        (True, 'empty')
+    """
 
     result: FeedbackResult
 

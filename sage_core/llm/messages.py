@@ -15,6 +15,10 @@ Role = Literal["system", "user", "assistant"]
 class Message:
     """One message of a chat.
 
+    Examples:
+        >>> Message("user", "When does the ferry leave?").role
+        'user'
+
     Attributes:
         role: Who says it.
         content: What is said.
@@ -27,6 +31,10 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class Completion:
     """An LLM's whole reply.
+
+    Examples:
+        >>> Completion("At seven.").text
+        'At seven.'
 
     Attributes:
         text: What it wrote.
@@ -41,7 +49,13 @@ class Completion:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """An LLM that can be asked. `sage_core.llm.OpenAIChat` is one."""
+    """An LLM that can be asked. `sage_core.llm.OpenAIChat` is one.
+
+    Examples:
+        >>> from sage_core import OpenAIChat
+        >>> isinstance(OpenAIChat("llama3.1", base_url="http://localhost:11434/v1"), ChatModel)
+        True
+    """
 
     @property
     def name(self) -> str:

@@ -21,6 +21,12 @@ class OpenAIChat:
     connection or an unreadable reply are repeated with growing pauses. A setting the server
     refuses (structured output, temperature, ...) is left out from then on.
 
+    Examples:
+        >>> chat = OpenAIChat("llama3.1", base_url="http://localhost:11434/v1")
+        >>> chat.name
+        'llama3.1'
+        >>> reply = chat.complete([Message("user", "Hello")])  # doctest: +SKIP
+
     Args:
         model: The model's name.
         api_key: The key; from ``OPENAI_API_KEY`` where None. A server of your own needs none. The key is in

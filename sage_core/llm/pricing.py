@@ -16,6 +16,11 @@ from sage_core.llm.usage import Price, TokenUsage, cost, total_usage
 class PriceList:
     """Prices by model name. None are built in: they change, and differ by provider.
 
+    Examples:
+        >>> prices = PriceList({"gpt-4o-mini": Price(0.15, 0.6)})
+        >>> prices.of("gpt-4o-mini")
+        Price(prompt=0.15, completion=0.6)
+
     Attributes:
         prices: Price by model name.
     """

@@ -12,6 +12,10 @@ from sage_core.errors import InputError
 class TokenUsage:
     """Tokens of one or several LLM calls.
 
+    Examples:
+        >>> TokenUsage(900, 40, 1) + TokenUsage(950, 10, 1)
+        TokenUsage(prompt=1850, completion=50, calls=2, estimated=False)
+
     Attributes:
         prompt: Tokens sent.
         completion: Tokens received.
@@ -80,6 +84,11 @@ def estimate_usage(prompt: Iterable[str], completion: str) -> TokenUsage:
 @dataclass(frozen=True, slots=True)
 class Price:
     """What an LLM charges, in one currency per million tokens.
+
+    Examples:
+        >>> from sage_core import cost
+        >>> round(cost(TokenUsage(900, 40, 1), Price(prompt=0.15, completion=0.6)), 6)
+        0.000159
 
     Attributes:
         prompt: Price of a million tokens sent.

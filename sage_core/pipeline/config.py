@@ -14,6 +14,11 @@ from sage_core.pipeline.context import ORDERS, Order
 class SageConfig:
     """Settings of `Sage`.
 
+    Examples:
+        >>> config = SageConfig(candidates=50, feedback=FeedbackConfig(min_k=3), max_context_tokens=2000)
+        >>> config.feedback.selection.min_k
+        3
+
     Attributes:
         candidates: Chunks fetched from the store before reranking (paper: N).
         top_k: Size of the plain top-k retrieval that token figures are compared with; changes nothing else.

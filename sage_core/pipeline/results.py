@@ -19,6 +19,18 @@ from sage_core.text.spans import Span
 class Candidate:
     """A chunk fetched from the store and scored by the reranker.
 
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from sage_core import Sage
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
+        >>> with Sage(folder / "store") as sage:
+        ...     _ = sage.ingest(folder / "ferry.txt")
+        ...     [candidate] = sage.retrieve("When does the ferry leave?").candidates
+        >>> candidate.chunk.source.endswith("ferry.txt"), candidate.tokens
+        (True, 12)
+
     Attributes:
         chunk: The chunk.
         score: The reranker's score; None where it gave none.
@@ -40,6 +52,18 @@ class Candidate:
 @dataclass(frozen=True, slots=True)
 class Retrieval(Shown):
     """What was found for a question.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from sage_core import Sage
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
+        >>> with Sage(folder / "store") as sage:
+        ...     _ = sage.ingest(folder / "ferry.txt")
+        ...     retrieval = sage.retrieve("When does the ferry leave?")
+        >>> [hit.chunk.text for hit in retrieval.hits]
+        ['The ferry leaves at seven. It returns at noon.']
 
     Attributes:
         question: The question.
@@ -139,6 +163,18 @@ class Retrieval(Shown):
 @dataclass(frozen=True, slots=True)
 class Answer(Shown):
     """An answer and how it came about.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from sage_core import Sage
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
+        >>> with Sage(folder / "store") as sage:
+        ...     _ = sage.ingest(folder / "ferry.txt")
+        ...     answer = sage.ask("When does the ferry leave?")
+        >>> answer.text, answer.answerer, len(answer.sources)
+        ('The ferry leaves at seven.', 'extractive, no LLM', 1)
 
     Attributes:
         text: The answer; empty where the store had nothing to show.

@@ -34,6 +34,17 @@ class Sage:
         sage.ingest(["docs"])
         print(sage.ask("When does the ferry leave?").text)
 
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
+        >>> with Sage(folder / "store") as sage:
+        ...     report = sage.ingest(folder / "ferry.txt")
+        ...     answer = sage.ask("When does the ferry leave?")
+        >>> report.chunks, answer.text
+        (1, 'The ferry leaves at seven.')
+
     Args:
         store: The folder of the store, or a `Store` such as `FolderStore` or `ChromaStore`.
         segmenter: Cuts documents; the bundled `Segmenter` where None.

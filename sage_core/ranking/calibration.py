@@ -24,6 +24,10 @@ CROSSED_FILE = "calibration_cross_encoder.json"
 class Calibration:
     """A logistic model over `FEATURES`, fitted by ``benchmarks/calibrate_reranker.py``.
 
+    Examples:
+        >>> Calibration.load().embedder
+        'all-MiniLM-L6-v2'
+
     Attributes:
         embedder: Name of the embedding model whose cosines it was fitted on.
         coefficients: One per feature; with a cross-encoder, its logit's last.

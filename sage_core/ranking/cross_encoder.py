@@ -38,6 +38,12 @@ class CrossEncoderReranker:
     none is applied and the weights are held in float32. Loads on first use, pickles without its weights, safe
     across threads.
 
+    Examples:
+        >>> texts = ["It leaves at seven.", "Bees fly."]
+        >>> scores = CrossEncoderReranker().score("When does the ferry leave?", texts)
+        >>> scores[0] > scores[1]
+        True
+
     Args:
         name_or_path: ``"sage-minilm"``, the cross-encoder that comes with this package (English, six layers,
             no download), a model's name on the Hugging Face hub, or a folder.

@@ -46,6 +46,10 @@ class GenerativeReranker:
         reranker = GenerativeReranker("castorini/monot5-base-msmarco")
         reranker = GenerativeReranker("Qwen/Qwen3-Reranker-0.6B", device="cuda")
 
+    Examples:
+        >>> reranker = GenerativeReranker("castorini/monot5-base-msmarco")
+        >>> scores = reranker.score("When?", ["At seven.", "By boat."])  # doctest: +SKIP
+
     Args:
         name_or_path: A model's name on the Hugging Face hub, or a folder.
         template: The input, with the fields ``{query}``, ``{text}`` and, where wanted, ``{instruction}``.

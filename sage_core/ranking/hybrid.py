@@ -42,6 +42,12 @@ class HybridReranker:
     Embeddings of candidates are kept, so that a text met again costs nothing; those that come with the
     request, as from a store, are used as they are. Safe across threads; pickles without what it kept.
 
+    Examples:
+        >>> texts = ["It leaves at seven.", "Bees fly."]
+        >>> scores = HybridReranker().score("When does the ferry leave?", texts)
+        >>> scores[0] > scores[1], 0 <= min(scores) <= max(scores) <= 1
+        (True, True)
+
     Args:
         embedder: Gives the embeddings; None for all-MiniLM-L6-v2. Probabilities are calibrated for that
             one; with another the order is sound, and a warning says that the calibration is not.

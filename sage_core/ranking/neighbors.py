@@ -25,6 +25,10 @@ _LONGEST_GAP = 16
 class Place(NamedTuple):
     """Where a candidate stands.
 
+    Examples:
+        >>> link([Place("a.txt", 0, 10), Place("a.txt", 11, 20)])
+        [Links(previous=None, next=1), Links(previous=0, next=None)]
+
     Attributes:
         document: Which document, or which piece of one that offsets refer to.
         start: Offset of its first character; or its number in the document.
@@ -37,7 +41,12 @@ class Place(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Positions in the list of candidates of a chunk's neighbors; None where there is none among them."""
+    """Positions in the list of candidates of a chunk's neighbors; None where there is none among them.
+
+    Examples:
+        >>> link([Place("a.txt", 11, 20), Place("a.txt", 0, 10)])[0].previous
+        1
+    """
 
     previous: int | None = None
     next: int | None = None

@@ -19,6 +19,16 @@ class Reranker(Protocol):
 
     A reranker may also have ``async def ascore(query, texts)``, used by `ascore`, and
     ``score_many(requests)``, used to share batches between simultaneous questions.
+
+    Examples:
+        >>> class ByLength:
+        ...     name, scale = "by length", "unbounded"
+        ...     def score(self, query, texts):
+        ...         return [float(len(text)) for text in texts]
+        >>> isinstance(ByLength(), Reranker)
+        True
+        >>> [found.position for found in rank(ByLength(), "Why?", ["a", "abc"])]
+        [1, 0]
     """
 
     @property
@@ -37,7 +47,12 @@ class Reranker(Protocol):
 
 
 class Request(NamedTuple):
-    """One question and its candidates, for rerankers that score several questions at once."""
+    """One question and its candidates, for rerankers that score several questions at once.
+
+    Examples:
+        >>> Request("Why?", ["Because."]).texts
+        ['Because.']
+    """
 
     query: str
     texts: Sequence[str]
@@ -45,6 +60,10 @@ class Request(NamedTuple):
 
 class VectorRequest(NamedTuple):
     """A `Request` with embeddings of the candidates that were made beforehand, for a `VectorReranker`.
+
+    Examples:
+        >>> VectorRequest("Why?", ["Because."], [None]).vectors
+        [None]
 
     Attributes:
         query: The question.
@@ -85,7 +104,12 @@ class VectorReranker(BatchReranker, Protocol):
 
 
 class Ranked(NamedTuple):
-    """A candidate: its position in the caller's list, and its score."""
+    """A candidate: its position in the caller's list, and its score.
+
+    Examples:
+        >>> Ranked(position=3, score=0.9).position
+        3
+    """
 
     position: int
     score: float

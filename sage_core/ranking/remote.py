@@ -122,6 +122,10 @@ class RemoteReranker:
     "relevance_score"}]}`` (Cohere, Jina, vLLM), ``{"data": [...]}`` (Voyage) or ``[{"index", "score"}]``
     (Text Embeddings Inference). Holds no connection, so it is safe across threads and pickles.
 
+    Examples:
+        >>> reranker = RemoteReranker("https://api.example.com/v1/rerank", model="rerank-v3")
+        >>> scores = reranker.score("When?", ["At seven.", "By boat."])  # doctest: +SKIP
+
     Args:
         url: The whole address, such as ``https://api.jina.ai/v1/rerank``.
         model: Sent as ``"model"`` where given; most servers need it.

@@ -18,6 +18,10 @@ NEVER = 2 * GLUED
 class Layout:
     """Log-odds that the layout adds to a model's P(same); negative values speak for a boundary.
 
+    Examples:
+        >>> from sage_core import Segmenter
+        >>> segmenter = Segmenter(layout=Layout(blank_line=-6.0))  # cut at nearly every blank line
+
     Attributes:
         blank_line: A blank line between two sentences.
         line_break: A line break between two sentences, in a text whose lines are not hard-wrapped.

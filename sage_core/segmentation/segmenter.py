@@ -30,7 +30,7 @@ _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and seg
 
 
 class Segmenter:
-    """Cuts texts into chunks where the meaning changes (the paper's section IV).
+    r"""Cuts texts into chunks where the meaning changes (the paper's section IV).
 
     Between every two neighbouring sentences a boundary model gives P(same). With ``strategy="threshold"``,
     the paper's, each coarse window of whole sentences is cut wherever P(same) is below the threshold. With
@@ -42,6 +42,12 @@ class Segmenter:
     is not white space is in exactly one, and none has more than ``max_tokens`` tokens by ``counter``. (A
     single character of more tokens than that is a chunk of its own.) The object can be pickled and used from
     several threads.
+
+    Examples:
+        >>> text = "The ferry leaves at seven. It returns at noon.\n\nBees need flowers all summer."
+        >>> spans = Segmenter(min_tokens=1).segment(text)
+        >>> [text[start:end] for start, end in spans]
+        ['The ferry leaves at seven. It returns at noon.', 'Bees need flowers all summer.']
 
     Args:
         model: ``"default"`` (bundled), a folder with a trained model, or any ``BoundaryModel``. Loaded on

@@ -13,6 +13,12 @@ from sage_core.text.spans import Span
 class Boundary(NamedTuple):
     """A place where the segmenter may cut.
 
+    Examples:
+        >>> from sage_core import Segmenter
+        >>> [found] = Segmenter().boundaries("The ferry leaves at seven. It returns at noon.")
+        >>> found.position, 0 <= found.probability <= 1
+        (27, True)
+
     Attributes:
         position: Index of the first character of the later sentence.
         probability: P(same): how likely the sentences before and after belong together.
@@ -27,6 +33,14 @@ class SegmentationView(Shown):
     """A text, its chunks, and the places where it might have been cut.
 
     Made by `sage_core.Segmenter.explain`. A notebook shows it in colours; ``rich.print`` does in a terminal.
+
+    Examples:
+        >>> from sage_core import Segmenter
+        >>> view = Segmenter().explain("The ferry leaves at seven. It returns at noon.")
+        >>> view.chunks
+        ['The ferry leaves at seven. It returns at noon.']
+        >>> len(view.boundaries), sum(view.tokens)
+        (1, 11)
 
     Attributes:
         text: The text.

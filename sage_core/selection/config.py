@@ -14,6 +14,7 @@ from sage_core.selection.scales import Scale
 class SelectionConfig:
     """How many of the ranked candidates to keep (paper, section V); see `sage_core.selection.select`.
 
+    Examples:
         >>> config = SelectionConfig(rule="gradient", min_k=1)
         >>> config.select([0.9, 0.85, 0.1, 0.05]).indices
         (0, 1)

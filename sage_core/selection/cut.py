@@ -47,6 +47,12 @@ __all__ = [
 class Selection(Shown):
     """Which candidates were kept.
 
+    Examples:
+        >>> from sage_core import select
+        >>> kept = select([0.1, 0.9, 0.8], min_k=1, rule="gradient")
+        >>> kept.indices, kept.cut, kept.candidates
+        ((1, 2), 2, 3)
+
     Attributes:
         indices: Positions in the caller's list, best first.
         scores: The scores at those positions as the scorer gave them; None where it gave none.

@@ -31,6 +31,10 @@ DEFAULT_MIN_K = 7
 class RankedScores:
     """Usable scores of one candidate list, best first. What a `Rule` looks at.
 
+    Examples:
+        >>> Gradient().cut(RankedScores(raw=(2.0, -3.0), ratio=(1.0, 0.0067)), min_k=1)[0]
+        1
+
     Attributes:
         raw: Finite scores (or +inf) as the scorer gave them, descending.
         ratio: The same on a positive ratio scale (`to_ratio_scale`), descending.
@@ -45,6 +49,14 @@ class Rule(Protocol):
 
     A rule that names the number itself may also have ``default_min_k = 1``: what ``min_k`` is where nobody
     gave one. Without it that is `DEFAULT_MIN_K`.
+
+    Examples:
+        >>> class Half:
+        ...     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
+        ...         return len(scores.raw) // 2, "half of them"
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.7, 0.6], rule=Half(), min_k=1).indices
+        (0, 1)
     """
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
@@ -54,7 +66,13 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """The paper's rule as a `Rule`; see `gradient_cut`."""
+    """The paper's rule as a `Rule`; see `gradient_cut`.
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.1], rule=Gradient(0.3), min_k=1).indices
+        (0, 1)
+    """
 
     gradient: float = PAPER_GRADIENT
 
@@ -80,7 +98,13 @@ def gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class FixedK:
-    """Keep the best ``k``, whatever their scores: plain top-k."""
+    """Keep the best ``k``, whatever their scores: plain top-k.
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.7], rule=FixedK(2)).indices
+        (0, 1)
+    """
 
     k: int
     default_min_k: ClassVar[int] = 1
@@ -95,7 +119,13 @@ class FixedK:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Keep scores of at least ``value``, in the scorer's own unit."""
+    """Keep scores of at least ``value``, in the scorer's own unit.
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.7], rule=Threshold(0.75)).indices
+        (0, 1)
+    """
 
     value: float
     default_min_k: ClassVar[int] = 1
@@ -111,7 +141,13 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class RelativeToTop:
-    """Keep scores of at least ``share`` times the best (on the ratio scale)."""
+    """Keep scores of at least ``share`` times the best (on the ratio scale).
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.7], rule=RelativeToTop(0.8)).indices
+        (0, 1)
+    """
 
     share: float = 0.8
     default_min_k: ClassVar[int] = 1
@@ -129,6 +165,11 @@ class RelativeToTop:
 @dataclass(frozen=True, slots=True)
 class LargestGap:
     """Cut at the largest drop between neighbours and keep ``buffer`` more (Adaptive-k, arXiv 2506.08479).
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.3, 0.2], rule=LargestGap()).indices
+        (0, 1)
 
     Attributes:
         buffer: Chunks kept beyond the gap.
@@ -164,7 +205,13 @@ def _normalised(s: Sequence[float]) -> list[float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Autocut:
-    """Cut before the ``jumps``-th local maximum of the distance from a straight fall (after Weaviate)."""
+    """Cut before the ``jumps``-th local maximum of the distance from a straight fall (after Weaviate).
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.88, 0.3, 0.29, 0.28], rule=Autocut()).indices
+        (0, 1)
+    """
 
     jumps: int = 1
     default_min_k: ClassVar[int] = 1
@@ -191,7 +238,13 @@ class Autocut:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Cut at the point of the normalised curve that lies farthest below its chord (after Kneedle)."""
+    """Cut at the point of the normalised curve that lies farthest below its chord (after Kneedle).
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.2, 0.1, 0.05], rule=Knee()).indices
+        (0, 1)
+    """
 
     default_min_k: ClassVar[int] = 1
 
@@ -210,7 +263,13 @@ class Knee:
 
 @dataclass(frozen=True, slots=True)
 class TopP:
-    """Keep the fewest scores that together hold share ``p`` of the sum (on the ratio scale)."""
+    """Keep the fewest scores that together hold share ``p`` of the sum (on the ratio scale).
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.6, 0.3, 0.1], rule=TopP(0.9)).indices
+        (0, 1)
+    """
 
     p: float = 0.9
     default_min_k: ClassVar[int] = 1
@@ -236,6 +295,11 @@ class ExpectedF:
     With ``p`` the probability that a candidate is relevant, keeping ``k`` of them has about
     ``(1 + beta^2) * sum(p[:k]) / (k + beta^2 * sum(p))``: the ratio of the expected values. On scores that
     are not probabilities the result means nothing.
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.02, 0.01], rule=ExpectedF()).indices
+        (0, 1)
 
     Attributes:
         beta: How much more recall counts than precision. Larger keeps more.
@@ -263,7 +327,13 @@ class ExpectedF:
 
 @dataclass(frozen=True, slots=True)
 class Earliest:
-    """The first of several cuts: whichever rule keeps least."""
+    """The first of several cuts: whichever rule keeps least.
+
+    Examples:
+        >>> from sage_core import select
+        >>> select([0.9, 0.8, 0.7], rule=Earliest((FixedK(2), Threshold(0.1)))).indices
+        (0, 1)
+    """
 
     rules: tuple[Rule, ...]
 

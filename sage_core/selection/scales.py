@@ -126,6 +126,10 @@ _LARGEST_RANK_FUSION = 0.1
 class ScoreReading(NamedTuple):
     """Scores as `select` takes them; see `read_scores`.
 
+    Examples:
+        >>> read_scores([0.2, 0.9, None], "auto").scale
+        'cosine'
+
     Attributes:
         scores: Higher is better. Finite numbers, and None where there is no evidence.
         scale: What they are.

@@ -17,6 +17,13 @@ from sage_core.selection.scales import SCALES, Scale
 class SelectionView(Shown):
     """Scores, what was kept of them and why. Made by `selection_view`.
 
+    Examples:
+        >>> view = selection_view([0.9, 0.8, 0.1], ["a", "b", "c"], rule="gradient", min_k=1)
+        >>> view.selection.cut
+        2
+        >>> "<svg" in view.to_html()
+        True
+
     Attributes:
         scores: One per candidate, in the order of ``selection.indices``' positions.
         selection: What was kept.

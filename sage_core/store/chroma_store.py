@@ -47,6 +47,12 @@ class ChromaStore:
 
     One process may write while others search; what was written is found by the next search of any of them.
 
+    Examples:
+        >>> import tempfile
+        >>> with ChromaStore(tempfile.mkdtemp()) as store:
+        ...     store.exists
+        False
+
     Args:
         path: The folder. It is made by `writing`.
     """

@@ -98,6 +98,12 @@ class FolderStore:
         with FolderStore("my-store") as store:
             print(store.info().chunks)
 
+    Examples:
+        >>> import tempfile
+        >>> with FolderStore(tempfile.mkdtemp()) as store:
+        ...     store.exists
+        False
+
     Args:
         path: The folder, on a local disk. It is made by `writing`.
     """

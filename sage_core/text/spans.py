@@ -9,7 +9,12 @@ from sage_core.errors import InputError
 
 
 class Span(NamedTuple):
-    """Characters ``start`` to ``end`` (exclusive) of some text, in Python string indices."""
+    """Characters ``start`` to ``end`` (exclusive) of some text, in Python string indices.
+
+    Examples:
+        >>> Span(4, 7).of("The cat sat.")
+        'cat'
+    """
 
     start: int
     end: int

@@ -24,6 +24,12 @@ class TokenCounter(Protocol):
 
     A counter may also have ``additive = True``, which promises that two texts joined by white space have as
     many tokens as both together; the segmenter then need not count joined chunks again.
+
+    Examples:
+        >>> from sage_core import get_counter
+        >>> counter = get_counter("words")
+        >>> isinstance(counter, TokenCounter), counter.count_many(["The cat sat."])
+        (True, [3])
     """
 
     @property
@@ -175,6 +181,10 @@ class HuggingFaceCounter(_Equal):
 
 class CallableCounter(_Equal):
     """A counter from any function.
+
+    Examples:
+        >>> CallableCounter(lambda text: len(text.split()), "white space").count_many(["one two", ""])
+        [2, 0]
 
     Args:
         function: From a text to its number of tokens. To pickle the counter it must be a module's function.

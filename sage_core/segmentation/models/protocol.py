@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 
 @runtime_checkable
 class BoundaryModel(Protocol):
-    """Judges, between every two neighbouring sentences of a document, whether they belong together."""
+    """Judges, between every two neighbouring sentences of a document, whether they belong together.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sage_core import Segmenter
+        >>> class NeverTogether:
+        ...     fingerprint = "never-together"
+        ...     def probabilities(self, documents):
+        ...         return [np.zeros(max(len(d) - 1, 0), np.float32) for d in documents]
+        >>> Segmenter(NeverTogether(), min_tokens=1).segment("One. Two.")
+        [Span(start=0, end=4), Span(start=5, end=9)]
+    """
 
     @property
     def fingerprint(self) -> str:
