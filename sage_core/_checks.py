@@ -13,49 +13,49 @@ from importlib import import_module
 from sage_core.errors import InputError
 
 
-def whole_number(name: str, value: object, least: int) -> int:
+def check_int(name: str, value: object, *, minimum: int) -> int:
     """``value`` as an int; NumPy integers are numbers too, True and False are not.
 
     Raises:
-        InputError: For anything but a whole number of at least ``least``.
+        InputError: For anything but a whole number of at least ``minimum``.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise InputError(f"{name} must be a whole number of at least {minimum}, not {value!r}")
     number = operator.index(value)
-    if number < least:
-        raise InputError(f"{name} must be at least {least}, not {number}")
+    if number < minimum:
+        raise InputError(f"{name} must be at least {minimum}, not {number}")
     return number
 
 
-def optional_whole_number(name: str, value: object, least: int) -> int | None:
-    """`whole_number`, or None for no limit.
+def check_optional_int(name: str, value: object, *, minimum: int) -> int | None:
+    """`check_int`, or None for no limit.
 
     Raises:
-        InputError: As `whole_number`.
+        InputError: As `check_int`.
     """
     if value is None:
         return None
     try:
-        return whole_number(name, value, least)
+        return check_int(name, value, minimum=minimum)
     except InputError as error:
         raise InputError(f"{error}; None stands for no limit") from None
 
 
-def real_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+def check_float(name: str, value: object, *, minimum: float = -math.inf, maximum: float = math.inf) -> float:
     """``value`` as a float; NumPy numbers are numbers too, True and False are not.
 
     Raises:
-        InputError: For anything but a number from ``low`` to ``high``; NaN is none.
+        InputError: For anything but a number from ``minimum`` to ``maximum``; NaN is none.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, not {value!r}")
     number = float(value)
     if math.isnan(number):
         raise InputError(f"{name} must be a number, not NaN")
-    if not low <= number <= high:
-        if math.isinf(high) and not math.isinf(low):
-            raise InputError(f"{name} must be at least {low:g}, not {value!r}")
-        raise InputError(f"{name} must be between {low:g} and {high:g}, not {value!r}")
+    if not minimum <= number <= maximum:
+        if math.isinf(maximum) and not math.isinf(minimum):
+            raise InputError(f"{name} must be at least {minimum:g}, not {value!r}")
+        raise InputError(f"{name} must be between {minimum:g} and {maximum:g}, not {value!r}")
     return number
 
 
@@ -126,3 +126,18 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], object]:
         return found
 
     return get
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """`check_int` by its old name."""
+    return check_int(name, value, minimum=least)
+
+
+def optional_whole_number(name: str, value: object, least: int) -> int | None:
+    """`check_optional_int` by its old name."""
+    return check_optional_int(name, value, minimum=least)
+
+
+def real_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """`check_float` by its old name."""
+    return check_float(name, value, minimum=low, maximum=high)

@@ -9,7 +9,7 @@ from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, Pro
 
 from sage_core.answering.prompts import ANSWER_SYSTEM, ANSWER_USER
 from sage_core.feedback.critic import CRITIC_SYSTEM, CRITIC_USER
-from sage_core.llm.prompting import fenced, make_mark
+from sage_core.llm.prompting import delimiter, quote_block
 
 
 def critic_template() -> BasePromptTemplate:
@@ -43,8 +43,8 @@ def _chat(system: str, user: str, **settings: Any) -> ChatPromptTemplate:
 
 
 def _fenced_context(query_str: str = "", context_str: str = "", **_: Any) -> str:
-    return fenced("PASSAGES", context_str, make_mark((query_str, context_str)))
+    return quote_block("PASSAGES", context_str, delimiter((query_str, context_str)))
 
 
 def _fenced_question(query_str: str = "", context_str: str = "", **_: Any) -> str:
-    return fenced("QUESTION", query_str, make_mark((query_str, context_str)))
+    return quote_block("QUESTION", query_str, delimiter((query_str, context_str)))

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core._checks import check_part, checked_options, real_number, whole_number
+from sage_core._checks import check_float, check_int, check_part, checked_options
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
@@ -71,11 +71,11 @@ class ExtractiveAnswerer:
         max_sentences: int = 2,
     ) -> None:
         check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
-        if not real_number("min_match", min_match, 0, 1) or not real_number(
-            "min_together", min_together, 0, 1
+        if not check_float("min_match", min_match, minimum=0, maximum=1) or not check_float(
+            "min_together", min_together, minimum=0, maximum=1
         ):
             raise InputError("min_match and min_together must be above 0")
-        whole_number("max_sentences", max_sentences, 1)
+        check_int("max_sentences", max_sentences, minimum=1)
         self.embedder = embedder
         self.min_match = min_match
         self.min_together = max(min_match, min_together)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from sage_core.llm import Message
-from sage_core.llm.prompting import NO_ANSWER, fenced, make_mark, numbered, option_letter, question_text
+from sage_core.llm.prompting import NO_ANSWER, delimiter, numbered, option_letter, question_text, quote_block
 
 _SOURCES = """\
 You answer questions from passages of documents. Use only what the passages say.
@@ -51,8 +51,11 @@ def answer_fields(
         ``context`` and ``question``.
     """
     asked, passages = question_text(question, options), numbered(context)
-    mark = make_mark((asked, passages))
-    return {"context": fenced("PASSAGES", passages, mark), "question": fenced("QUESTION", asked, mark)}
+    mark = delimiter((asked, passages))
+    return {
+        "context": quote_block("PASSAGES", passages, mark),
+        "question": quote_block("QUESTION", asked, mark),
+    }
 
 
 def answer_messages(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError, LLMError
-from sage_core.llm.failures import MalformedReplyError, shown_url, transport_errors
+from sage_core.llm.failures import MalformedReplyError, redact_url, transport_errors
 from sage_core.llm.request import Attempts
 from sage_core.llm.transport import Clients, OutOfTimeError, run_blocking
 from sage_core.llm.usage import TokenUsage, estimate_tokens
@@ -95,7 +95,7 @@ class OpenAIEmbedder:
     @property
     def endpoint(self) -> str:
         """The server's address, without what may be secret in it."""
-        return shown_url(self._clients.url)
+        return redact_url(self._clients.url)
 
     @property
     def usage(self) -> TokenUsage:
@@ -151,7 +151,7 @@ class OpenAIEmbedder:
         client = self._clients.get()
         errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
         attempts = Attempts(
-            where=f"embeddings of {self.model!r} at {shown_url(self._clients.url)}",
+            where=f"embeddings of {self.model!r} at {redact_url(self._clients.url)}",
             max_retries=self._max_retries,
             backoff=_BACKOFF,
             timeout=self._timeout,

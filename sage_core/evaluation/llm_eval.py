@@ -16,7 +16,7 @@ from typing import Literal
 from sage_core.errors import InputError
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm import ChatModel, Completion, Message
-from sage_core.llm.prompting import fenced, make_mark
+from sage_core.llm.prompting import delimiter, quote_block
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 CATEGORIES = {
@@ -127,11 +127,11 @@ def grade_messages(question: str, answer: str, references: Sequence[str]) -> lis
     """
     if isinstance(references, str) or not references:
         raise InputError("give the reference answers as a list of at least one text")
-    mark = make_mark((question, answer, *references))
+    mark = delimiter((question, answer, *references))
     parts = [("QUESTION", question), *(("REFERENCE", r) for r in references), ("ANSWER", answer)]
     return [
         Message("system", GRADER_SYSTEM),
-        Message("user", "\n\n".join(fenced(name, text, mark) for name, text in parts)),
+        Message("user", "\n\n".join(quote_block(name, text, mark) for name, text in parts)),
     ]
 
 

@@ -18,7 +18,7 @@ from sage_core.evaluation.readers import Reader
 from sage_core.evaluation.records import Dataset, EvalQuestion, Method
 from sage_core.evaluation.run_folder import digest_of
 from sage_core.llm.access import OPENAI_URL, api_key, server_url
-from sage_core.llm.failures import shown_url
+from sage_core.llm.failures import redact_url
 from sage_core.text.tokens import get_counter
 
 DEVELOPMENT = "dev"
@@ -297,6 +297,6 @@ def _embeds(base_url: str | None, spec: tuple[tuple[str, object], ...]) -> bool:
     try:
         OpenAIEmbedder(model, base_url=url, timeout=30, max_retries=0).embed_query("probe")
     except LLMError as error:
-        logger.warning("no embeddings from %s: %s", shown_url(url), error)
+        logger.warning("no embeddings from %s: %s", redact_url(url), error)
         return False
     return True

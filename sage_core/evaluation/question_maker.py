@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
 from sage_core.llm import ChatModel, Message
-from sage_core.llm.prompting import fenced, make_mark, without_reasoning
+from sage_core.llm.prompting import delimiter, quote_block, without_reasoning
 from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.text.spans import Span
 
@@ -105,7 +105,7 @@ def make_pair(chunk: str, chat: ChatModel) -> MadePair:
     """
     if not chunk.strip():
         raise InputError("no question can be made about a blank chunk")
-    passage = fenced("PASSAGE", chunk, make_mark((chunk,)))
+    passage = quote_block("PASSAGE", chunk, delimiter((chunk,)))
     reply = chat.complete([Message("system", MAKER_SYSTEM), Message("user", passage)], schema=PAIR_SCHEMA)
     pair = read_pair(reply.text)
     if pair is None:

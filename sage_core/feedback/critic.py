@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sage_core.llm import Message
-from sage_core.llm.prompting import fenced, make_mark, numbered, question_text
+from sage_core.llm.prompting import delimiter, numbered, question_text, quote_block
 
 _OBJECTIVE = """\
 You grade an answer that was made from passages of documents. You do not answer the question yourself.
@@ -85,11 +85,11 @@ def critic_fields(
     """
     asked = question_text(question, options)
     passages = numbered(context)
-    mark = make_mark((asked, passages, answer))
+    mark = delimiter((asked, passages, answer))
     return {
-        "question": fenced("QUESTION", asked, mark),
-        "context": fenced("PASSAGES", passages, mark),
-        "answer": fenced("ANSWER", answer, mark),
+        "question": quote_block("QUESTION", asked, mark),
+        "context": quote_block("PASSAGES", passages, mark),
+        "answer": quote_block("ANSWER", answer, mark),
     }
 
 

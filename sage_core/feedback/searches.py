@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sage_core._checks import optional_whole_number
+from sage_core._checks import check_optional_int
 
 SearchStop = Literal["searches", "tokens", "unchanged"]
 
@@ -43,7 +43,7 @@ class SearchLimits:
 
     def __post_init__(self) -> None:
         for name in ("max_searches", "max_tokens", "max_unchanged"):
-            optional_whole_number(name, getattr(self, name), 1)
+            check_optional_int(name, getattr(self, name), minimum=1)
 
     def review(
         self, results: Sequence[Sequence[str]], count: Callable[[str], int] | None = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
-from sage_core._checks import optional_whole_number, real_number, whole_number
+from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core._display import Shown, plain_text
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
@@ -154,12 +154,12 @@ class FeedbackConfig:
     ) -> None:
         if selection is not None and not isinstance(selection, SelectionConfig):
             raise InputError(f"selection is a SelectionConfig, not {selection!r}")
-        real_number("accept_score", accept_score, 1, 10)
-        whole_number("max_rounds", max_rounds, 1)
+        check_float("accept_score", accept_score, minimum=1, maximum=10)
+        check_int("max_rounds", max_rounds, minimum=1)
         if policy not in get_args(Policy):
             raise InputError(f"unknown policy {policy!r}: one of {', '.join(get_args(Policy))}")
-        optional_whole_number("max_calls", max_calls, 1)
-        optional_whole_number("max_tokens", max_tokens, 1)
+        check_optional_int("max_calls", max_calls, minimum=1)
+        check_optional_int("max_tokens", max_tokens, minimum=1)
         if isinstance(no_answer, str) or not all(isinstance(text, str) for text in no_answer):
             raise InputError(f"no_answer is a tuple of texts, not {no_answer!r}")
         values = {

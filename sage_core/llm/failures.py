@@ -61,7 +61,7 @@ def transport_errors() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-def scrubbed(text: str, key: str | None) -> str:
+def redact(text: str, key: str | None) -> str:
     """The text without the API key or anything shaped like one."""
     if key:
         text = text.replace(key, "***")
@@ -83,7 +83,7 @@ def check_url(url: str) -> None:
         )
 
 
-def shown_url(url: str) -> str:
+def redact_url(url: str) -> str:
     """A URL without user, password and query."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
@@ -116,13 +116,13 @@ def classify(error: Exception, *, timeout: float, key: str | None) -> Failure:
     if isinstance(error, EmptyReplyError):
         return Failure(str(error), False)
     if isinstance(error, (MalformedReplyError, json.JSONDecodeError, openai.APIResponseValidationError)):
-        detail = scrubbed(str(error), key)[:200]
+        detail = redact(str(error), key)[:200]
         return Failure(f"the reply could not be read ({detail}): is this an OpenAI-compatible server?", True)
     if isinstance(error, openai.APIConnectionError) or not isinstance(error, openai.OpenAIError):
         cause = type(error.__cause__ or error).__name__
         return Failure(f"the connection failed or broke off ({cause}): is the server running?", True)
     # What is left is an error sent in the middle of a stream, or one of the client's own set-up.
-    return Failure(scrubbed(str(error), key)[:500], isinstance(error, openai.APIError))
+    return Failure(redact(str(error), key)[:500], isinstance(error, openai.APIError))
 
 
 def _status(error: object, key: str | None) -> Failure:
@@ -130,7 +130,7 @@ def _status(error: object, key: str | None) -> Failure:
     status = int(getattr(error, "status_code", 0))
     body = getattr(error, "body", None)
     fields = body if isinstance(body, Mapping) else {}
-    said = scrubbed(str(fields.get("message") or getattr(error, "message", "") or ""), key)
+    said = redact(str(fields.get("message") or getattr(error, "message", "") or ""), key)
     said = " ".join(said.split())[:500]
     code = fields.get("code") or fields.get("type")
     headers = getattr(getattr(error, "response", None), "headers", {})
@@ -154,7 +154,7 @@ def _seconds(value: str | None) -> float | None:
     return seconds if 0 <= seconds <= _LONGEST_RETRY_AFTER else None
 
 
-def pause_before(attempt: int, backoff: float, retry_after: float | None) -> float:
+def backoff_seconds(attempt: int, backoff: float, retry_after: float | None) -> float:
     """Seconds to wait before retry number ``attempt`` (from 1): doubling, with jitter, at most 8.
 
     A server's Retry-After, up to a minute, goes before.

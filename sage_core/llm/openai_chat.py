@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from sage_core._checks import optional_whole_number, real_number, whole_number
+from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core.errors import InputError, LLMError
 from sage_core.llm.access import server_url
-from sage_core.llm.failures import shown_url, transport_errors
+from sage_core.llm.failures import redact_url, transport_errors
 from sage_core.llm.messages import Completion, Message
 from sage_core.llm.request import Request, StreamedReply, arguments
 from sage_core.llm.transport import Clients, OutOfTimeError, iterate_blocking, run_blocking
@@ -59,13 +59,13 @@ class OpenAIChat:
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise InputError(f"model is the name of a model, not {model!r}")
-        if not real_number("timeout", timeout, 0):
+        if not check_float("timeout", timeout, minimum=0):
             raise InputError("timeout must be above 0 seconds")
-        whole_number("max_retries", max_retries, 0)
-        real_number("backoff", backoff, 0)
+        check_int("max_retries", max_retries, minimum=0)
+        check_float("backoff", backoff, minimum=0)
         if temperature is not None:
-            real_number("temperature", temperature, 0)
-        optional_whole_number("max_tokens", max_tokens, 1)
+            check_float("temperature", temperature, minimum=0)
+        check_optional_int("max_tokens", max_tokens, minimum=1)
         self.model = model
         self.timeout = timeout
         self.max_retries = max_retries
@@ -84,7 +84,7 @@ class OpenAIChat:
     @property
     def base_url(self) -> str:
         """The server's address, without user, password and query."""
-        return shown_url(self._clients.url)
+        return redact_url(self._clients.url)
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.model!r}, base_url={self.base_url!r})"
@@ -189,4 +189,4 @@ def check_reply_limit(value: int) -> int:
     Raises:
         InputError: For anything but a whole number of at least 1.
     """
-    return whole_number("max_reply_bytes", value, 1)
+    return check_int("max_reply_bytes", value, minimum=1)

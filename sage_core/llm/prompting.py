@@ -29,11 +29,11 @@ def _bare(text: str) -> str:
     return text.strip().strip("\"'“”*. ").casefold()
 
 
-def make_mark(texts: Sequence[str]) -> str:
-    """A mark of eight hexadecimal digits that occurs in none of the texts.
+def delimiter(texts: Sequence[str]) -> str:
+    """Eight hexadecimal digits that occur in none of the texts.
 
-    It is drawn from a hash of all the texts, so the same material gives the same prompt, while nobody who
-    writes a document can know the mark: it depends on the question and on every other passage too.
+    They come from a hash of all the texts, so the same material gives the same prompt, while the author of a
+    document cannot predict them: they depend on the question and on every other passage too.
     """
     joined = "\x00".join(texts)
     for salt in range(1_000_000):
@@ -43,8 +43,8 @@ def make_mark(texts: Sequence[str]) -> str:
     raise AssertionError("no free mark among a million")  # pragma: no cover
 
 
-def fenced(name: str, text: str, mark: str) -> str:
-    """The text, unchanged, between a BEGIN and an END line that carry the mark."""
+def quote_block(name: str, text: str, mark: str) -> str:
+    """The text, unchanged, between a BEGIN and an END line that carry the delimiter ``mark``."""
     return f"<<BEGIN {name} {mark}>>\n{text}\n<<END {name} {mark}>>"
 
 
@@ -53,7 +53,7 @@ def numbered(passages: Sequence[str]) -> str:
     return "\n\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
 
 
-def lettered(options: Sequence[str]) -> str:
+def letter_options(options: Sequence[str]) -> str:
     """Options of a multiple-choice question, one a line, each with its letter (numbers beyond 26)."""
     return "\n".join(f"{option_letter(i)}. {text}" for i, text in enumerate(options))
 
@@ -70,4 +70,4 @@ def question_text(question: str, options: Sequence[str] | None) -> str:
         InputError: For options that are no list of texts.
     """
     options = checked_options(options)
-    return f"{question}\n{lettered(options)}" if options else question
+    return f"{question}\n{letter_options(options)}" if options else question

@@ -12,9 +12,9 @@ from sage_core.errors import LLMError
 from sage_core.llm.failures import (
     EmptyReplyError,
     MalformedReplyError,
+    backoff_seconds,
     classify,
     out_of_time,
-    pause_before,
 )
 from sage_core.llm.messages import Completion, Message
 from sage_core.llm.transport import Budget, OutOfTimeError
@@ -72,7 +72,7 @@ class Attempts:
             tries = f" (tried {self.failed + 1} times)" if self.failed else ""
             return LLMError(f"{self.where}: {failure.message}{tries}", retryable=failure.retryable)
         self.failed += 1
-        pause = pause_before(self.failed, self.backoff, failure.retry_after)
+        pause = backoff_seconds(self.failed, self.backoff, failure.retry_after)
         if pause >= self.budget.left:
             return LLMError(
                 f"{self.where}: {failure.message} (the next attempt, in {pause:.3g} s, would go over the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sage_core._checks import whole_number
+from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.pipeline.context import ORDERS, Order
@@ -43,11 +43,11 @@ class SageConfig:
     max_context_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        whole_number("candidates", self.candidates, 1)
-        whole_number("top_k", self.top_k, 1)
+        check_int("candidates", self.candidates, minimum=1)
+        check_int("top_k", self.top_k, minimum=1)
         if self.order not in ORDERS:
             raise InputError(f"unknown order {self.order!r}: {' or '.join(ORDERS)}")
         if self.max_context_tokens is not None:
-            whole_number("max_context_tokens", self.max_context_tokens, 1)
+            check_int("max_context_tokens", self.max_context_tokens, minimum=1)
         if not isinstance(self.feedback, FeedbackConfig):
             raise InputError(f"feedback is a FeedbackConfig, not {self.feedback!r}")

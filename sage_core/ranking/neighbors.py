@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from sage_core._checks import real_number
+from sage_core._checks import check_float
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, check_scale, plain_scores
 
@@ -119,7 +119,7 @@ def vouch(
         [0.81, 0.3, 0.39]
     """
     check_scale(scale)
-    real_number("weight", weight, 0, 1)
+    check_float("weight", weight, minimum=0, maximum=1)
     known = [None if s is None or math.isnan(s) else s for s in plain_scores(scores)]
     if len(links) != len(known):
         raise InputError(f"{len(known)} scores, but links of {len(links)} candidates")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from sage_core._checks import whole_number
+from sage_core._checks import check_int
 from sage_core.errors import InputError, RerankerError
 from sage_core.selection.cut import SCALES, Scale
 
@@ -179,7 +179,7 @@ class RemoteReranker:
         self._max_retries = max_retries
         self._options = dict(options or {})
         self._headers = dict(headers or {})
-        self._max_reply_bytes = whole_number("max_reply_bytes", max_reply_bytes, 1)
+        self._max_reply_bytes = check_int("max_reply_bytes", max_reply_bytes, minimum=1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r}, model={self._model!r})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core._checks import real_number
+from sage_core._checks import check_float
 from sage_core.segmentation.cuts import GLUED
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.spans import Span
@@ -36,7 +36,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         for name in ("blank_line", "line_break", "list_item", "table_row"):
-            real_number(f"layout.{name}", getattr(self, name), -100, 100)
+            check_float(f"layout.{name}", getattr(self, name), minimum=-100, maximum=100)
 
 
 def evidence(text: str, spans: Sequence[Span], layout: Layout) -> list[float]:

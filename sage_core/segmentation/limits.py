@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sage_core._checks import real_number, whole_number
+from sage_core._checks import check_float, check_int
 from sage_core.errors import InputError
 
 Strategy = Literal["threshold", "optimal"]
@@ -53,13 +53,13 @@ class Limits:
             InputError: For a number out of its range, or limits that contradict each other.
         """
         called = _Names(names or {})
-        coarse = whole_number(called["coarse_tokens"], coarse_tokens, 1)
+        coarse = check_int(called["coarse_tokens"], coarse_tokens, minimum=1)
         most = min(DEFAULT_MAX_TOKENS, coarse)
         if max_tokens is not None:
-            most = whole_number(called["max_tokens"], max_tokens, 1)
+            most = check_int(called["max_tokens"], max_tokens, minimum=1)
         least = min(DEFAULT_MIN_TOKENS, most)
         if min_tokens is not None:
-            least = whole_number(called["min_tokens"], min_tokens, 0)
+            least = check_int(called["min_tokens"], min_tokens, minimum=0)
         if least > most:
             raise InputError(
                 f"{called['min_tokens']} must be at most {called['max_tokens']} ({most}), not {least}: "
@@ -72,7 +72,7 @@ class Limits:
                 f"{called['max_tokens']} must be at most {called['coarse_tokens']} ({coarse}), not {most}: "
                 f"raise {called['coarse_tokens']}, the window that strategy='threshold' cuts"
             )
-        return cls(coarse, real_number("threshold", threshold, 0, 1), most, least, strategy)
+        return cls(coarse, check_float("threshold", threshold, minimum=0, maximum=1), most, least, strategy)
 
 
 class _Names(dict[str, str]):
@@ -105,9 +105,9 @@ def fitted_sizes(
         InputError: As `Limits.checked`, in the caller's own names.
     """
     called = _Names(names or {})
-    coarse = None if coarse_tokens is None else whole_number(called["coarse_tokens"], coarse_tokens, 1)
+    coarse = None if coarse_tokens is None else check_int(called["coarse_tokens"], coarse_tokens, minimum=1)
     if max_tokens is not None:
-        most = whole_number(called["max_tokens"], max_tokens, 1)
+        most = check_int(called["max_tokens"], max_tokens, minimum=1)
     else:
         most = DEFAULT_MAX_TOKENS * unit
         if coarse is not None and strategy != "optimal":

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core._checks import optional_whole_number, whole_number
+from sage_core._checks import check_int, check_optional_int
 from sage_core._display import Shown
 from sage_core.errors import InputError
 from sage_core.selection.rules import (
@@ -203,9 +203,9 @@ def effective_min_k(min_k: int | None, max_k: int | None = None, rule: Rule | Ru
 
 def check_bounds(min_k: int | None, max_k: int | None) -> None:
     """Raise InputError unless 1 <= min_k <= max_k; None of either is fine."""
-    most = optional_whole_number("max_k", max_k, 1)
+    most = check_optional_int("max_k", max_k, minimum=1)
     if min_k is None:
         return
-    least = whole_number("min_k", min_k, 1)
+    least = check_int("min_k", min_k, minimum=1)
     if most is not None and most < least:
         raise InputError(f"max_k must be at least min_k ({least}), not {most}: lower min_k too")

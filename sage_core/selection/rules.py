@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-from sage_core._checks import real_number, whole_number
+from sage_core._checks import check_float, check_int
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale
 
@@ -110,7 +110,7 @@ class FixedK:
     default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        whole_number("k", self.k, 1)
+        check_int("k", self.k, minimum=1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
@@ -131,7 +131,7 @@ class Threshold:
     default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        real_number("value", self.value)
+        check_float("value", self.value)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
@@ -153,7 +153,7 @@ class RelativeToTop:
     default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        real_number("share", self.share, 0, 1)
+        check_float("share", self.share, minimum=0, maximum=1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
@@ -181,8 +181,8 @@ class LargestGap:
     default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        whole_number("buffer", self.buffer, 0)
-        real_number("tail", self.tail, 0, 0.9)
+        check_int("buffer", self.buffer, minimum=0)
+        check_float("tail", self.tail, minimum=0, maximum=0.9)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
@@ -217,7 +217,7 @@ class Autocut:
     default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        whole_number("jumps", self.jumps, 1)
+        check_int("jumps", self.jumps, minimum=1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
@@ -275,7 +275,7 @@ class TopP:
     default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        real_number("p", self.p, 0, 1)
+        check_float("p", self.p, minimum=0, maximum=1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
@@ -309,7 +309,7 @@ class ExpectedF:
     default_min_k: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        real_number("beta", self.beta, 0.01, 100)
+        check_float("beta", self.beta, minimum=0.01, maximum=100)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
@@ -401,7 +401,7 @@ def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = N
 
 def check_gradient(gradient: float) -> None:
     """Raise InputError unless 0 <= gradient <= 1."""
-    real_number("gradient", gradient, 0, 1)
+    check_float("gradient", gradient, minimum=0, maximum=1)
 
 
 _BY_NAME: dict[str, type[Any]] = {

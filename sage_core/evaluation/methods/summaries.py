@@ -14,7 +14,7 @@ from sage_core.evaluation.methods.answering import digest
 from sage_core.evaluation.methods.chunking import cut_to
 from sage_core.evaluation.records import ProgressCallback
 from sage_core.llm import ChatModel, Message
-from sage_core.llm.prompting import fenced, make_mark
+from sage_core.llm.prompting import delimiter, quote_block
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import TokenCounter, get_counter
@@ -77,7 +77,7 @@ class LLMSummariser:
     def summarise(self, text: str, max_tokens: int) -> tuple[str, TokenUsage]:
         """See `Summariser.summarise`."""
         words = max(1, int(max_tokens * _WORDS_PER_TOKEN))
-        user = _USER.format(text=fenced("TEXT", text, make_mark([text])), words=words)
+        user = _USER.format(text=quote_block("TEXT", text, delimiter([text])), words=words)
         reply = self._chat.complete([Message("system", _SYSTEM), Message("user", user)])
         return reply.text.strip(), reply.usage
 

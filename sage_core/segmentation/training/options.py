@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sage_core._checks import optional_whole_number, real_number, whole_number
+from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core.errors import InputError
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
@@ -83,12 +83,12 @@ class TrainOptions:
         if self.loss not in ("bce", "mse"):
             raise InputError(f"loss must be 'bce' or 'mse', not {self.loss!r}")
         for name, least in _LEAST.items():
-            whole_number(name, getattr(self, name), least)
-        optional_whole_number("threads", self.threads, 1)
+            check_int(name, getattr(self, name), minimum=least)
+        check_optional_int("threads", self.threads, minimum=1)
         for name in ("held_out", "dropout", "token_dropout", "average"):
-            real_number(name, getattr(self, name), 0, 1)
+            check_float(name, getattr(self, name), minimum=0, maximum=1)
         for name in ("epochs", "learning_rate"):
-            real_number(name, getattr(self, name), 0)
+            check_float(name, getattr(self, name), minimum=0)
         if not self.epochs or not self.learning_rate or not 0 < self.held_out < 1:
             raise InputError("epochs and learning_rate must be above 0, and held_out between 0 and 1")
 

@@ -19,7 +19,7 @@ from sage_core.feedback import (
     critic_messages,
     parse_verdict,
 )
-from sage_core.llm.prompting import fenced, make_mark, numbered
+from sage_core.llm.prompting import delimiter, numbered, quote_block
 from tests.fakes.critic_replies import REPLIES
 
 # What is read
@@ -210,10 +210,10 @@ def test_hostile_text_stays_inside_its_fence(hostile: str, place: str) -> None:
 
 @given(st.lists(st.text() | st.text(alphabet="0123456789abcdef<>ENDBEGIN \n"), min_size=1, max_size=4))
 def test_a_mark_occurs_in_no_text_and_is_the_same_for_the_same(texts: list[str]) -> None:
-    mark = make_mark(texts)
+    mark = delimiter(texts)
     assert re.fullmatch("[0-9a-f]{8}", mark)
     assert all(mark not in text for text in texts)
-    assert mark == make_mark(list(texts))
+    assert mark == delimiter(list(texts))
 
 
 def test_a_document_that_holds_the_mark_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,13 +226,13 @@ def test_a_document_that_holds_the_mark_gets_another(monkeypatch: pytest.MonkeyP
             return "aaaaaaaa" if self.first else "bbbbbbbb"
 
     monkeypatch.setattr("sage_core.llm.prompting.hashlib.sha256", Digest)
-    assert make_mark(["plain"]) == "aaaaaaaa"
-    assert make_mark(["<<END PASSAGES aaaaaaaa>>"]) == "bbbbbbbb"
+    assert delimiter(["plain"]) == "aaaaaaaa"
+    assert delimiter(["<<END PASSAGES aaaaaaaa>>"]) == "bbbbbbbb"
 
 
 def test_fences_leave_text_as_it_is() -> None:
     text = "  two\r\nlines  "
-    assert text in fenced("ANSWER", text, "00000000")
+    assert text in quote_block("ANSWER", text, "00000000")
     assert numbered([]) == ""
 
 
