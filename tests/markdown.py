@@ -155,6 +155,7 @@ SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
     "core": _core,
     "llamaindex": _llamaindex,
     "langchain": _langchain,
+    "quickstart": _core,
     "server": _server,
     "shell": _core,
 }
@@ -166,6 +167,7 @@ def furnish(folder: Path) -> None:
     (folder / "docs").mkdir()
     (folder / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
     (folder / "README.md").write_text((ROOT / "README.md").read_text("utf-8"), encoding="utf-8")
+    (folder / "demo").symlink_to(ROOT / "demo")
     (folder / "my-corpus").mkdir()
     write_corpus(folder / "my-corpus" / "documents.jsonl", documents=12)
     (folder / "books").mkdir()
