@@ -11,19 +11,25 @@ from typing import Literal
 
 from sage_core.errors import InputError
 
-Kind = Literal["text", "markdown", "html", "pdf"]
+Kind = Literal["text", "markdown", "rst", "asciidoc", "html", "pdf", "docx"]
 PathArgument = str | os.PathLike[str]
 
 KINDS: dict[str, Kind] = {
     ".txt": "text",
     ".text": "text",
-    ".rst": "text",
+    ".rst": "rst",
+    ".rest": "rst",
+    ".adoc": "asciidoc",
+    ".asciidoc": "asciidoc",
+    ".asc": "asciidoc",
     ".md": "markdown",
     ".markdown": "markdown",
+    ".mdx": "markdown",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
     ".pdf": "pdf",
+    ".docx": "docx",
 }
 
 
@@ -92,8 +98,12 @@ def kind_of(path: Path) -> Literal["file", "folder", "other", "missing"]:
 
 def source_of(path: PathArgument) -> str:
     """The name under which a file is known: its absolute path, symbolic links resolved."""
-    resolved = os.path.realpath(as_path(path))
-    return resolved.encode("utf-8", "backslashreplace").decode("utf-8")
+    return _storable(os.path.realpath(as_path(path)))
+
+
+def _storable(name: str) -> str:
+    """A file name that can be written as UTF-8: those of Linux are bytes."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def within(source: str, scope: str) -> bool:
@@ -152,6 +162,13 @@ def expand(paths: Iterable[PathArgument], passed_over: list[PassedOver] | None =
     Raises:
         InputError: For a path that does not exist, is neither a file nor a folder, or cannot be read.
     """
+    return list(expand_sources(paths, passed_over).values())
+
+
+def expand_sources(
+    paths: Iterable[PathArgument], passed_over: list[PassedOver] | None = None
+) -> dict[str, Path]:
+    """`expand` with the name of every file: ``source_of(path)`` to the path."""
     found: dict[str, Path] = {}
     left: list[PassedOver] = []
     scopes: list[str] = []
@@ -164,11 +181,16 @@ def expand(paths: Iterable[PathArgument], passed_over: list[PassedOver] | None =
         if kind == "file":
             found.setdefault(source_of(path), path)
             continue
-        scopes.append(source_of(path))
-        files = find_files(path, None if passed_over is None else left)
-        found.update((source_of(file), file) for file in files)
+        scope = source_of(path)
+        scopes.append(scope)
+        for file in find_files(path, None if passed_over is None else left):
+            # No link leads to a file that was found but its own: resolving each path again costs a
+            # system call for every folder above it.
+            below = "" if file.is_symlink() else _storable(os.path.relpath(file, path))
+            source = os.path.join(scope, below) if below else source_of(file)  # noqa: PTH118
+            found.setdefault(source, file)
     if passed_over is not None:
         for item in left:
             if item.unreadable or not any(within(source_of(item.path), scope) for scope in scopes):
                 passed_over.append(item)
-    return list(found.values())
+    return found

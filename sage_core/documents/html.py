@@ -1,55 +1,44 @@
-"""The text of an HTML page: what a reader sees, with a blank line between blocks."""
+"""The text of an HTML page: what a person came to read, with its structure as Markdown.
+
+Headings, lists, tables, quotations and code keep their form, so that a segmenter sees them. Navigation,
+headers, footers, banners about cookies, buttons and marks for links to headings are left out. Linear in the
+page.
+"""
 
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sage_core.errors import MissingExtraError
+from sage_core.errors import InputError, MissingExtraError
+from sage_core.text.headings import MAX_HEADING_CHARS, Heading
 
 if TYPE_CHECKING:
-    from bs4 import BeautifulSoup
+    from lxml.etree import _Element
 
-_UNSEEN = frozenset(
-    (
-        "script",
-        "style",
-        "noscript",
-        "template",
-        "head",
-        "nav",
-        "iframe",
-        "object",
-        "svg",
-        "math",
-        "canvas",
-        "select",
-    )
-)
-_BLOCK_NAMES = """
-    address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption figure
-    footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu nav ol p pre section summary
-    table tbody tfoot thead ul
-"""
-_BLOCKS = frozenset(_BLOCK_NAMES.split())
-_LINES = frozenset(("br", "li", "tr"))
-_CELLS = frozenset(("td", "th"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _CHARSET = re.compile(
     rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.I
 )
 
 
-class _Piece(NamedTuple):
-    """A run of text, or a separator of some strength (0: not a separator)."""
+class HtmlPage(NamedTuple):
+    """What a page says.
+
+    Attributes:
+        text: Its main content as Markdown.
+        title: Its ``<title>``, else its only ``<h1>``, where it has one.
+        headings: ``<h1>`` to ``<h6>`` in ``text``. A heading in a ``<section>`` or ``<article>`` stands below
+            the heading of the section around it, whatever its number says.
+    """
 
     text: str
-    strength: int = 0
-    verbatim: bool = False
-
-
-_CELL, _LINE, _BLOCK = _Piece("\t", 1), _Piece("\n", 2), _Piece("\n\n", 3)
+    title: str | None
+    headings: list[Heading]
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -66,84 +55,704 @@ def declared_encoding(data: bytes) -> str | None:
     return "cp1252" if codecs.lookup(name).name in {"iso8859-1", "ascii"} else name
 
 
-def read_html(markup: str) -> tuple[str, str | None]:
-    """Text and title of a page.
+def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> HtmlPage:
+    """Text, title and headings of a page.
 
-    White space runs become one space outside ``<pre>``; blocks are parted by a blank line, rows, list items
-    and ``<br>`` by a newline, cells by a tab. Scripts, styles, navigation and what is marked ``hidden`` are
-    left out.
+    Args:
+        markup: The page, or a part of one.
+        name: For messages.
+        whole: Keep navigation, footers and the like.
 
     Raises:
-        MissingExtraError: Without beautifulsoup4.
+        InputError: For elements nested more than 2,000 deep, which no parser here follows.
+        MissingExtraError: Without lxml.
     """
-    soup = _parse(markup)
-    title = _SPACE.sub(" ", soup.title.get_text()).strip() if soup.title else None
-    return _join(_pieces(soup)), title or None
+    root = _parse(markup, name)
+    if root is None:
+        return HtmlPage("", None, [])
+    title = next((_words(e) for e in root.iter("title") if e.getparent().tag == "head"), "")
+    page = _Page(root, whole)
+    writer = _Writer()
+    _walk(page, writer)
+    text, headings = writer.finish()
+    if not title:
+        tops = [h for h in headings if h.level == 1]
+        title = tops[0].text if len(tops) == 1 else ""
+    return HtmlPage(text, title or None, headings)
 
 
-def _parse(markup: str) -> BeautifulSoup:
+def _parse(markup: str, name: str) -> _Element | None:
     try:
-        from bs4 import BeautifulSoup
+        from lxml import etree
     except ImportError:
         raise MissingExtraError("Reading HTML", "files") from None
-    return BeautifulSoup(markup, "html.parser")
+    # lxml reads the declared encoding of bytes unless it is told another; NUL would end the text for it.
+    data = markup.replace("\0", "\ufffd").encode("utf-8", "replace")
+    parser = etree.HTMLParser(
+        encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, huge_tree=True
+    )
+    try:
+        root = etree.fromstring(data, parser)
+    except (
+        etree.LxmlError,
+        AssertionError,
+    ) as error:  # the second for nothing but comments, in some versions
+        if not markup.strip() or isinstance(error, AssertionError):
+            return None
+        raise InputError(f"{name} is not readable HTML: {error}") from error
+    if any("depth" in entry.message.lower() for entry in parser.error_log):
+        raise InputError(
+            f"{name} nests its elements more than 2,000 deep and cannot be read whole: save it as text"
+        )
+    return root
 
 
-def _pieces(soup: BeautifulSoup) -> list[_Piece]:
-    """Runs of text and separators in document order. Iterative: pages nest deeper than Python recurses."""
-    from bs4.element import NavigableString, PreformattedString, Tag
+# --- What is left out --------------------------------------------------------------
 
-    out: list[_Piece] = []
-    stack: list[tuple[Any, bool] | _Piece] = [(soup, False)]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, _Piece):
-            out.append(item)
+_UNSEEN = """
+    script style noscript template head iframe object embed applet svg math canvas audio video map select
+    option datalist input textarea progress meter dialog title meta link base
+"""
+_UNSEEN_TAGS = frozenset(_UNSEEN.split())
+_ROLE_NAMES = """
+    navigation banner contentinfo search complementary dialog alertdialog menu menubar toolbar tablist
+    tooltip doc-backlink
+"""
+_CHROME_ROLES = frozenset(_ROLE_NAMES.split())
+# Words in class and id. Those of the first kind name what is never content; those of the second may ("menu"
+# of a restaurant), so the element must also look like it: links, controls, or hardly any text.
+_CHROME_NAMES = """
+    cookie cookies consent gdpr ccpa onetrust breadcrumb breadcrumbs navbar navbox toc tableofcontents
+    pagination pager skip skiplink skiplinks headerlink hashlink editsection catlinks printfooter noprint
+    newsletter advert adverts advertisement advertisements ads adslot sharedaddy sharing jumplink nomobile
+    screenreader sronly visuallyhidden assistive relatedposts backlink sidebar sidenav masthead a11y pagenum
+    pagebreak topbar
+"""
+_CHROME = frozenset(_CHROME_NAMES.split())
+_MAYBE_NAMES = """
+    nav navigation menu header footer related recommendation recommendations recommended share social
+    promo banner feedback modal popup overlay toolbar tools pagetools signup subscribe announcement announce
+    aside widget rail ad sponsored respond reply login search tabs crumbs trace meta mostread likes
+"""
+_MAYBE = frozenset(_MAYBE_NAMES.split())
+_PAIR_NAMES = """
+    skip-link jump-link screen-reader sr-only visually-hidden on-this table-of back-to most-read post-menu
+    side-bar header-link hash-link edit-section edit-link skip-to page-tools user-tools doc-info page-id
+    site-title md-skip view-this secedit-editbutton
+"""
+_PAIRS = frozenset(_PAIR_NAMES.split())
+_WORD = re.compile(r"[a-z0-9]+|[A-Z]+[a-z0-9]*")
+_HIDDEN_STYLE = re.compile(
+    r"display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden|mso-hide\s{0,9}:\s{0,9}all", re.IGNORECASE
+)
+_LINK_MARKS = frozenset("¶#§🔗⚓∞\u200b\ufe0e\uf0c1 \xa0")
+_FEW_CHARS = 250
+_HEADINGS = {f"h{n}": n for n in range(1, 7)}
+
+
+class _Stats:
+    """What is below an element."""
+
+    __slots__ = ("blocks", "chars", "controls", "h1", "headings", "linked", "links", "tables")
+
+    def __init__(self) -> None:
+        self.chars = 0
+        self.linked = 0  # characters within links
+        self.links = 0
+        self.controls = 0
+        self.headings = 0
+        self.h1 = 0
+        self.tables = 0
+        self.blocks = 0  # lists, code and quotations
+
+    def add(self, other: _Stats) -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class _Page:
+    """A parsed page and what is known of its elements."""
+
+    def __init__(self, root: _Element, whole: bool) -> None:
+        self.root = root
+        self.whole = whole
+        # The list keeps lxml's proxies alive, so that they can be keys.
+        self.elements: list[Any] = [e for e in root.iter() if isinstance(e.tag, str)]
+        self.stats: dict[Any, _Stats] = {}
+        self.unseen = {e for e in self.elements if _is_unseen(e)}
+        self._count()
+        self.total = self.stats[root]
+        self.chrome: set[Any] = set()
+        self.main: Any = None
+        self.around_main: set[Any] = set()
+        self.h1_outside: Any = None
+        if not whole:
+            self.main = self._find_main()
+            if self.main is not None:
+                self.around_main = set(self.main.iterancestors())
+            self.chrome = {e for e in self.elements if self._is_chrome(e)}
+            if self.main is not None and not self.stats[self.main].h1:
+                titles = (e for e in self.elements if e.tag == "h1" and not self._in_chrome(e))
+                self.h1_outside = next(titles, None)
+            self._drop_link_lists()
+
+    def _count(self) -> None:
+        """Statistics of every element, from the leaves up."""
+        for element in self.elements:
+            self.stats[element] = _Stats()
+        for element in reversed(self.elements):
+            stats = self.stats[element]
+            if element not in self.unseen:
+                stats.chars += _visible(element.text)
+                tag = element.tag
+                if tag == "a":
+                    stats.linked = stats.chars
+                    stats.links = 1
+                elif tag in ("button", "input", "select", "textarea", "form"):
+                    stats.controls += 1
+                elif tag in _HEADINGS:
+                    stats.headings += 1
+                    stats.h1 += tag == "h1"
+            else:
+                stats = self.stats[element] = _Stats()
+                stats.controls = element.tag in ("input", "select", "textarea")
+            parent = element.getparent()
+            if parent is not None and parent in self.stats:
+                above = self.stats[parent]
+                above.add(stats)
+                above.chars += _visible(element.tail)
+                above.tables += element.tag == "table"
+                above.blocks += element.tag in ("ul", "ol", "pre", "blockquote", "dl")
+
+    def _find_main(self) -> Any:
+        """The element with the content: ``main``, or the only article, where they hold enough of the text."""
+        total = self.total.chars
+        mains = [
+            e
+            for e in self.elements
+            if (e.tag == "main" or e.get("role") == "main" or e.get("itemprop") == "articleBody")
+            and e not in self.unseen
+            and self.stats[e].chars >= 0.1 * total
+        ]
+        found = mains[0] if mains else None
+        articles = [e for e in (self.root if found is None else found).iter("article") if e is not found]
+        outer = [e for e in articles if not any(a.tag == "article" for a in e.iterancestors())]
+        if len(outer) == 1 and outer[0] not in self.unseen:
+            within = total if found is None else self.stats[found].chars
+            if self.stats[outer[0]].chars >= 0.3 * within:
+                return outer[0]
+        return found
+
+    def _is_chrome(self, element: Any) -> bool:
+        """Whether an element is there to use the site, not to be read."""
+        tag = element.tag
+        if element in self.unseen or tag in ("html", "body", "main", "article") or element is self.main:
+            return False
+        stats = self.stats[element]
+        named = _named(element)
+        role = element.get("role", "")
+        by_tag = tag in ("nav", "button", "footer") or (
+            tag in ("header", "aside") and not _in_content(element)
+        )
+        if not (named or role in _CHROME_ROLES or by_tag or tag in ("a", "form", "sup")):
+            return False
+        if tag == "a":
+            return "chrome" in named or (stats.chars <= 4 and _is_link_mark(element))
+        if tag == "button":  # an accordion's headings are buttons
+            return not any(a.tag in _HEADINGS or a.tag == "summary" for a in element.iterancestors())
+        if tag == "sup":
+            return "reference" in element.get("class", "").split()
+        if self._holds_the_content(element, stats):
+            return False
+        if role in _CHROME_ROLES or by_tag or "chrome" in named:
+            return True
+        if tag in _HEADINGS:
+            return False
+        if tag == "form":
+            return stats.chars < 0.3 * self.total.chars
+        few = stats.chars < _FEW_CHARS
+        return stats.linked > 0.4 * stats.chars or (stats.controls > 0 and few) or (few and "sure" in named)
+
+    def _holds_the_content(self, element: Any, stats: _Stats) -> bool:
+        """Whether so much is in an element that it cannot be left out, whatever it is called."""
+        if element in self.around_main:
+            return True
+        if stats.h1 and stats.h1 == self.total.h1:
+            return True
+        return stats.chars > 0.5 * self.total.chars
+
+    def _in_chrome(self, element: Any) -> bool:
+        return any(a in self.chrome or a in self.unseen for a in element.iterancestors())
+
+    def _drop_link_lists(self) -> None:
+        """On a page that does not say where its content is, columns of links are navigation."""
+        if self.main is not None:
+            return
+        found = {
+            e
+            for e in self.elements
+            if e.tag in ("ul", "ol", "td", "div", "p", "table", "center")
+            and self.stats[e].links >= 3
+            and self.stats[e].linked > 0.8 * self.stats[e].chars
+            and self.stats[e].chars < 40 * self.stats[e].links
+            and not self.stats[e].headings
+        }
+        outer = [e for e in found if e.getparent() not in found]
+        if sum(self.stats[e].chars for e in outer) < 0.6 * self.total.chars:
+            self.chrome.update(outer)
+
+
+def _visible(text: str | None) -> int:
+    """Characters of ``text`` without white space at its ends, about."""
+    return len(text.strip()) if text else 0
+
+
+def _is_unseen(element: Any) -> bool:
+    tag = element.tag
+    if tag in _UNSEEN_TAGS or ":" in tag:
+        return tag not in ("o:p", "st1:place")
+    if element.get("hidden") is not None and element.get("hidden") != "until-found":
+        return True
+    if element.get("aria-hidden") == "true" and tag not in ("html", "body"):
+        return True
+    style = element.get("style")
+    return bool(style and _HIDDEN_STYLE.search(style))
+
+
+def _named(element: Any) -> frozenset[str]:
+    """What class and id say: "chrome", "maybe", "sure" (maybe, but short is enough)."""
+    names = f"{element.get('class') or ''} {element.get('id') or ''}"
+    if names == " " or len(names) > 2000:
+        return frozenset()
+    said: set[str] = set()
+    for name in names.split():
+        words = [word.lower() for word in _WORD.findall(name)]
+        if any(word in _CHROME for word in words) or name.lower() in _CHROME:
+            said.add("chrome")
+        if any(f"{a}-{b}" in _PAIRS for a, b in itertools.pairwise(words)):
+            said.add("chrome")
+        if not _MAYBE.isdisjoint(words):
+            said.add("maybe")
+            if words[-1] != "meta" and not {"header", "aside", "menu", "meta", "tabs"} & set(words):
+                said.add("sure")
+    return frozenset(said)
+
+
+def _in_content(element: Any) -> bool:
+    return any(
+        a.tag in ("main", "article") or a.get("role") == "main" or a.tag in ("section", "blockquote")
+        for a in element.iterancestors()
+    )
+
+
+def _is_link_mark(element: Any) -> bool:
+    """Whether a link is only the mark beside a heading that links to it."""
+    if not (element.get("href") or "").startswith("#") and "headerlink" not in (element.get("class") or ""):
+        return False
+    text = "".join(element.itertext())
+    return len(text) <= 4 and _LINK_MARKS.issuperset(text)
+
+
+def _words(element: Any) -> str:
+    return _SPACE.sub(" ", "".join(element.itertext())).strip()
+
+
+# --- Writing -----------------------------------------------------------------------
+
+_BLOCK_NAMES = """
+    address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol p pre search section
+    summary table tbody td tfoot th thead tr ul
+"""
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
+_LISTS = frozenset(["ul", "ol", "menu", "dir"])
+_SECTIONS = frozenset(["section", "article"])
+_MOST_NESTED = 10  # deeper lists and quotations are written at this depth, so that indents stay linear
+_MOST_SPANNED = 100
+_LONGEST_REPEATED = 100  # characters of a cell that are repeated in every row it spans
+_LANGUAGE = re.compile(
+    r"(?:^|\s)(?:language|lang|highlight|brush:|sourceCode|highlight-source)[- ]([\w+#-]{1,20})"
+)
+_NO_LANGUAGE = frozenset(["default", "none", "text", "plaintext", "notranslate", "plain", "source"])
+_BREAK = "\x1d"  # stands for <br> until the white space around it is known
+
+
+@dataclass(slots=True)
+class _Container:
+    """A list item or a quotation that is open."""
+
+    first: str  # what its first line starts with
+    rest: str  # what the others start with
+    begun: bool = False
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Blocks of text, one after the other, with exact offsets of headings."""
+
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+    headings: list[Heading] = field(default_factory=list)
+    inline: list[str] = field(default_factory=list)
+    containers: list[_Container] = field(default_factory=list)
+    tight: bool = False  # the next block follows with a single line break
+
+    def add(self, text: str | None) -> None:
+        if text:
+            self.inline.append(text)
+
+    def flush(self) -> None:
+        """End the paragraph that is open."""
+        if not self.inline:
+            return
+        text = "".join(self.inline)
+        self.inline.clear()
+        lines = [_SPACE.sub(" ", line).strip(" ") for line in text.split(_BREAK)]
+        block = "\n".join(lines).strip("\n ")
+        if block.strip():
+            self.block(re.sub(r"\n{3,}", "\n\n", block))
+
+    def block(self, text: str) -> int:
+        """Write a block; returns the offset of its text."""
+        if self.parts:
+            self._put("\n" if self.tight else "\n" + self._prefix(blank=True).rstrip() + "\n")
+        self.tight = False
+        prefix = self._prefix()
+        self._put(prefix)
+        start = self.size
+        rest = self._prefix()
+        if rest:
+            text = "\n".join(
+                line if i == 0 else (rest + line if line else rest.rstrip())
+                for i, line in enumerate(text.split("\n"))
+            )
+        self._put(text)
+        return start
+
+    def heading(self, text: str, level: int) -> None:
+        if len(text) > MAX_HEADING_CHARS:
+            self.block(text)
+            return
+        marks = "#" * min(level, 6)
+        start = self.block(f"{marks} {text}")
+        if not self.containers:
+            self.headings.append(Heading(start, start + len(marks) + 1 + len(text), level, text))
+
+    def _put(self, text: str) -> None:
+        self.parts.append(text)
+        self.size += len(text)
+
+    def _prefix(self, *, blank: bool = False) -> str:
+        """What a line starts with inside the open containers; uses up the marks of list items."""
+        out: list[str] = []
+        for container in self.containers[:_MOST_NESTED]:
+            if container.begun:
+                out.append(container.rest)
+            elif not blank:
+                out.append(container.first)
+                container.begun = True
+        return "".join(out)
+
+    def finish(self) -> tuple[str, list[Heading]]:
+        self.flush()
+        text = "".join(self.parts)
+        # Blocks start and end with what is no white space, but for code; offsets stay as they are.
+        return text.rstrip(), self.headings
+
+
+def _walk(page: _Page, writer: _Writer) -> None:
+    """Write the seen elements in document order. Iterative: pages nest deeper than Python recurses."""
+    from lxml import etree
+
+    state = _State(page, writer)
+    events = etree.iterwalk(page.root, events=("start", "end"))
+    for event, element in events:
+        if not isinstance(element.tag, str):
             continue
-        node, verbatim = item
-        if isinstance(node, Tag):
-            if node.name in _UNSEEN or node.has_attr("hidden"):
-                continue
-            separator = _separator(node.name)
-            if separator:
-                out.append(separator)
-                stack.append(separator)
-            verbatim = verbatim or node.name == "pre"
-            stack.extend((child, verbatim) for child in reversed(node.contents))
-        elif isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
-            text = str(node)
-            out.append(_Piece(text, verbatim=True) if verbatim else _Piece(_SPACE.sub(" ", text)))
-    return out
+        if event == "start":
+            if state.start(element):
+                events.skip_subtree()
+        else:
+            state.end(element)
 
 
-def _separator(name: str) -> _Piece | None:
-    if name in _BLOCKS:
-        return _BLOCK
-    if name in _LINES:
-        return _LINE
-    return _CELL if name in _CELLS else None
+class _State:
+    """Where a walk over a page stands."""
+
+    def __init__(self, page: _Page, writer: _Writer) -> None:
+        self.page = page
+        self.writer = writer
+        self.skipped: Any = None
+        self.inside = page.main is None
+        self.lists: list[list[int]] = []  # [next number] of ordered lists, [] of others
+        self.opened: list[Any] = []  # elements for which a container is open
+        self.sections: list[list[int]] = [
+            [0, 0]
+        ]  # of each open section: least level, level of the first heading
+        self.heading: Any = None
+
+    def start(self, element: Any) -> bool:
+        """Open an element. Returns whether what is below it was dealt with."""
+        page, writer, tag = self.page, self.writer, element.tag
+        if element is page.main:
+            self.inside = True
+        if element in page.unseen or element in page.chrome:
+            if tag in _BLOCKS:
+                writer.flush()
+            self.skipped = element
+            return True
+        if element is page.h1_outside:
+            self.inside = True
+        if not self.inside:
+            return False
+        if self._as_a_whole(element):
+            self.skipped = element
+            return True
+        if tag == "br":
+            writer.add(" " if self.heading is not None else _BREAK)
+        elif tag in _HEADINGS:
+            writer.flush()
+            self.heading = element
+        elif tag in _BLOCKS:
+            self._open(element)
+        elif tag == "q":
+            writer.add("“")
+        writer.add(element.text)
+        return False
+
+    def _as_a_whole(self, element: Any) -> bool:
+        """Write code and tables, which are not walked into."""
+        page, tag = self.page, element.tag
+        if tag == "code" and not page.stats[element].blocks:
+            self._inline_code(element)
+            return True
+        if self.heading is not None:
+            return False
+        if tag == "pre":
+            self.writer.flush()
+            self._code(element)
+            return True
+        if tag == "table" and _is_data(page, element):
+            self.writer.flush()
+            self._table(element)
+            return True
+        return False
+
+    def _open(self, element: Any) -> None:
+        writer, tag = self.writer, element.tag
+        if self.heading is not None:
+            writer.add(" ")
+            return
+        writer.flush()
+        if tag in _LISTS:
+            self.lists.append([_number(element.get("start"), 999_999)] if tag == "ol" else [])
+            writer.tight = writer.tight or bool(writer.containers and writer.containers[-1].begun)
+        elif tag == "li":
+            counter = self.lists[-1] if self.lists else []
+            marker = "- "
+            if counter:
+                marker = f"{counter[0]}. "
+                counter[0] += 1
+            self.opened.append(element)
+            previous = element.getprevious()
+            writer.tight = writer.tight or (previous is not None and previous.tag == "li")
+            writer.containers.append(_Container(marker, " " * len(marker)))
+        elif tag == "blockquote":
+            self.opened.append(element)
+            writer.containers.append(_Container("> ", "> "))
+        elif tag in ("dd", "tr", "td", "th"):
+            writer.tight = tag != "td" and element.getprevious() is not None
+        elif tag in _SECTIONS:
+            self.sections.append([self.sections[-1][1], 0])
+
+    def end(self, element: Any) -> None:
+        """Close an element and take the text behind it."""
+        page, writer, tag = self.page, self.writer, element.tag
+        if element is self.skipped:
+            self.skipped = None
+        elif self.inside:
+            self._close(element)
+        if element is page.main or element is page.h1_outside:
+            writer.flush()
+            self.inside = False
+        if self.inside:
+            if tag in _BLOCKS and element in page.chrome:
+                writer.flush()
+            writer.add(element.tail)
+
+    def _close(self, element: Any) -> None:
+        writer, tag = self.writer, element.tag
+        if element is self.heading:
+            self.heading = None
+            text = _SPACE.sub(" ", "".join(writer.inline)).strip()
+            writer.inline.clear()
+            if text:
+                writer.heading(text, self._level(_HEADINGS[tag]))
+        elif self.heading is not None:
+            if tag in _BLOCKS:
+                writer.add(" ")
+        elif tag in _BLOCKS:
+            writer.flush()
+            if self.opened and self.opened[-1] is element:
+                self.opened.pop()
+                writer.containers.pop()
+            elif tag in _LISTS and self.lists:
+                self.lists.pop()
+                writer.tight = False
+            elif tag in _SECTIONS and len(self.sections) > 1:
+                self.sections.pop()
+        elif tag == "q":
+            writer.add("”")
+
+    def _level(self, said: int) -> int:
+        """The level of a heading: its own number, but below the heading of the section around its section."""
+        section = self.sections[-1]
+        if not section[1]:
+            section[1] = max(said, section[0] + 1) if len(self.sections) > 1 else said
+            section.append(section[1] - said)
+        shift = section[2]
+        return max(1, said + shift)
+
+    def _code(self, element: Any) -> None:
+        parts: list[str] = []
+        for text, node in _texts(element, self.page):
+            parts.append("\n" if node is not None and node.tag == "br" else text)
+        code = "".join(parts).replace("\r\n", "\n").replace("\r", "\n").strip("\n").rstrip()
+        if not code.strip():
+            return
+        language = _language(element)
+        if not language and self.page.stats[element].chars > 0.8 * self.page.total.chars:
+            self.writer.block(code)  # a page that is one long <pre> is a text, not a program
+            return
+        longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
+        fence = "`" * max(3, longest + 1)
+        self.writer.block(f"{fence}{language}\n{code}\n{fence}")
+
+    def _inline_code(self, element: Any) -> None:
+        text = _SPACE.sub(" ", "".join(text for text, _ in _texts(element, self.page)))
+        if not text.strip() or "`" in text or self.heading is not None:
+            self.writer.add(text)
+            return
+        lead = " " if text[0] == " " else ""
+        tail = " " if text[-1] == " " else ""
+        self.writer.add(f"{lead}`{text.strip()}`{tail}")
+
+    def _table(self, element: Any) -> None:
+        caption = next(iter(element.iterchildren("caption")), None)
+        if caption is not None and caption not in self.page.unseen and (words := self._cell(caption)):
+            self.writer.block(words)
+            self.writer.tight = True
+        rows = _rows(element, self)
+        if not rows:
+            return
+        lines = [f"| {' | '.join(cells)} |" for _, cells in rows]
+        if rows[0][0]:
+            lines.insert(1, "|" + " --- |" * len(rows[0][1]))
+        self.writer.block("\n".join(lines))
+
+    def _cell(self, element: Any) -> str:
+        """A cell in one line: its blocks parted by semicolons where they do not end in a stop."""
+        pieces = [""]
+        for text, node in _texts(element, self.page):
+            if node is not None and (node.tag in _BLOCKS or node.tag == "br"):
+                pieces.append("")
+            pieces[-1] += text
+        out = ""
+        for piece in pieces:
+            words = _SPACE.sub(" ", piece).strip()
+            if words:
+                out += ("" if not out else " " if out[-1] in ".!?:;," else "; ") + words
+        return out.replace("|", "\\|")
 
 
-def _join(pieces: list[_Piece]) -> str:
-    """Pieces as one text: the strongest of neighbouring separators counts; no line starts with a space."""
-    out: list[str] = []
-    pending: _Piece | None = None
-    for piece in pieces:
-        if piece.strength:
-            if pending is None or piece.strength > pending.strength:
-                pending = piece
+def _texts(element: Any, page: _Page) -> Iterator[tuple[str, Any]]:
+    """Runs of seen text below an element, each with the element that starts or ends there."""
+    from lxml import etree
+
+    skipped: Any = None
+    events = etree.iterwalk(element, events=("start", "end"))
+    for event, node in events:
+        if not isinstance(node.tag, str):
             continue
-        starts = pending is not None or not out
-        text = piece.text
-        if piece.verbatim:
-            text = text.strip("\r\n") if starts else text
-        elif starts or out[-1].endswith(" "):
-            text = text.lstrip(" ")
-        if not text or (starts and not text.strip()):
+        if event == "start":
+            if node is not element and (node in page.unseen or node in page.chrome):
+                events.skip_subtree()
+                skipped = node
+            else:
+                yield node.text or "", None if node is element else node
+        elif node is not element:
+            seen = node is not skipped and node.tag != "br"
+            yield node.tail or "", node if seen else None
+
+
+def _is_data(page: _Page, table: Any) -> bool:
+    """Whether a table holds data; others lay out a page."""
+    stats = page.stats[table]
+    if table.get("role") in ("presentation", "none") or stats.tables or not stats.chars:
+        return False
+    cells = list(table.iter("td", "th"))
+    if any(page.stats[c].headings for c in cells) or len(cells) < 2:
+        return False
+    if any(page.stats[c].chars > 1000 for c in cells) and stats.blocks:
+        return False
+    return not any(True for _ in table.iter("pre"))
+
+
+def _rows(table: Any, state: _State) -> list[tuple[bool, list[str]]]:
+    """The rows of a table as (is a header, cells); a cell that spans rows or columns is in each of them."""
+    rows: list[tuple[bool, list[str]]] = []
+    spanning: dict[int, tuple[int, str]] = {}  # column: (rows left, text)
+    room = 1000  # cells that may be made up, so that what a page asks for stays in proportion to the page
+    for row in table.iter("tr"):
+        if row in state.page.unseen or row in state.page.chrome:
             continue
-        if pending is not None and out:
-            out[-1] = out[-1].rstrip()
-            out.append(pending.text)
-        pending = None
-        out.append(text)
-    return "".join(out).strip()
+        given = [c for c in row.iterchildren("td", "th") if c not in state.page.unseen]
+        cells: list[str] = []
+        for cell in given:
+            _fill(cells, spanning)
+            text = state._cell(cell)
+            columns, down = _number(cell.get("colspan")), _number(cell.get("rowspan"))
+            room += 2 - columns * down
+            if room < 0:
+                columns = down = 1
+            again = text if len(text) <= _LONGEST_REPEATED else ""
+            for extra in range(columns):  # a spanned column is empty but for its first cell
+                if down > 1:
+                    spanning[len(cells)] = (down - 1, "" if extra else again)
+                cells.append("" if extra else text)
+        _fill(cells, spanning)
+        if any(cells):
+            rows.append((bool(given) and all(c.tag == "th" for c in given), cells))
+    width = max((len(cells) for _, cells in rows), default=0)
+    if len(rows) * width > 4 * sum(len(cells) for _, cells in rows) + 1000:
+        return rows  # one row is far wider than the others: padding would be the larger part
+    return [(head, cells + [""] * (width - len(cells))) for head, cells in rows]
+
+
+def _fill(cells: list[str], spanning: dict[int, tuple[int, str]]) -> None:
+    """Cells that reach down from rows above."""
+    while len(cells) in spanning:
+        left, text = spanning.pop(len(cells))
+        if left > 1:
+            spanning[len(cells)] = (left - 1, text)
+        cells.append(text)
+
+
+def _number(text: str | None, most: int = _MOST_SPANNED) -> int:
+    """A whole number from 1 to ``most`` that an attribute gives."""
+    if text is None or len(text) > 6 or not (text.isascii() and text.strip().isdigit()):
+        return 1
+    return max(1, min(int(text), most))
+
+
+def _language(element: Any) -> str:
+    """The language of a block of code, as its own class, its parent's or its ``<code>``'s says."""
+    places = [element, *element.iterchildren("code"), element.getparent()]
+    above = element.getparent()
+    if above is not None and above.getparent() is not None:
+        places.append(above.getparent())
+    for place in places:
+        found = _LANGUAGE.search(place.get("class") or "") if place is not None else None
+        if found and found.group(1).lower() not in _NO_LANGUAGE:
+            return found.group(1).removeprefix("source-").lower()
+    return ""

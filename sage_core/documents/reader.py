@@ -1,8 +1,8 @@
 """Reading documents: what kind a file is, and its text. `sage_core.documents.discovery` finds them.
 
 Text is handed on as it stands in the file: no newline is translated and nothing is stripped but a byte
-order mark, so that offsets of chunks are offsets into `Document.text`. HTML and PDF hold no plain text; for
-them offsets refer to the text that `sage_core.documents.html` and `sage_core.documents.pdf` extract.
+order mark, so that offsets of chunks are offsets into `Document.text`. HTML, Word and PDF files hold no plain
+text; for them offsets refer to the text that `sage_core.documents.html`, `docx` and `pdf` extract.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from pathlib import Path
 
 from sage_core.documents.discovery import KINDS, Kind, PathArgument, as_path, source_of
 from sage_core.errors import InputError
+from sage_core.text.headings import Heading, Markup, find_headings, find_title
 
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 1
+READER_VERSION = 2
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -34,6 +35,12 @@ _TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\x1b")
 # Bytes that no Windows-1252 text holds: control characters and the five codes it leaves undefined.
 _NOT_LEGACY_TEXT = frozenset((set(range(32)) - _TEXT_CONTROLS) | {0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D})
 _MOST_CONTROLS = 0.01
+_MARKUPS: dict[Kind, Markup] = {
+    "text": "auto",
+    "markdown": "markdown",
+    "rst": "rst",
+    "asciidoc": "asciidoc",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class Document:
         digest: SHA-256 of the file's bytes and of how they were read.
         title: The title the document gives itself, where it has one.
         page_starts: For a PDF, the offset in ``text`` at which each page starts.
+        headings: The headings in ``text``, in order; `sage_core.text.headings.heading_paths` makes paths of
+            them. The path may begin with ``title``.
     """
 
     source: str
@@ -60,6 +69,7 @@ class Document:
     digest: str
     title: str | None = None
     page_starts: tuple[int, ...] = ()
+    headings: tuple[Heading, ...] = ()
 
     def page_of(self, offset: int) -> int | None:
         """The page (from 1) that holds the character at ``offset``; None for a document without pages."""
@@ -94,37 +104,67 @@ def read_document(path: PathArgument, *, encoding: str | None = None) -> Documen
 
     Args:
         path: The file.
-        encoding: Encoding of plain text, Markdown and HTML. None: a byte order mark, else UTF-8, else the
-            page's own declaration (HTML), else Windows-1252.
+        encoding: Encoding of text, in whatever markup, and of HTML. None: a byte order mark, else UTF-8,
+            else the page's own declaration (HTML), else Windows-1252.
 
     Raises:
         InputError: Where the file cannot be read, is binary, or holds no text.
-        MissingExtraError: For HTML and PDF without the ``files`` extra.
+        MissingExtraError: For HTML, Word and PDF files without the ``files`` extra.
     """
     return parse_document(path, read_bytes(path), encoding=encoding)
 
 
-def parse_document(path: PathArgument, data: bytes, *, encoding: str | None = None) -> Document:
-    """`read_document` for bytes already read; ``path`` names them and its suffix tells their kind."""
+def parse_document(
+    path: PathArgument,
+    data: bytes,
+    *,
+    encoding: str | None = None,
+    source: str | None = None,
+    digest: str | None = None,
+) -> Document:
+    """`read_document` for bytes already read.
+
+    Args:
+        path: Names the bytes; its suffix tells their kind.
+        data: The file.
+        encoding: As in `read_document`.
+        source: `source_of` the path, where the caller has it.
+        digest: `digest_of` the bytes, where the caller has it.
+    """
     kind = KINDS.get(Path(path).suffix.lower(), "text")
     if data.startswith(b"%PDF-"):
         kind = "pdf"
+    name = str(path)
     title: str | None = None
     page_starts: tuple[int, ...] = ()
     if kind == "pdf":
         from sage_core.documents.pdf import read_pdf
 
-        text, title, page_starts = read_pdf(data, name=str(path))
+        text, title, page_starts, headings = read_pdf(data, name=name)
+    elif kind == "docx":
+        from sage_core.documents.docx import read_docx
+
+        text, title, headings = read_docx(data, name=name)
     elif kind == "html":
         from sage_core.documents.html import declared_encoding, read_html
 
-        markup = decode(data, encoding, name=str(path), fallback=declared_encoding(data))
-        text, title = read_html(markup)
+        markup = decode(data, encoding, name=name, fallback=declared_encoding(data))
+        text, title, headings = read_html(markup, name=name)
     else:
-        text = decode(data, encoding, name=str(path))
+        text = decode(data, encoding, name=name)
+        headings = find_headings(text, _MARKUPS[kind])
+        title = find_title(text, headings)
     if not text.strip():
         raise InputError(f"{path} holds no text")
-    return Document(source_of(path), text, kind, digest_of(data, encoding), title, page_starts)
+    return Document(
+        source or source_of(path),
+        text,
+        kind,
+        digest or digest_of(data, encoding),
+        title,
+        page_starts,
+        tuple(headings),
+    )
 
 
 def decode(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import time
@@ -18,7 +19,7 @@ from sage_core.documents.discovery import (
     PassedOver,
     PathArgument,
     as_paths,
-    expand,
+    expand_sources,
     kind_of,
     source_of,
     within,
@@ -172,7 +173,7 @@ class Ingest:
         self.skipped: list[Skipped] = []
         self.chunks = 0
         self._known: dict[str, str] = {}
-        self._named_documents: dict[str, Document] = {}
+        self._named_documents: dict[str, Document | None] = {}
         self._bytes: dict[str, int] = {}
         self._done = 0
         # Files whose content in the store is no longer theirs, and which cannot be read now.
@@ -186,7 +187,8 @@ class Ingest:
         files, gone = self._survey(paths, rebuild=rebuild)
         if not fresh:
             self.store.check(self._identity(probe=False))
-        batches = self._batches(self._changed(files))
+        self._read_named(files)
+        batches = self._batches(files)
         # The store is left alone, and no model loaded, until there is something to put in.
         first = next(batches, None)
         if fresh and first is None:
@@ -227,10 +229,11 @@ class Ingest:
     def _survey(self, paths: Sequence[Path], *, rebuild: bool) -> tuple[list[_File], list[str]]:
         """The files to look at, and the sources in the store that were below ``paths`` and are gone."""
         scopes = [source_of(p) for p in paths]
-        present = [p for p, scope in zip(paths, scopes, strict=True) if not self._deleted(p, scope)]
-        named = {source_of(p) for p in present if kind_of(p) != "folder"}
+        present = [(p, s) for p, s in zip(paths, scopes, strict=True) if not self._deleted(p, s)]
+        named = {s for p, s in present if kind_of(p) != "folder"}
         passed_over: list[PassedOver] = []
-        found = [_File(p, s, s in named) for p in expand(present, passed_over) for s in [source_of(p)]]
+        sources = expand_sources([p for p, _ in present], passed_over)
+        found = [_File(path, source, source in named) for source, path in sources.items()]
         here = {file.source for file in found}
         closed = [source_of(item.path) for item in passed_over if item.unreadable]
         gone = [
@@ -267,33 +270,26 @@ class Ingest:
         """Whether ``path`` is gone, but the store has documents from it."""
         return kind_of(path) == "missing" and any(within(s, scope) for s in self._known)
 
-    def _changed(self, files: Sequence[_File]) -> list[_File]:
-        """The files whose content is not the one in the store."""
-        todo: list[_File] = []
+    def _read_named(self, files: Sequence[_File]) -> None:
+        """Read the files that the caller names: they must be readable, before anything is written."""
         for file in files:
-            try:
+            with contextlib.suppress(OSError):  # gone or closed since: told when it is read
+                self._bytes[file.source] = file.path.stat().st_size
+        for file in files:
+            if file.named:
                 data = read_bytes(file.path)
-                self._bytes[file.source] = len(data)
-                if self._known.get(file.source) == digest_of(data, self.encoding):
-                    self.unchanged.append(file.source)
-                    self._done += len(data)
-                    continue
-                if file.named:
-                    # A file the caller names must be readable: found out before anything is written.
-                    self._named_documents[file.source] = parse_document(
-                        file.path, data, encoding=self.encoding
-                    )
-            except InputError as error:
-                if file.named:
-                    raise
-                # It may well be readable next time, so what the store has of it stays.
-                self._skip(file, error, unopened=True)
-                continue
-            todo.append(file)
-        return todo
+                self._named_documents[file.source] = self._parse(file, data)
+
+    def _parse(self, file: _File, data: bytes) -> Document | None:
+        """The document, or None where the store has it as it is."""
+        digest = digest_of(data, self.encoding)
+        self._bytes[file.source] = len(data)
+        if self._known.get(file.source) == digest:
+            return None
+        return parse_document(file.path, data, encoding=self.encoding, source=file.source, digest=digest)
 
     def _batches(self, files: Sequence[_File]) -> Iterator[list[Document]]:
-        """Documents in groups of about `_BATCH_CHARACTERS`."""
+        """New and changed documents in groups of about `_BATCH_CHARACTERS`; each file is read once."""
         batch: list[Document] = []
         size = 0
         for file in files:
@@ -309,21 +305,27 @@ class Ingest:
             yield batch
 
     def _read(self, file: _File) -> Document | None:
-        document = self._named_documents.pop(file.source, None)
-        if document is not None:
-            return document
-        try:
-            data = read_bytes(file.path)
-        except InputError as error:
-            self._skip(file, error, unopened=True)
-            return None
-        try:
-            return parse_document(file.path, data, encoding=self.encoding)
-        except InputError as error:
-            self._skip(file, error)
-        if file.source in self._known:
-            self._lost.append(file.source)
-        return None
+        document: Document | None
+        if file.named:
+            document = self._named_documents.pop(file.source)
+        else:
+            try:
+                data = read_bytes(file.path)
+            except InputError as error:
+                # It may well be readable next time, so what the store has of it stays.
+                self._skip(file, error, unopened=True)
+                return None
+            try:
+                document = self._parse(file, data)
+            except InputError as error:
+                self._skip(file, error)
+                if file.source in self._known:
+                    self._lost.append(file.source)
+                return None
+        if document is None:
+            self.unchanged.append(file.source)
+            self._done += self._bytes[file.source]
+        return document
 
     def _skip(self, file: _File, error: InputError, *, unopened: bool = False) -> None:
         logger.info("skipped: %s", error)

@@ -70,7 +70,7 @@ import sys
 from sage_core.cli.main import run
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 assert run(["segment", sys.argv[1], "--json"]) == 0
-heavy = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "bs4", "pypdf"} & set(sys.modules)
+heavy = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "lxml", "pypdfium2", "mammoth"} & set(sys.modules)
 sys.exit(f"loaded {heavy}" if heavy else 0)
 """
     command = [sys.executable, "-c", code, str(DEMO / "water-works.txt")]
@@ -81,8 +81,8 @@ sys.exit(f"loaded {heavy}" if heavy else 0)
 @pytest.mark.parametrize(
     ("module", "arguments", "extra"),
     [
-        ("bs4", ["segment", str(DEMO / "energy-report.html")], "files"),
-        ("pypdf", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
+        ("lxml", ["segment", str(DEMO / "energy-report.html")], "files"),
+        ("pypdfium2", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
         ("chromadb", ["ingest", str(DEMO / "water-works.txt"), "--store", "chroma:x"], "chroma"),
         ("sentence_transformers", ["ingest", str(DEMO / "water-works.txt")], "models"),
     ],

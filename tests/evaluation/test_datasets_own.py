@@ -224,5 +224,5 @@ def test_importing_data_sets_and_metrics_loads_nothing_heavy():
         "print(sorted({m.partition('.')[0] for m in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for name in ("torch", "nltk", "rouge_score", "pyarrow", "huggingface_hub", "bs4", "scipy", "sklearn"):
+    for name in ("torch", "nltk", "rouge_score", "pyarrow", "huggingface_hub", "lxml", "scipy", "sklearn"):
         assert f"'{name}'" not in done.stdout

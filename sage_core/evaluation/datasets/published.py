@@ -94,7 +94,7 @@ def _article(record: Record, html: bool) -> str:
         return article
     from sage_core.documents.html import read_html
 
-    return read_html(article)[0]
+    return read_html(article, whole=True).text
 
 
 def _quality_question(record: Record, document: str) -> EvalQuestion:
@@ -375,7 +375,7 @@ def _plain(text: str) -> str:
         return text.replace("\r\n", "\n")
     from sage_core.documents.html import read_html
 
-    return read_html(text)[0]
+    return read_html(text, whole=True).text
 
 
 def _cut(text: str, record: Record, start: str, end: str) -> str:

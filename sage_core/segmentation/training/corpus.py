@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,8 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.documents.discovery import as_paths, kind_of
+from sage_core.documents.discovery import as_paths, find_files, kind_of
+from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
 from sage_core.segmentation.models.encoder import tokenize
 from sage_core.segmentation.models.surface import SURFACE_SIZE
@@ -29,7 +31,8 @@ _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _FENCED = re.compile(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
 _NOT_PROSE = re.compile(r"^(#|[-*+|>]\s|\d+[.)]\s|```|~~~|\s{4}|[-=*_]{3,}\s*$)")
 _JSON_LINES = (".jsonl", ".jsonl.gz")
-_TEXT = (".txt", ".md", ".markdown", ".rst")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +111,9 @@ def read_corpus(
     Args:
         data: Files or folders (searched for files of known kinds, in the order of their names). JSON lines
             hold ``{"doc_id", "sections": [{"heading", "paragraphs": [str or [sentence]]}]}`` or
-            ``{"doc_id", "paragraphs": [...]}``; in text and Markdown a blank line ends a paragraph, and
-            headings, lists, quotations, tables and code are left out.
+            ``{"doc_id", "paragraphs": [...]}``. Other files are read as for an ingest
+            (`sage_core.documents.read_document`): a blank line ends a paragraph, and headings, lists,
+            quotations, tables and code are left out. In a folder, what cannot be read is passed over.
         sentences: The splitter; default ``sage_core.text.sentences.split_sentences``.
 
     Yields:
@@ -120,8 +124,8 @@ def read_corpus(
     """
     splitter = sentences or split_sentences
     found = False
-    for path in _files(data):
-        for record in _records(path):
+    for path, named in _files(data):
+        for record in _records(path, named):
             document = _document(record, splitter)
             if sum(map(len, document.paragraphs)) > 1:
                 found = True
@@ -175,22 +179,31 @@ def split_by_document(corpus: Corpus, held_out: float, rng: np.random.Generator)
     return corpus.take(np.sort(order[cut:])), corpus.take(np.sort(order[:cut]))
 
 
-def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
+def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[tuple[Path, bool]]:
+    """Files, and whether the caller named them."""
     for path in as_paths(paths):
         kind = kind_of(path)
         if kind == "file":
-            yield path
+            yield path, True
         elif kind == "folder":
-            yield from (
-                p for p in sorted(path.rglob("*")) if p.is_file() and p.name.endswith(_JSON_LINES + _TEXT)
-            )
+            lines = (p for p in path.rglob("*") if p.is_file() and p.name.endswith(_JSON_LINES))
+            yield from ((p, False) for p in sorted({*lines, *find_files(path, [])}))
         else:
             raise InputError(f"{path} does not exist; give files or folders of text with paragraphs")
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _records(path: Path, named: bool) -> Iterator[dict[str, Any]]:
     if not path.name.endswith(_JSON_LINES):
-        text = _FENCED.sub("\n\n", _read_text(path))
+        try:
+            document = read_document(path)
+        except InputError as error:
+            if named:
+                raise
+            logger.warning("passed over: %s", error)
+            return
+        edges = [0, *(edge for h in document.headings for edge in (h.start, h.end)), len(document.text)]
+        between = [document.text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+        text = _FENCED.sub("\n\n", "\n\n".join(between))
         blocks = [block for block in _BLANK_LINES.split(text) if not _NOT_PROSE.match(block)]
         yield {"doc_id": path.name, "paragraphs": [block.strip() for block in blocks]}
         return
@@ -205,13 +218,6 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                     yield record
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}, line {number}: not JSON lines ({error})") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.documents.discovery import expand, find_files, source_of
-from sage_core.documents.html import read_html
 from sage_core.documents.reader import Document, decode, digest_of, read_document
 from sage_core.errors import InputError
 
@@ -82,41 +80,6 @@ def test_missing_files_and_folders_are_told_apart(tmp_path: Path) -> None:
         read_document(tmp_path)
 
 
-def test_html_reads_as_a_person_sees_it() -> None:
-    text, title = read_html(
-        """<!DOCTYPE html><html><head><title> The
-        ferry </title><style>p {color: red}</style></head><body><nav>Menu</nav><h1>Sailings</h1>
-        <p>One <b>bold</b>
-           word.<br>Next line &amp; more</p><script>var x = "no";</script><p hidden>unseen</p><!-- note -->
-        <ul><li>a</li><li> b </li></ul><table><tr><th>from</th><td>to</td></tr><tr><td>1</td><td>2</td></tr></table>
-        <pre>
-def f():
-    return 1
-
-f()
-</pre>tail</body></html>"""
-    )
-    assert title == "The ferry"
-    assert text == (
-        "Sailings\n\nOne bold word.\nNext line & more\n\na\nb\n\nfrom\tto\n1\t2\n\n"
-        "def f():\n    return 1\n\nf()\n\ntail"
-    )
-
-
-def test_html_that_nests_deeply_is_read() -> None:
-    assert read_html("<div>" * 5000 + "deep" + "</div>" * 5000)[0] == "deep"
-
-
-@given(st.text(max_size=200))
-def test_any_text_is_some_html(text: str) -> None:
-    read_html(text)
-
-
-def test_a_page_declares_its_encoding(tmp_path: Path) -> None:
-    markup = '<html><head><meta charset="windows-1251"></head><p>Паром уходит</p></html>'
-    assert read_document(write(tmp_path, "a.html", markup.encode("cp1251"))).text == "Паром уходит"
-
-
 def test_pdf_pages_and_title() -> None:
     document = read_document(DEMO / "harbour-rules.pdf")
     assert document.kind == "pdf"
@@ -135,32 +98,6 @@ def test_text_has_no_pages() -> None:
 def test_pdf_is_known_by_its_content(tmp_path: Path) -> None:
     data = (DEMO / "harbour-rules.pdf").read_bytes()
     assert read_document(write(tmp_path, "scan.txt", data)).kind == "pdf"
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"%PDF-1.4\n", b"%PDF-1.7\ngarbage " + bytes(range(256)), b"no pdf at all, though it is named so"],
-)
-def test_a_damaged_pdf_is_an_input_error(tmp_path: Path, data: bytes) -> None:
-    with pytest.raises(InputError, match=r"readable PDF|holds no text"):
-        read_document(write(tmp_path, "a.pdf", data))
-
-
-def test_a_cut_off_pdf_is_read_or_refused(tmp_path: Path) -> None:
-    data = (DEMO / "harbour-rules.pdf").read_bytes()
-    for length in range(0, len(data), 617):
-        with contextlib.suppress(InputError):
-            assert read_document(write(tmp_path, "a.pdf", data[:length])).text
-
-
-def test_an_encrypted_pdf_says_what_to_do(tmp_path: Path) -> None:
-    from pypdf import PdfReader, PdfWriter
-
-    writer = PdfWriter(clone_from=PdfReader(DEMO / "harbour-rules.pdf"))
-    writer.encrypt("secret", algorithm="RC4-128")
-    writer.write(tmp_path / "a.pdf")
-    with pytest.raises(InputError, match="encrypted"):
-        read_document(tmp_path / "a.pdf")
 
 
 def test_folders_are_searched_in_order_without_hidden_files(tmp_path: Path) -> None:
