@@ -39,22 +39,33 @@ class RankingSource:
 
     def selecting(self, feedback: FeedbackConfig) -> FeedbackConfig:
         """The loop's settings with this retriever's selection."""
-        selection = SelectionConfig(
-            rule=self.compressor.rule,
-            min_k=self.exact or self.compressor.min_k,
-            max_k=self.exact or self.compressor.max_k,
-            gradient=self.compressor.gradient,
-        )
+        selection = self.compressor.selection
+        if self.exact is not None:
+            selection = replace(selection, min_k=self.exact, max_k=self.exact)
         return replace(feedback, selection=selection)
 
 
-def as_sage_retriever(value: Any) -> Any:
-    """``value`` where a `SageRetriever` is in it, else a `SageRetriever` around it."""
-    if isinstance(value, VectorStore):
-        return SageRetriever.from_vectorstore(value)
-    if _find(value, None)[0] is not None:
+def as_sage_retriever(value: Any, selection: SelectionConfig | None = None) -> Any:
+    """``value`` where a `SageRetriever` is in it, else a `SageRetriever` around it.
+
+    Args:
+        value: Any retriever, or a vector store.
+        selection: Settings for the new one's compressor.
+
+    Raises:
+        InputError: For such settings beside a `SageRetriever`, which has them in its compressor.
+    """
+    if not isinstance(value, VectorStore) and _find(value, None)[0] is not None:
+        if selection is not None:
+            raise InputError(
+                "the retriever is a SageRetriever: say how to select in its compressor, "
+                "SageRetriever(base_compressor=SageCompressor(min_k=...), ...)"
+            )
         return value
-    return SageRetriever(base_retriever=value)
+    compressor = SageCompressor(**({} if selection is None else selection.keywords))
+    if isinstance(value, VectorStore):
+        return SageRetriever.from_vectorstore(value, base_compressor=compressor)
+    return SageRetriever(base_retriever=value, base_compressor=compressor)
 
 
 def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: int) -> RankingSource:

@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.prompts import BasePromptTemplate, format_document
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableGenerator, patch_config
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.config import merge_configs, run_in_executor
 
 from sage_core.answering import answer_messages
 from sage_core.feedback import (
@@ -92,7 +92,8 @@ class Session:
     async def aretrieve(self) -> None:
         """`retrieve`, awaited."""
         config = patch_config(self.config, run_name="retrieve_documents")
-        self._begin(await self._retriever().ainvoke(self.inputs, config, select=False))
+        documents = await self._retriever().ainvoke(self.inputs, config, select=False)
+        await run_in_executor(None, self._begin, documents)  # it counts the tokens of all candidates
 
     def _retriever(self) -> Runnable[Any, list[Document]]:
         """The chain's retriever, known to be of use with this config before it is called."""

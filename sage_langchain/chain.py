@@ -18,7 +18,8 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackConfig, Policy
+from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, Policy
+from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
 from sage_langchain._runnables import query_of
@@ -99,12 +100,12 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     prompt: Prompt | None = Field(default=None, repr=False)
     document_prompt: Prompt | None = Field(default=None, repr=False)
     document_separator: str = "\n\n"
-    accept_score: float = 9
-    max_rounds: int = 3
-    policy: Policy = "adaptive"
+    accept_score: float = DEFAULT_FEEDBACK.accept_score
+    max_rounds: int = DEFAULT_FEEDBACK.max_rounds
+    policy: Policy = DEFAULT_FEEDBACK.policy
     max_calls: int | None = None
     max_tokens: int | None = None
-    no_answer: tuple[str, ...] = FeedbackConfig().no_answer
+    no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     counter: str = "bert"
 
     @field_validator("llm", "critic", mode="before")
@@ -274,16 +275,21 @@ def create_sage_chain(
         llm: Writes the answers, and grades them unless ``critic`` is given.
         retriever: Any retriever, or a vector store.
         prompt: With ``{context}`` and ``{input}``; None takes the library's.
-        **settings: The fields of `SageChain`.
+        **settings: The fields of `SageChain`; and for a retriever that does not select yet ``selection``, a
+            `SelectionConfig`, or its settings ``rule``, ``min_k``, ``max_k``, ``gradient``.
 
     Raises:
-        InputError: If the two are swapped, the model is a name, or there is no such setting.
+        InputError: If the two are swapped, the model is a name, there is no such setting, or the retriever
+            has settings of its own for the selection.
     """
     _check_model(llm)
+    selection = SelectionConfig.from_keywords(settings)
     for name in settings:
         if name not in SageChain.model_fields:
-            near = near_match(name, SageChain.model_fields)
+            near = near_match(name, [*SageChain.model_fields, "selection", *SelectionConfig().keywords])
             raise InputError(f"create_sage_chain has no setting {name!r}{near}")
+    if selection is not None:
+        retriever = as_sage_retriever(retriever, selection)
     return SageChain(llm=llm, retriever=retriever, prompt=prompt, **settings)
 
 

@@ -22,11 +22,10 @@ from sage_core.selection import (
     Scale,
     ScaleName,
     Selection,
-    check_bounds,
+    SelectionConfig,
     finite_score,
     rank_order,
     read_scores,
-    resolve_rule,
     select,
 )
 from sage_core.selection.scales import scale_said
@@ -77,13 +76,14 @@ class SageCompressor(BaseDocumentCompressor):
             ``score_key`` and compressors the default is ``"probability"``. Others know their own.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
-        min_k: Least number to keep; None for the rule's own (7, or 1 for rules such as ``FixedK`` that name
-            the number themselves), lowered to ``max_k``.
+        min_k: Least number to keep; 0 lets a rule such as ``Threshold`` keep none; None for the rule's own
+            (7, or 1 for rules such as ``FixedK`` that name the number themselves), lowered to ``max_k``.
         gradient: Share of its predecessor that a score must exceed (paper: g). Giving it asks for the
             paper's rule.
         max_k: Most to keep.
         rule: ``"auto"`` (what measured best for the scale), ``"gradient"`` (the paper's, with 0.3), or a
-            rule of `sage_core.selection.rules`.
+            rule of `sage_core.selection.rules`. These four can also be
+            given as one ``selection=SelectionConfig(...)``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -101,12 +101,26 @@ class SageCompressor(BaseDocumentCompressor):
     # Kept, because it warns once.
     _wrapped: LangChainCrossEncoder | None = PrivateAttr(default=None)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, given: Any) -> Any:
+        """``selection``, a `SelectionConfig`, stands for its four settings."""
+        if not isinstance(given, dict) or "selection" not in given:
+            return given
+        rest = dict(given)
+        selection = SelectionConfig.from_keywords(rest) or SelectionConfig()
+        return {**rest, **selection.keywords}
+
+    @property
+    def selection(self) -> SelectionConfig:
+        """The settings of the selection."""
+        return SelectionConfig(self.rule, self.min_k, self.max_k, self.gradient)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
-        check_bounds(self.min_k, self.max_k)
+        _ = self.selection  # checks its settings
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"top_n must be at least 1, not {self.top_n}")
-        resolve_rule(self.rule, "probability", self.gradient)
         if self.score_key is not None and self.reranker is not None:
             raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
         self._adopted()
@@ -220,9 +234,7 @@ class SageCompressor(BaseDocumentCompressor):
             exact = max(len(scores), 1)
         if exact is not None:
             return select(scores, scale=scale, min_k=exact, max_k=exact)
-        return select(
-            scores, scale=scale, rule=self.rule, min_k=self.min_k, gradient=self.gradient, max_k=self.max_k
-        )
+        return self.selection.select(scores, scale)
 
     def _scorer(self) -> Reranker:
         return self._adopted() or _named("hybrid")

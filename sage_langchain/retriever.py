@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_conf
 from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
@@ -43,7 +43,9 @@ class SageRetriever(BaseRetriever):
             do. As in LangChain's `create_retrieval_chain`, a Runnable that is no retriever (such as
             `create_history_aware_retriever` makes) is given the whole mapping where there is one, the others
             the question. Documents are always ranked for the question.
-        base_compressor: What reranks and selects; any LangChain compressor will do.
+        base_compressor: What reranks and selects; any LangChain compressor will do. In its place the
+            settings of a `SageCompressor` can be given here: ``reranker``, ``min_k`` and the others, or
+            ``selection=SelectionConfig(...)``.
         k: Return exactly so many documents (or all there are) instead of selecting. A call can say so too:
             ``retriever.invoke(question, k=3)``.
     """
@@ -78,23 +80,15 @@ class SageRetriever(BaseRetriever):
             similarity: From the store's raw score to a similarity; None takes the store's own.
             score_key: Metadata key for the store's similarity.
             distance_key: Metadata key for its raw distance, where it reports one.
-            **kwargs: Passed to the class, such as ``base_compressor`` or ``k``.
+            **kwargs: Passed to the class, such as ``base_compressor``, ``min_k`` or ``k``.
 
         Raises:
-            InputError: For what is no vector store, and for a setting of the compressor's (``min_k``), which
-                goes into ``base_compressor``.
+            InputError: For what is no vector store.
         """
         if not isinstance(vectorstore, VectorStore):
             raise InputError(
                 f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
                 "there is SageRetriever(base_retriever=retriever)"
-            )
-        misplaced = sorted(kwargs.keys() & (SageCompressor.model_fields.keys() - cls.model_fields.keys()))
-        if misplaced:
-            name = misplaced[0]
-            raise InputError(
-                f"{name} belongs to the compressor: from_vectorstore(store, "
-                f"base_compressor=SageCompressor({name}={kwargs[name]!r}))"
             )
         search = ScoredVectorStoreRetriever(
             vectorstore=vectorstore,
@@ -105,6 +99,21 @@ class SageRetriever(BaseRetriever):
             distance_key=distance_key,
         )
         return cls(base_retriever=search, **kwargs)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, given: Any) -> Any:
+        """Settings of a compressor stand for a `SageCompressor` with them."""
+        if not isinstance(given, dict):
+            return given
+        known = {"selection", *SageCompressor.model_fields} - set(cls.model_fields)
+        settings = {name: value for name, value in given.items() if name in known}
+        if not settings:
+            return given
+        if "base_compressor" in given:
+            raise InputError(f"{', '.join(sorted(settings))} go into the base_compressor that is given")
+        rest = {name: value for name, value in given.items() if name not in known}
+        return {**rest, "base_compressor": SageCompressor(**settings)}
 
     @field_validator("base_retriever", mode="before")
     @classmethod

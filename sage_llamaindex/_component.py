@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import logging
+import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -9,9 +12,13 @@ from typing import Annotated, Any, ClassVar
 from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import BaseComponent
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
+from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
+from sage_core.text.callables import function_fingerprint
+
+logger = logging.getLogger(__name__)
 
 
 class SageComponent(BaseComponent):
@@ -35,11 +42,25 @@ class SageComponent(BaseComponent):
         """Drop what `to_dict` adds; refuse what is not an argument."""
         if not isinstance(data, dict):  # assignment to a field: pydantic passes the object
             return data
-        kept = {name: value for name, value in data.items() if name not in cls._derived}
+        kept = cls._expanded({name: value for name, value in data.items() if name not in cls._derived})
         for name in kept:
             if name not in cls.model_fields:
                 raise InputError(f"{cls.__name__} has no argument {name!r}{cls._hint(name)}")
         return kept
+
+    @classmethod
+    def _expanded(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, with those that stand for several in their parts."""
+        return given
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed, which are checked and take effect, as in the constructor."""
+        fields = {name: value for name, value in self.__dict__.items() if name in type(self).model_fields}
+        if deep:
+            fields = copy.deepcopy(fields)
+        made = type(self)(**{**fields, **(update or {})})
+        object.__setattr__(made, "__pydantic_fields_set__", {*self.model_fields_set, *(update or {})})
+        return made
 
     @classmethod
     def _hint(cls, name: str) -> str:
@@ -66,18 +87,38 @@ class SageComponent(BaseComponent):
         object.__setattr__(self, "__pydantic_fields_set__", set(state["fields_set"]))
 
 
+def cache_token(function: Callable[..., Any], what: str) -> str:
+    """What stands for a function in the key of an ingestion cache.
+
+    A function whose results depend on what cannot be seen gets another token each time: nothing cached is
+    ever found for it, which is told once.
+
+    Args:
+        function: The function.
+        what: What it is, for the warning.
+    """
+    known = function_fingerprint(function)
+    if known is not None:
+        return known
+    if what not in _told:
+        _told.add(what)
+        logger.warning(
+            "%s depends on more than its code and plain values, so what it makes is never taken from an "
+            "ingestion cache; give it a text attribute `fingerprint` that says when it makes the same",
+            what,
+        )
+    return uuid.uuid4().hex
+
+
+_told: set[str] = set()
+
+
 def function_name(function: Any) -> str:
-    """A name without memory addresses for any callable, for use in cache keys."""
+    """A name for any callable, without memory addresses."""
     if isinstance(function, partial):
-        given = [_literal(value) for value in function.args]
-        given += [f"{key}={_literal(value)}" for key, value in sorted(function.keywords.items())]
-        return f"partial({', '.join([function_name(function.func), *given])})"
+        return f"partial({function_name(function.func)})"
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{getattr(function, '__module__', None) or type(function).__module__}.{name}"
-
-
-def _literal(value: Any) -> str:
-    return repr(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__
 
 
 def read_id_func(value: Any) -> Any:
@@ -96,8 +137,10 @@ def read_id_func(value: Any) -> Any:
 
 
 def write_id_func(function: Callable[..., str]) -> dict[str, str]:
-    name = default_id_func.__name__ if function is default_id_func else function_name(function)
-    return {"id_func_name": name, "title": "id_func"}
+    if function is default_id_func:
+        return {"id_func_name": default_id_func.__name__, "title": "id_func"}
+    name = function_name(function)
+    return {"id_func_name": name, "title": "id_func", "token": cache_token(function, f"id_func {name}")}
 
 
 IdFunc = Annotated[

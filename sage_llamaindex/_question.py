@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -121,7 +122,7 @@ class Question:
 
     async def aanswer(self, config: FeedbackConfig) -> RESPONSE_TYPE:
         """`answer` as a coroutine."""
-        loop = self._loop(config)
+        loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
         if self._parts.grade_last:
             return await self._astream(loop)
         result = await arun_loop(loop, self._agenerate, self._ajudge, check=self._check)

@@ -20,7 +20,8 @@ from llama_index.core.base.response.schema import (
 class TokenReplay(Generator[str, None, None]):
     """Tokens from ``source``, kept as they come: every ``iter()`` begins at the first one.
 
-    ``next()`` on the object itself works too, with a place of its own.
+    ``next()`` on the object itself works too, with a place of its own. An error of the source is kept as
+    well: every reader gets the tokens before it, then the error, and ``ended`` is never called.
 
     Args:
         source: Tokens; read only as far as somebody reads.
@@ -32,6 +33,7 @@ class TokenReplay(Generator[str, None, None]):
         self._ended = ended
         self._tokens: list[str] = []
         self._done = False
+        self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._own: Generator[str, None, None] | None = None
 
@@ -59,7 +61,13 @@ class TokenReplay(Generator[str, None, None]):
         return self._own.throw(*args)
 
     def _read(self) -> bool:
-        """Read one token more; False at the end."""
+        """Read one token more; False at the end.
+
+        Raises:
+            BaseException: What broke the source off, again each time.
+        """
+        if self._error is not None:
+            raise self._error
         if self._done:
             return False
         try:
@@ -69,6 +77,9 @@ class TokenReplay(Generator[str, None, None]):
             if self._ended is not None:
                 self._ended("".join(self._tokens))
             return False
+        except BaseException as error:
+            self._error = error
+            raise
         return True
 
 
@@ -82,6 +93,7 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
         self._ended = ended
         self._tokens: list[str] = []
         self._done = False
+        self._error: BaseException | None = None
         self._lock = asyncio.Lock()
         self._own: AsyncGenerator[str, None] | None = None
 
@@ -109,10 +121,16 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
         return await self._own.athrow(*args)
 
     async def _read(self, at: int) -> bool:
-        """Read one token more, unless another reader has read token ``at``; False at the end."""
+        """Read one token more, unless another reader has read token ``at``; False at the end.
+
+        Raises:
+            BaseException: What broke the source off, again each time.
+        """
         if self._done:
             return False
         async with self._lock:
+            if self._error is not None:
+                raise self._error
             if at < len(self._tokens) or self._done:
                 return at < len(self._tokens)
             try:
@@ -122,6 +140,9 @@ class AsyncTokenReplay(AsyncGenerator[str, None]):
                 if self._ended is not None:
                     await self._ended("".join(self._tokens))
                 return False
+            except BaseException as error:
+                self._error = error
+                raise
             return True
 
 

@@ -38,9 +38,10 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
+from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
-from sage_llamaindex._component import IdFunc, SageComponent
+from sage_llamaindex._component import IdFunc, SageComponent, cache_token
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -106,6 +107,11 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         description="A `sage_core` Segmenter of your own, with a model object, a sentence splitter or a "
         "token counter of yours. It stands for `model`, `tokenizer` and the settings from `max_tokens` on.",
     )
+    hidden_metadata: tuple[str, ...] = Field(
+        default=("file_path",),
+        description="Metadata keys that chunks keep but do not show to the LLM: on short chunks a path is a "
+        "fifth of the prompt.",
+    )
     id_func: IdFunc = Field(
         default=default_id_func,
         description="From (number of the chunk, its document) to the id of the chunk.",
@@ -161,7 +167,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             ValueError: Where such an object is missing.
         """
         parser = super().from_dict(data, **kwargs)
-        parser._saved_fingerprint = data.get("fingerprint")
+        parser._saved_fingerprint = str(data.get("fingerprint") or "").partition(":")[0] or None
         return parser
 
     @field_validator("chunk_overlap")
@@ -215,7 +221,10 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
         Part of `to_dict`, hence of the key of an ingestion cache: chunks of another model are never served.
         """
-        return self._active.fingerprint
+        splitter = self._active.sentences
+        if splitter is split_sentences:
+            return self._active.fingerprint
+        return f"{self._active.fingerprint}:{cache_token(splitter, 'the sentence splitter')}"
 
     def split_text(self, text: str) -> list[str]:
         """The chunks of one text, as strings; none for a blank text."""
@@ -304,6 +313,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
                 source,
                 None if offset is None else span.shift(offset),
                 self.include_metadata,
+                self.hidden_metadata,
             )
             for i, span in enumerate(spans)
         ]
@@ -315,7 +325,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         self, texts: Sequence[str], limits: Sequence[int], show_progress: bool = False
     ) -> list[list[Span]]:
         """Chunk spans of every text, none above its limit, and the events that tell of it."""
-        if self._saved_fingerprint not in (None, self.fingerprint):
+        if self._saved_fingerprint not in (None, self._active.fingerprint):
             logger.warning(
                 "this parser was saved with another version of its model or defaults: chunks may differ"
             )
@@ -409,6 +419,7 @@ def chunk_node(
     source: RelatedNodeInfo,
     span: Span | None,
     include_metadata: bool,
+    hidden: Sequence[str],
 ) -> BaseNode:
     """One chunk of ``parent``, of the kind that keeps what the parent carries.
 
@@ -419,13 +430,17 @@ def chunk_node(
         source: See `source_of`.
         span: Where the chunk lies in the source, if known.
         include_metadata: Whether the chunk gets a copy of the parent's metadata.
+        hidden: Metadata keys that the LLM is not shown.
     """
+    unseen = [
+        key for key in hidden if key in parent.metadata and key not in parent.excluded_llm_metadata_keys
+    ]
     shared: dict[str, Any] = {
         "id_": node_id,
         "relationships": {NodeRelationship.SOURCE: source},
         "metadata": copy.deepcopy(parent.metadata) if include_metadata else {},
         "excluded_embed_metadata_keys": list(parent.excluded_embed_metadata_keys),
-        "excluded_llm_metadata_keys": list(parent.excluded_llm_metadata_keys),
+        "excluded_llm_metadata_keys": [*parent.excluded_llm_metadata_keys, *unseen],
         "metadata_separator": parent.metadata_separator,
         "metadata_template": parent.metadata_template,
     }

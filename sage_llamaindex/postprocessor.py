@@ -27,14 +27,12 @@ from sage_core.selection import (
     Scale,
     ScaleName,
     Selection,
-    check_bounds,
-    effective_min_k,
+    SelectionConfig,
     finite_score,
     read_scores,
     resolve_rule,
     rule_from_data,
     rule_to_data,
-    select,
 )
 from sage_llamaindex._component import SageComponent
 
@@ -76,6 +74,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     ``reranker``. Nodes are never changed: what comes back are new `NodeWithScore` objects around the same
     nodes. Where no node has a score there is nothing to go by, and all are returned.
 
+    How much is kept is said by ``rule``, ``min_k``, ``max_k`` and ``gradient``, or by one
+    ``selection=SelectionConfig(...)``.
+
     Examples:
         >>> from llama_index.core.schema import NodeWithScore, TextNode
         >>> scored = {"a": 0.9, "b": 0.8, "c": 0.1}
@@ -102,7 +103,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     )
     min_k: int | None = Field(
         default=None,
-        description="Least number of nodes to keep (paper: min_k). None: 7, or 1 for a rule such as FixedK.",
+        description="Least number of nodes to keep (paper: min_k). None: 7, or 1 for a rule such as FixedK. "
+        "0: a rule such as Threshold may keep none.",
     )
     gradient: float | None = Field(
         default=None,
@@ -146,6 +148,20 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         """Name in serialised form."""
         return "SageNodePostprocessor"
 
+    @classmethod
+    def _expanded(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """``selection``, a `SelectionConfig`, stands for its four settings."""
+        if "selection" not in given:
+            return given
+        rest = dict(given)
+        selection = SelectionConfig.from_keywords(rest) or SelectionConfig()
+        return {**rest, **selection.keywords}
+
+    @property
+    def selection(self) -> SelectionConfig:
+        """The settings of the selection."""
+        return SelectionConfig(self.rule, self.min_k, self.max_k, self.gradient)
+
     @field_validator("reranker", mode="before")
     @classmethod
     def _read_reranker(cls, value: Any) -> Any:
@@ -179,8 +195,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         """Check the bounds; make the reranker (cheap: models are loaded on first use)."""
-        check_bounds(self.min_k, self.max_k)
-        select((), rule=self.rule, gradient=self.gradient)
+        _ = self.selection  # checks its settings
         made_from = (id(self.reranker), self.device, self.scale)
         if made_from != self._made_from:
             named = isinstance(self.reranker, str)
@@ -233,14 +248,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 self._warned = True
                 logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
             return list(ranking.nodes)
-        chosen = select(
-            ranking.scores,
-            scale=ranking.scale,
-            rule=self.rule,
-            min_k=self.min_k,
-            gradient=self.gradient,
-            max_k=self.max_k,
-        )
+        chosen = self.selection.select(ranking.scores, ranking.scale)
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
         return self.pick(ranking, chosen)
 
@@ -293,7 +301,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _tell_if_few(self, nodes: Sequence[NodeWithScore]) -> None:
         """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
-        least = effective_min_k(self.min_k, self.max_k, self.rule)
+        least = self.selection.effective_min_k
         if 0 < len(nodes) <= least and not self._told_few:
             self._told_few = True
             logger.warning(

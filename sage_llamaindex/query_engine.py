@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -26,9 +26,8 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackConfig, FeedbackResult, Policy
-from sage_core.llm.prompting import NO_ANSWER
-from sage_core.selection import rank_order
+from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, FeedbackResult, Policy
+from sage_core.selection import Rule, RuleName, SelectionConfig, rank_order
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._question import RESULT, Parts, Question
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
@@ -47,12 +46,12 @@ class EngineOptions:
     critic: Any = None
     critic_template: BasePromptTemplate | None = None
     feedback: Feedback = "before_stream"
-    accept_score: float = 9
-    max_rounds: int = 3
-    policy: Policy = "adaptive"
+    accept_score: float = DEFAULT_FEEDBACK.accept_score
+    max_rounds: int = DEFAULT_FEEDBACK.max_rounds
+    policy: Policy = DEFAULT_FEEDBACK.policy
     max_calls: int | None = None
     max_tokens: int | None = None
-    no_answer: tuple[str, ...] = (NO_ANSWER,)
+    no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     trace_key: str | None = "sage"
 
     def __post_init__(self) -> None:
@@ -64,24 +63,22 @@ class EngineOptions:
 
         Candidates without any score are all shown at first, as the postprocessor does.
         """
-        least, most = sage.min_k, sage.max_k
+        selection = sage.selection
         if ranking is not None and ranking.nodes and not ranking.scored:
-            least, most = len(ranking.nodes), None
+            selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
         return FeedbackConfig(
             accept_score=self.accept_score,
             max_rounds=1 if self.feedback == "after_stream" else self.max_rounds,
             policy=self.policy,
             max_calls=self.max_calls,
             max_tokens=self.max_tokens,
-            min_k=least,
-            gradient=sage.gradient,
-            max_k=most,
-            rule=sage.rule,
             no_answer=self.no_answer,
+            selection=selection,
         )
 
 
 OPTIONS = frozenset(field.name for field in fields(EngineOptions))
+_SELECTION = frozenset({"selection", *(field.name for field in fields(SelectionConfig))})
 
 # Names of `RetryQueryEngine`.
 RENAMED = {
@@ -147,9 +144,16 @@ class SageQueryEngine(RetrieverQueryEngine):
         no_answer: Answers that mean "not in this context", which asks for more without a grade; add what your
             own answer prompt uses.
         trace_key: Key in ``response.metadata`` for a small summary; None for none.
+        selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own
+            say it there.
+        rule: Short for ``selection.rule``, as are the following: what is given replaces its value.
+        min_k: See there.
+        max_k: See there.
+        gradient: See there.
 
     Raises:
-        InputError: For an option out of its range, or two `SageNodePostprocessor` objects.
+        InputError: For an option out of its range, two `SageNodePostprocessor` objects, or settings of the
+            selection beside one.
     """
 
     def __init__(
@@ -162,13 +166,18 @@ class SageQueryEngine(RetrieverQueryEngine):
         critic: Any = None,
         critic_template: BasePromptTemplate | None = None,
         feedback: Feedback = "before_stream",
-        accept_score: float = 9,
-        max_rounds: int = 3,
-        policy: Policy = "adaptive",
+        accept_score: float = DEFAULT_FEEDBACK.accept_score,
+        max_rounds: int = DEFAULT_FEEDBACK.max_rounds,
+        policy: Policy = DEFAULT_FEEDBACK.policy,
         max_calls: int | None = None,
         max_tokens: int | None = None,
-        no_answer: Sequence[str] = (NO_ANSWER,),
+        no_answer: Sequence[str] = DEFAULT_FEEDBACK.no_answer,
         trace_key: str | None = "sage",
+        selection: SelectionConfig | None = None,
+        rule: Rule | RuleName | None = None,
+        min_k: int | None = None,
+        max_k: int | None = None,
+        gradient: float | None = None,
     ) -> None:
         self._options = EngineOptions(
             critic=critic,
@@ -186,8 +195,20 @@ class SageQueryEngine(RetrieverQueryEngine):
         ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]
         if len(ours) > 1:
             raise InputError("give one SageNodePostprocessor: a second one would have nothing left to select")
+        settings: dict[str, Any] = {
+            "selection": selection,
+            "rule": rule,
+            "min_k": min_k,
+            "max_k": max_k,
+            "gradient": gradient,
+        }
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if ours and settings:
+            raise InputError(
+                f"{', '.join(settings)} go into the SageNodePostprocessor that is among node_postprocessors"
+            )
         if not ours:
-            given.append(SageNodePostprocessor())
+            given.append(SageNodePostprocessor(**settings))
         self._at = ours[0] if ours else len(given) - 1
         super().__init__(retriever, response_synthesizer, given, callback_manager)
         self._critic = make_critic(
@@ -229,9 +250,10 @@ class SageQueryEngine(RetrieverQueryEngine):
         Raises:
             TypeError: For an argument that is neither.
         """
-        refuse_unknown(kwargs, _SYNTHESIS | OPTIONS, "SageQueryEngine.from_args")
-        options = {name: value for name, value in kwargs.items() if name in OPTIONS}
-        rest = {name: value for name, value in kwargs.items() if name not in OPTIONS}
+        ours = OPTIONS | _SELECTION
+        refuse_unknown(kwargs, _SYNTHESIS | ours, "SageQueryEngine.from_args")
+        options = {name: value for name, value in kwargs.items() if name in ours}
+        rest = {name: value for name, value in kwargs.items() if name not in ours}
         if response_synthesizer is None:
             response_synthesizer = get_response_synthesizer(llm=llm or Settings.llm, **rest)
         elif rest:
@@ -267,7 +289,7 @@ class SageQueryEngine(RetrieverQueryEngine):
                 f"from_index takes an index, as VectorStoreIndex.from_documents(...) gives, not {index!r:.80}"
                 "; for a retriever there is from_args(retriever)"
             )
-        known = OPTIONS | _PARTS | _SYNTHESIS | {"response_synthesizer"}
+        known = OPTIONS | _SELECTION | _PARTS | _SYNTHESIS | {"response_synthesizer"}
         hint = "; retriever arguments go into retriever_args={...}"
         refuse_unknown(kwargs, known, "SageQueryEngine.from_index", hint)
         retriever = index.as_retriever(similarity_top_k=similarity_top_k, **(retriever_args or {}))
@@ -290,7 +312,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         """
         if not isinstance(engine, RetrieverQueryEngine):
             raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
-        refuse_unknown(options, OPTIONS | _PARTS, "SageQueryEngine.from_query_engine")
+        refuse_unknown(options, OPTIONS | _SELECTION | _PARTS, "SageQueryEngine.from_query_engine")
         inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
         given = {"node_postprocessors": list(engine._node_postprocessors), **inherited, **options}
         made = cls(engine._retriever, copy.copy(engine._response_synthesizer), **given)

@@ -29,7 +29,7 @@ STOP_MEANINGS: dict[StopReason, str] = {
     "budget": "the next step would have gone over max_calls or max_tokens",
     "critic_failed": "the critic failed or its reply could not be read",
     "answer_failed": "a later answer failed; an earlier one is returned",
-    "empty": "there were no candidates",
+    "empty": "there were no candidates, or none of them was selected",
 }
 
 

@@ -21,6 +21,7 @@ from sage_core.segmentation.limits import Limits, Strategy
 from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.view import Boundary, SegmentationView
+from sage_core.text.callables import function_fingerprint
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
@@ -141,7 +142,8 @@ class Segmenter:
     def fingerprint(self) -> str:
         """SHA-256 over the model and every setting that changes the chunks.
 
-        A custom sentence splitter or counter enters by its name only.
+        A custom sentence splitter enters by its name and its code (`function_fingerprint`), or by its name
+        alone where it has state; a counter by its name.
         """
         settings = {
             "algorithm": _ALGORITHM,
@@ -168,10 +170,14 @@ class Segmenter:
 
     def _splitter_name(self) -> list[str]:
         splitter = self.sentences
-        return [
+        name = [
             getattr(splitter, "__module__", ""),
             getattr(splitter, "__qualname__", type(splitter).__qualname__),
         ]
+        if splitter is split_sentences:
+            return name
+        known = function_fingerprint(splitter)
+        return name if known is None else [*name, known[:16]]
 
     def segment(self, text: str) -> list[Span]:
         """Chunks of one text, in order; ``[]`` for a text of nothing but white space.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
+from sage_core.errors import InputError
 from sage_core.selection.cut import Selection, check_bounds, effective_min_k, select
 from sage_core.selection.rules import Rule, RuleName, resolve_rule
 from sage_core.selection.scales import Scale
@@ -21,7 +23,8 @@ class SelectionConfig:
 
     Attributes:
         rule: ``"auto"``, ``"gradient"`` (the paper's), or a rule object of `sage_core.selection`.
-        min_k: Least number to keep; None for the rule's own, see `effective_min_k`.
+        min_k: Least number to keep; None for the rule's own, see `effective_min_k`; 0 lets a rule such as
+            `Threshold` keep none.
         max_k: Most to keep; None for no limit.
         gradient: The paper's g. Giving it asks for the gradient rule.
 
@@ -61,6 +64,32 @@ class SelectionConfig:
             gradient=self.gradient,
             max_k=self.max_k,
         )
+
+    @classmethod
+    def from_keywords(cls, given: MutableMapping[str, Any]) -> SelectionConfig | None:
+        """The settings among a caller's keywords, which are taken out; None where there are none.
+
+        For doors that take either ``selection``, a `SelectionConfig`, or its settings, or both: a setting
+        then replaces the config's.
+
+        Args:
+            given: Keywords; ``selection``, ``rule``, ``min_k``, ``max_k`` and ``gradient`` are removed.
+
+        Raises:
+            InputError: Where ``selection`` is something else, or a value is out of its range.
+        """
+        whole = given.pop("selection", None)
+        if whole is not None and not isinstance(whole, cls):
+            raise InputError(f"selection is a SelectionConfig, not {whole!r}")
+        settings = {field.name: given.pop(field.name) for field in fields(cls) if field.name in given}
+        if whole is None and not settings:
+            return None
+        return (whole or cls()).updated(**settings)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The settings as keywords: ``rule``, ``min_k``, ``max_k`` and ``gradient``."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def updated(
         self,

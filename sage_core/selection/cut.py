@@ -98,7 +98,8 @@ def gradient_cut(
     Args:
         scores: On a positive ratio scale (see `to_ratio_scale`), in any order. A score at or below 0, None
             or NaN is no evidence: it fills up to ``min_k`` but never extends the cut.
-        min_k: Least number to keep, at least 1; None for 7, or ``max_k`` where that is less.
+        min_k: Least number to keep; None for 7, or ``max_k`` where that is less. With 0 nothing is kept where
+            no score is above 0.
         gradient: Share of its predecessor that a score must exceed, 0..1. 0 keeps every positive score.
         max_k: Most to keep; None for no limit.
 
@@ -137,6 +138,7 @@ def select(
         rule: ``"auto"``, ``"gradient"`` (the paper's), or any `Rule`, such as those of
             `sage_core.selection.rules`; see `resolve_rule`.
         min_k: Least number to keep, whatever the rule says; None for the rule's own, see `effective_min_k`.
+            With 0 a rule such as `Threshold` may keep none: "nothing relevant".
         gradient: See `gradient_cut`. Giving it asks for the gradient rule, where None means 0.3.
         max_k: Most to keep, whatever the rule says; None for no limit.
 
@@ -192,7 +194,7 @@ def effective_min_k(min_k: int | None, max_k: int | None = None, rule: Rule | Ru
     for those that name the number themselves, such as `sage_core.selection.rules.FixedK`.
 
     Raises:
-        InputError: Unless 1 <= min_k <= max_k.
+        InputError: Unless 0 <= min_k <= max_k.
     """
     check_bounds(min_k, max_k)
     if min_k is not None:
@@ -202,10 +204,10 @@ def effective_min_k(min_k: int | None, max_k: int | None = None, rule: Rule | Ru
 
 
 def check_bounds(min_k: int | None, max_k: int | None) -> None:
-    """Raise InputError unless 1 <= min_k <= max_k; None of either is fine."""
+    """Raise InputError unless 0 <= min_k <= max_k and 1 <= max_k; None of either is fine."""
     most = check_optional_int("max_k", max_k, minimum=1)
     if min_k is None:
         return
-    least = check_int("min_k", min_k, minimum=1)
+    least = check_int("min_k", min_k, minimum=0)
     if most is not None and most < least:
         raise InputError(f"max_k must be at least min_k ({least}), not {most}: lower min_k too")

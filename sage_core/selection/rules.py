@@ -87,7 +87,8 @@ class Gradient:
 def gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[int, str]:
     """The gradient rule on descending numbers: how many to keep, and why."""
     for i in range(min_k, len(ratio)):
-        previous, score = ratio[i - 1], ratio[i]
+        score = ratio[i]
+        previous = ratio[i - 1] if i else score
         if score <= 0:
             return i, f"nothing from rank {i + 1} on is evidence (score 0 or below)"
         # Equality covers inf, where inf > g * inf is false.

@@ -158,7 +158,7 @@ def test_missing_scores_are_an_error_that_says_what_to_do():
 
 def test_bad_settings_are_errors_at_once():
     for bad in (
-        {"min_k": 0},
+        {"min_k": -1},
         {"gradient": 2.0},
         {"min_k": 5, "max_k": 3},
         {"top_n": 0},

@@ -14,6 +14,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from pydantic import ValidationError
 
 from sage_core.errors import InputError
+from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
 from tests.fakes.langchain import ListReranker, ScriptedChat, WordReranker, graded
 from tests.langchain.test_chain import DOCUMENTS, SCORES, retriever
@@ -174,8 +175,14 @@ def test_settings_of_the_compressor_are_sent_where_they_belong():
     from tests.fakes.langchain import WordEmbeddings
 
     store = InMemoryVectorStore(WordEmbeddings())
-    with pytest.raises(InputError, match=r"base_compressor=SageCompressor\(min_k=2\)"):
-        SageRetriever.from_vectorstore(store, min_k=2)
+    made = SageRetriever.from_vectorstore(store, min_k=2, reranker=ListReranker(SCORES))
+    assert made.base_compressor == SageCompressor(reranker=made.base_compressor.reranker, min_k=2)
+    whole = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), min_k=2)
+    assert whole.base_compressor.selection == SelectionConfig(min_k=2, max_k=5)
+    with pytest.raises(ValidationError, match="min_k go into the base_compressor"):
+        SageRetriever.from_vectorstore(store, min_k=2, base_compressor=SageCompressor())
+    with pytest.raises(ValidationError, match="selection is a SelectionConfig"):
+        SageRetriever.from_vectorstore(store, selection=3)
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "2", True])

@@ -82,7 +82,7 @@ class TestSaving:
             for function in (partial, Counter(), lambda i, doc: "x")
         ]
         assert names[0].startswith("partial(")
-        assert names[0].endswith("prefixed_id, 'p')")
+        assert names[0].endswith("prefixed_id)")
         assert all(" at 0x" not in name for name in names)
 
     def test_other_weights_than_when_saved_are_told(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -209,3 +209,63 @@ class TestPipelines:
         assert parser.segmenter is own
         assert pipeline.run(documents=documents) == alone
         assert max(len(n.get_content(metadata_mode=MetadataMode.NONE).split()) for n in alone) <= 12
+
+
+def ids_for(tenant: str) -> Any:
+    def id_func(i: int, doc: BaseNode) -> str:
+        return f"{tenant}-{doc.node_id}-{i}"
+
+    return id_func
+
+
+class Tenant:
+    def __init__(self, name: str) -> None:
+        self.name_of_tenant = name
+
+    def node_id(self, i: int, doc: BaseNode) -> str:
+        return f"{self.name_of_tenant}-{doc.node_id}-{i}"
+
+
+class TestCacheKeysOfFunctions:
+    """The key of a function is what it computes, never its name alone."""
+
+    def run(self, cache: IngestionCache, **settings: Any) -> list[str]:
+        parser = SageNodeParser(**{"segmenter": Segmenter(OverlapModel(), min_tokens=0), **settings})
+        pipeline = IngestionPipeline(transformations=[parser], cache=cache)
+        return [n.node_id for n in pipeline.run(documents=[Document(text=story(), id_="d")])]
+
+    def test_closures_over_other_values_are_others(self) -> None:
+        cache = IngestionCache()
+        assert all(i.startswith("a-") for i in self.run(cache, id_func=ids_for("a")))
+        assert all(i.startswith("b-") for i in self.run(cache, id_func=ids_for("b")))
+        assert key(SageNodeParser(id_func=ids_for("a"))) == key(SageNodeParser(id_func=ids_for("a")))
+
+    def test_methods_are_never_served_from_the_cache_and_it_is_told_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cache = IngestionCache()
+        assert all(i.startswith("a-") for i in self.run(cache, id_func=Tenant("a").node_id))
+        assert all(i.startswith("b-") for i in self.run(cache, id_func=Tenant("b").node_id))
+        assert caplog.text.count("never taken from an ingestion cache") <= 1
+
+    def test_sentence_splitters_of_one_name_differ(self) -> None:
+        def by(mark: str) -> Any:
+            return lambda text: [p for p in text.replace(mark, mark + "\0").split("\0") if p.strip()]
+
+        keys = {
+            key(SageNodeParser(segmenter=Segmenter(OverlapModel(), sentences=by(mark)))) for mark in ".!?."
+        }
+        assert len(keys) == 3
+
+
+def test_paths_are_kept_and_not_shown_to_the_llm() -> None:
+    document = Document(text=story(), metadata={"file_path": "/data/guide.md", "year": 1911})
+    for node in SageNodeParser().get_nodes_from_documents([document]):
+        assert node.metadata == document.metadata
+        assert "file_path" not in node.get_content(MetadataMode.LLM) and "1911" in node.get_content(
+            MetadataMode.LLM
+        )
+        assert "file_path" in node.get_content(MetadataMode.EMBED)
+    shown = SageNodeParser(hidden_metadata=()).get_nodes_from_documents([document])
+    assert "file_path" in shown[0].get_content(MetadataMode.LLM)
+    assert "file_path" not in document.excluded_llm_metadata_keys

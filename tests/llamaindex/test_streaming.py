@@ -231,3 +231,46 @@ class TestReplays:
         assert await anext(replay) == "a"
         assert await replay.asend(None) == "b"
         await replay.aclose()
+
+
+class TestBrokenStreams:
+    """A stream that breaks off is never taken for a whole answer, however often it is read."""
+
+    def test_every_reader_gets_the_error(self) -> None:
+        def broken() -> Iterator[str]:
+            yield "half "
+            raise ConnectionError("gone")
+
+        ended: list[str] = []
+        replay = TokenReplay(broken(), ended.append)
+        for _ in range(3):
+            got: list[str] = []
+            with pytest.raises(ConnectionError, match="gone"):
+                got.extend(_keeping(replay, got))
+            assert got == ["half "]
+        assert ended == [], "what is not whole is not graded"
+
+    async def test_every_async_reader_gets_the_error(self) -> None:
+        async def broken() -> AsyncIterator[str]:
+            yield "half "
+            raise ConnectionError("gone")
+
+        ended: list[str] = []
+
+        async def note(text: str) -> None:
+            ended.append(text)
+
+        replay = AsyncTokenReplay(broken(), note)
+        for _ in range(3):
+            got: list[str] = []
+            with pytest.raises(ConnectionError, match="gone"):
+                async for token in replay:
+                    got.append(token)
+            assert got == ["half "]
+        assert ended == []
+
+
+def _keeping(replay: TokenReplay, got: list[str]) -> list[str]:
+    for token in replay:
+        got.append(token)
+    return []

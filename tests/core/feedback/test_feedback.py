@@ -258,7 +258,7 @@ def test_steps_out_of_order_are_refused() -> None:
         {"policy": "bold"},
         {"max_calls": 0},
         {"max_tokens": 0},
-        {"min_k": 0},
+        {"min_k": -1},
         {"min_k": 3, "max_k": 2},
         {"gradient": 1.5},
     ],

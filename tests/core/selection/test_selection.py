@@ -101,7 +101,7 @@ def test_saturated_half_precision_keeps_the_ties():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"min_k": 0}, {"min_k": 5, "max_k": 4}, {"gradient": -0.1}, {"gradient": 1.1}]
+    "bad", [{"min_k": -1}, {"min_k": 5, "max_k": 4}, {"gradient": -0.1}, {"gradient": 1.1}]
 )
 def test_bad_arguments(bad):
     with pytest.raises(InputError):

@@ -32,7 +32,7 @@ def test_it_selects_as_select_does(scores, rule, min_k, max_k):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"min_k": 0}, "min_k"),
+        ({"min_k": -1}, "min_k"),
         ({"min_k": 5, "max_k": 4}, "max_k"),
         ({"gradient": 1.5}, "gradient"),
         ({"rule": "steepest"}, "rule"),

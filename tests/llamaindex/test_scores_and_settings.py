@@ -1,0 +1,127 @@
+"""What scores mean, settings in one object, copies with changes, and nothing relevant."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+
+import numpy as np
+import pytest
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from sage_core.errors import InputError
+from sage_core.selection import SelectionConfig, Threshold
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, scored
+
+
+class L2Retriever(BaseRetriever):
+    """The nearest of 200 points in an `IndexFlatL2`, whose scores are squared distances."""
+
+    def __init__(self, k: int) -> None:
+        faiss = pytest.importorskip("faiss")
+        points = np.random.default_rng(7).normal(size=(200, 8)).astype(np.float32)
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        self.index, self.k, self.query_point = faiss.IndexFlatL2(8), k, points[:1]
+        self.index.add(points)
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        distances, rows = self.index.search(self.query_point, self.k)
+        return [
+            NodeWithScore(node=TextNode(id_=f"n{row}", text=f"point {row}"), score=float(distance))
+            for distance, row in zip(distances[0], rows[0], strict=True)
+        ]
+
+
+@pytest.mark.parametrize("scale", ["auto", "distance"])
+def test_distances_of_faiss_keep_the_nearest(scale: str, caplog: pytest.LogCaptureFixture) -> None:
+    nodes = L2Retriever(30).retrieve("q")
+    sage = SageNodePostprocessor(min_k=3, max_k=5, scale=scale)
+    kept = sage.postprocess_nodes(nodes)
+    assert [n.node_id for n in kept] == [n.node_id for n in nodes[: len(kept)]]
+    assert 3 <= len(kept) <= 5
+    assert [n.score for n in kept] == [-n.score for n in nodes[: len(kept)]], "higher is better from here on"
+    assert ("taken for distances" in caplog.text) == (scale == "auto")
+    sage.postprocess_nodes(nodes)
+    assert caplog.text.count("taken for distances") == (scale == "auto"), "told once"
+
+
+def test_similarities_are_not_taken_for_distances() -> None:
+    for scores in ((0.9, 0.5, 0.1), (0.1, 0.9, 0.5), (0.5, 0.5, 0.5), (-3.0, -2.0, -1.0), (None, 0.3, None)):
+        kept = SageNodePostprocessor(min_k=3).postprocess_nodes(scored(*scores))
+        known = [n.score for n in kept if n.score is not None]
+        assert known == sorted((s for s in scores if s is not None), reverse=True)
+
+
+@pytest.mark.parametrize("scale", ["probability"])
+def test_numbers_that_are_no_probabilities_are_told(scale: str) -> None:
+    with pytest.raises(InputError, match=r"outside 0\.\.1 \(5\)"):
+        SageNodePostprocessor(scale=scale).postprocess_nodes(scored(5.0, 4.0))
+
+
+@pytest.mark.parametrize("scale", ["auto", "unbounded", "logit", "cosine"])
+def test_infinite_scores_can_be_written_as_json(scale: str) -> None:
+    nodes = scored(math.inf, 0.5, -math.inf, math.nan, 0.4)
+    kept = SageNodePostprocessor(min_k=5, scale=scale).postprocess_nodes(nodes)
+    assert [n.node_id for n in kept] == ["n0", "n1", "n4", "n2", "n3"]
+    for node in kept:
+        json.loads(node.to_json(), parse_constant=pytest.fail)
+
+
+class TestSettings:
+    def test_one_object_or_its_keywords(self) -> None:
+        config = SelectionConfig(rule=Threshold(0.4), min_k=2, max_k=6)
+        whole = SageNodePostprocessor(selection=config)
+        apart = SageNodePostprocessor(rule=Threshold(0.4), min_k=2, max_k=6)
+        assert whole.to_dict() == apart.to_dict() and whole.selection == apart.selection == config
+        assert SageNodePostprocessor(selection=config, min_k=3).selection.min_k == 3
+        assert SageNodePostprocessor.from_dict(whole.to_dict()).selection == config
+        with pytest.raises(ValueError, match="selection is a SelectionConfig"):
+            SageNodePostprocessor(selection={"min_k": 3})
+
+    def test_the_engine_takes_them_too(self) -> None:
+        config = SelectionConfig(rule=Threshold(0.4), min_k=1)
+        for settings in ({"selection": config}, {"rule": Threshold(0.4), "min_k": 1}):
+            llm = ScriptedLLM.of(["an answer"])
+            engine = SageQueryEngine.from_args(FixedRetriever(0.9, 0.5, 0.3), llm=llm, **settings)
+            assert len(engine.query("q").source_nodes) == 2
+            again = engine.with_retriever(FixedRetriever(0.9, 0.8, 0.7, 0.3))
+            assert len(again.query("q").source_nodes) == 3
+        with pytest.raises(InputError, match="min_k go into the SageNodePostprocessor"):
+            SageQueryEngine.from_args(
+                FixedRetriever(0.9), llm=llm, node_postprocessors=[SageNodePostprocessor()], min_k=1
+            )
+
+    def test_a_copy_with_changes_works_with_them(self) -> None:
+        sage = SageNodePostprocessor(min_k=1, max_k=4, scale="probability")
+        nodes = scored(0.9, 0.8, 0.7, 0.6)
+        assert len(sage.model_copy(update={"max_k": 2}).postprocess_nodes(nodes)) == 2
+        assert len(sage.model_copy().postprocess_nodes(nodes)) == len(sage.postprocess_nodes(nodes)) == 4
+        with pytest.raises(ValueError, match="max_k"):
+            sage.model_copy(update={"max_k": 0})
+        parser = SageNodeParser(tokenizer="words", max_tokens=30)
+        copied = parser.model_copy(update={"max_tokens": 3})
+        assert max(len(t.split()) for t in copied.split_text("One two three four five six. Seven.")) <= 3
+        assert copied.tokenizer == "words" and parser.max_tokens == 30
+
+
+class TestNothingRelevant:
+    @pytest.mark.parametrize("streaming", [False, True])
+    def test_no_context_and_no_call(self, streaming: bool) -> None:
+        llm = ScriptedLLM.of()
+        engine = SageQueryEngine.from_args(
+            FixedRetriever(0.3, 0.2), llm=llm, rule=Threshold(0.5), min_k=0, streaming=streaming
+        )
+        for response in (engine.query("q"), asyncio.run(engine.aquery("q"))):
+            assert response.source_nodes == []
+            found = feedback_of(response)
+            assert found is not None and (found.stop_reason, found.usage.calls) == ("empty", 0)
+        assert llm.asked("answer") == llm.asked("critic") == []
+
+    def test_the_postprocessor_keeps_none(self) -> None:
+        sage = SageNodePostprocessor(rule=Threshold(0.5), min_k=0)
+        assert sage.postprocess_nodes(scored(0.3, 0.2)) == []
+        assert [n.score for n in sage.postprocess_nodes(scored(0.3, 0.6, 0.2))] == [0.6]
