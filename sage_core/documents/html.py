@@ -71,10 +71,9 @@ def read_html(markup: str, *, name: str = "the page", whole: bool = False) -> Ht
     if root is None:
         return HtmlPage("", None, [])
     title = next((_words(e) for e in root.iter("title") if e.getparent().tag == "head"), "")
-    page = _Page(root, whole)
-    writer = _Writer()
-    _walk(page, writer)
-    text, headings = writer.finish()
+    text, headings = _write(_Page(root, whole))
+    if not text and not whole:  # whatever its elements are called, it is not all navigation
+        text, headings = _write(_Page(root, True))
     if not title:
         tops = [h for h in headings if h.level == 1]
         title = tops[0].text if len(tops) == 1 else ""
@@ -135,6 +134,7 @@ _MAYBE_NAMES = """
     aside widget rail ad sponsored respond reply login search tabs crumbs trace meta mostread likes
 """
 _MAYBE = frozenset(_MAYBE_NAMES.split())
+_NEEDS_LINKS = frozenset(["nav", "navigation", "header", "aside", "menu", "meta", "tabs"])
 _PAIR_NAMES = """
     skip-link jump-link screen-reader sr-only visually-hidden on-this table-of back-to most-read post-menu
     side-bar header-link hash-link edit-section edit-link skip-to page-tools user-tools doc-info page-id
@@ -333,7 +333,7 @@ def _named(element: Any) -> frozenset[str]:
             said.add("chrome")
         if not _MAYBE.isdisjoint(words):
             said.add("maybe")
-            if words[-1] != "meta" and not {"header", "aside", "menu", "meta", "tabs"} & set(words):
+            if not _NEEDS_LINKS & set(words):
                 said.add("sure")
     return frozenset(said)
 
@@ -460,10 +460,11 @@ class _Writer:
         return text.rstrip(), self.headings
 
 
-def _walk(page: _Page, writer: _Writer) -> None:
+def _write(page: _Page) -> tuple[str, list[Heading]]:
     """Write the seen elements in document order. Iterative: pages nest deeper than Python recurses."""
     from lxml import etree
 
+    writer = _Writer()
     state = _State(page, writer)
     events = etree.iterwalk(page.root, events=("start", "end"))
     for event, element in events:
@@ -474,6 +475,7 @@ def _walk(page: _Page, writer: _Writer) -> None:
                 events.skip_subtree()
         else:
             state.end(element)
+    return writer.finish()
 
 
 class _State:

@@ -432,8 +432,8 @@ CONFLUENCE = Page(
 class="theme-default aui-layout"><ul id="assistive-skip-links" class="assistive"><li><a href="#title-heading">Skip to breadcrumbs</a></li></ul>
 <div id="page"><div id="full-height-container"><div id="header-precursor"></div><header id="header" role="banner"><nav
 class="aui-header">Spaces menu</nav></header><div class="ia-splitter"><div class="ia-fixed-sidebar"><div class="acs-side-bar">Page tree
-side</div></div><div id="main" class="aui-page-panel"><div id="main-header"><div id="navigation" class="content-navigation"><ul><li>Watch
-button</li></ul></div><h1 id="title-heading" class="pagetitle"><span id="title-text"><a href="/p">On-call rota</a></span></h1></div>
+side</div></div><div id="main" class="aui-page-panel"><div id="main-header"><div id="navigation" class="content-navigation"><ul><li><a href="#"
+id="watch-content-button">Watch button</a></li></ul></div><h1 id="title-heading" class="pagetitle"><span id="title-text"><a href="/p">On-call rota</a></span></h1></div>
 <div id="content" class="page view"><div class="page-metadata"><ul><li>Created by Ann, last modified on May 3</li></ul></div>
 <div id="main-content" class="wiki-content"><div class="toc-macro client-side-toc-macro"></div><p>Two keepers share a week.</p>
 <div class="table-wrap"><table class="confluenceTable"><tbody><tr><th class="confluenceTh"><p>Week</p></th><th class="confluenceTh"><p>Who</p></th>
