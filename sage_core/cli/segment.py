@@ -34,7 +34,10 @@ Examples:
 
 def segment(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A txt, md, html or pdf file; - for standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A text, Markdown, HTML, Word or PDF file; - for standard input."
+        ),
     ],
     segmenter: SegmenterOption = "default",
     max_tokens: MaxTokensOption = None,

@@ -70,10 +70,10 @@ def test_a_named_file_is_read_once_and_before_anything_is_written(
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
     with pytest.raises(InputError):
-        run(store, [folder / "1.txt", bad])
+        run(store, folder / "1.txt", bad)
     assert not store.exists()
     calls.clear()
-    report = run(store, [folder / "1.txt", folder])
+    report = run(store, folder / "1.txt", folder)
     assert len(report.added) == COUNT
     assert calls["read_bytes"] == calls["digest_of"] == COUNT
 
