@@ -6,7 +6,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
 
-.PHONY: help install hooks demo test lint format types docs notebooks matrix floors check build clean
+.PHONY: help install hooks demo test quick lint format types docs notebooks matrix floors check build clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -28,6 +28,10 @@ demo: install  ## Ingest sample documents, ask questions, show every step (offli
 
 test: install  ## Run the tests
 	$(BIN)/python -m pytest
+
+# The plugin of langsmith, which LangChain brings, takes seconds to import and is not used.
+quick: install  ## Run the quick tests: under a minute, no models
+	SAGE_TEST_EXAMPLES=20 $(BIN)/python -m pytest -p no:langsmith_plugin -m "not slow and not exhaustive"
 
 lint: install  ## Check style and formatting
 	$(BIN)/ruff check .

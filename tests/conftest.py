@@ -13,8 +13,21 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
 
 # CI draws the same examples every time; anywhere else they are new, which finds more.
-settings.register_profile("sage", deadline=None, max_examples=100, derandomize="CI" in os.environ)
+settings.register_profile(
+    "sage",
+    deadline=None,
+    max_examples=int(os.environ.get("SAGE_TEST_EXAMPLES", "100")),
+    derandomize="CI" in os.environ,
+)
 settings.load_profile("sage")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where slow tests are left out, a file of slow tests is not even imported: that takes seconds, too."""
+    if "not slow" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return True if "\npytestmark = pytest.mark.slow\n" in text else None
 
 
 @pytest.fixture(scope="session")

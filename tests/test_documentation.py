@@ -44,6 +44,7 @@ def load_once():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
 def test_blocks_run(name, tmp_path, monkeypatch, capsys):
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SAGE_LLM", "SAGE_STORE"):

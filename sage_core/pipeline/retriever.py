@@ -26,7 +26,7 @@ from sage_core.errors import StoreError
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import PROBE
 from sage_core.pipeline.results import Candidate, Retrieval
-from sage_core.ranking import Reranker, VectorRequest, VectorReranker, ascore
+from sage_core.ranking import HybridReranker, Reranker, VectorRequest, VectorReranker, ascore
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection.scales import rank_order
 from sage_core.store.chunks import Found
@@ -60,7 +60,7 @@ class Retriever:
     Args:
         store: Where chunks are searched.
         embedder: Embeds questions; the model that the store was made with.
-        reranker: Scores what the store finds.
+        reranker: Scores what the store finds; None for a `HybridReranker` over ``embedder``.
         counter: Counts the tokens of chunks.
         config: Settings.
     """
@@ -69,13 +69,13 @@ class Retriever:
         self,
         store: Store,
         embedder: Embedder,
-        reranker: Reranker,
+        reranker: Reranker | None,
         counter: TokenCounter,
         config: SageConfig,
     ) -> None:
         self.store = store
         self.embedder = embedder
-        self.reranker = reranker
+        self._reranker = reranker
         self.counter = counter
         self.config = config
         self._together: MicroBatcher[_Asked, Retrieval | list[Found]] = MicroBatcher(
@@ -86,6 +86,17 @@ class Retriever:
         self._checked: tuple[Embedder, StoreIdentity] | None = None
         self._pool_lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def reranker(self) -> Reranker:
+        """Scores what the store finds."""
+        if self._reranker is None:
+            self._reranker = HybridReranker(self.embedder)
+        return self._reranker
+
+    @reranker.setter
+    def reranker(self, value: Reranker) -> None:
+        self._reranker = value
 
     def retrieve(self, question: str) -> Retrieval:
         """See `Sage.retrieve`; the question is not blank."""

@@ -20,7 +20,7 @@ from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.pipeline.retriever import Retriever
-from sage_core.ranking import HybridReranker, Reranker, VectorReranker, named_reranker
+from sage_core.ranking import Reranker, VectorReranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
 from sage_core.store import Store, open_store
@@ -91,9 +91,7 @@ class Sage:
         elif isinstance(embedder, str):
             embedder = named_embedder(embedder)
         self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(embedder)
-        if reranker is None:
-            reranker = HybridReranker(embedder)
-        elif isinstance(reranker, str):
+        if isinstance(reranker, str):
             reranker = named_reranker(reranker, embedder=embedder)
         self._retriever = Retriever(
             open_store(store),

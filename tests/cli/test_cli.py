@@ -12,6 +12,8 @@ from sage_core.cli.main import run
 from tests.cli.support import DEMO, QUESTION
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
+pytestmark = pytest.mark.slow
+
 
 def test_ingest_then_skip_then_replace_then_remove(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -16,6 +16,8 @@ from sage_core.cli.main import run
 from tests.cli.support import DEMO, QUESTION, mistake
 from tests.fakes.llm_server import LLMServer, Reply
 
+pytestmark = pytest.mark.slow
+
 
 def test_ask_writes_a_page_and_names_it(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

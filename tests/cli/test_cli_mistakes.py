@@ -13,6 +13,8 @@ from sage_core.cli.main import run
 from tests.cli.support import DEMO, QUESTION, mistake
 from tests.fakes.llm_server import LLMServer, Reply
 
+pytestmark = pytest.mark.slow
+
 
 def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = mistake(capsys, "ingest", tmp_path / "none", "--store", tmp_path / "store")
@@ -50,6 +52,7 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 1 and "no store at" in error and "sage-rag ingest" in error
 
 
+@pytest.mark.slow
 def test_a_store_made_with_another_model(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = mistake(capsys, "ask", QUESTION, "--store", store, "--embedder", "another-model")
     assert code == 1 and "'all-MiniLM-L6-v2', not with 'another-model'" in error and "--rebuild" in error

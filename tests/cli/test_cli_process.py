@@ -15,6 +15,8 @@ import pytest
 from sage_core.cli.main import run
 from tests.cli.support import DEMO
 
+pytestmark = pytest.mark.slow
+
 
 def test_segment_reads_standard_input() -> None:
     command = [sys.executable, "-m", "sage_core.cli.main", "segment", "-", "--json"]

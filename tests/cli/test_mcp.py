@@ -20,6 +20,8 @@ from sage_core.cli.mcp import make_server
 from sage_core.errors import InputError
 from tests.cli.support import DEMO, QUESTION
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -119,10 +119,12 @@ def test_every_room_has_its_layer():
     assert rooms == set(LEVEL)
 
 
+@pytest.mark.slow
 def test_no_import_goes_upwards():
     assert not arrows_upwards(import_graph())
 
 
+@pytest.mark.slow
 def test_no_import_goes_in_a_circle():
     assert not cycles(import_graph())
 
@@ -141,6 +143,7 @@ def test_the_root_holds_nothing_else():
     assert files == {"__init__.py", "errors.py", "_checks.py", "_microbatch.py", "_display.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "upwards", "circle"),
     [
@@ -161,6 +164,7 @@ def test_the_check_finds_what_is_wrong(tmp_path: Path, text: str, upwards: bool,
     assert any("sage_core.text.spans" in group for group in cycles(graph)) == circle
 
 
+@pytest.mark.slow
 def test_without_evaluation_the_product_works(tmp_path: Path):
     """Deleting the folder takes `sage-rag eval` away, and nothing else."""
     for package in ("sage_core", "sage_llamaindex", "sage_langchain"):
@@ -185,7 +189,7 @@ assert run(["eval", "list"]) == 2
     )
     assert done.returncode == 0, done.stderr
     assert str(tmp_path) not in done.stderr, done.stderr
-    quick = ["selection", "text", "feedback"]
+    quick = ["selection", "text"]
     for part in ("tests/fakes", *(f"tests/core/{room}" for room in quick)):
         ignored = shutil.ignore_patterns("__pycache__", "*benchmark*")
         shutil.copytree(ROOT / part, tmp_path / part, ignore=ignored)

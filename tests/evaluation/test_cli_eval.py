@@ -20,6 +20,8 @@ from sage_core.evaluation.results import Results, read_results
 from tests.fakes.evaluation_runs import toy_dataset
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 OWN: dict[str, object] = {
     "title": "Two ways to look things up",

@@ -16,6 +16,8 @@ from sage_core.errors import InputError, MissingExtraError
 from sage_core.evaluation.datasets import load_dataset
 from sage_core.evaluation.datasets.hub import choose_files, hub_rows
 
+pytestmark = pytest.mark.slow
+
 arrow = pytest.importorskip("pyarrow", reason='pyarrow is not installed: pip install "sage-rag[hub]"')
 parquet = pytest.importorskip("pyarrow.parquet")
 

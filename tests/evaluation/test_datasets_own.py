@@ -218,6 +218,7 @@ def test_all_names_have_a_line_about_them():
     assert all(names.values())
 
 
+@pytest.mark.slow
 def test_importing_data_sets_and_metrics_loads_nothing_heavy():
     code = (
         "import sage_core.evaluation.datasets, sage_core.evaluation.metrics, sys;"

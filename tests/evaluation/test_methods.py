@@ -325,6 +325,7 @@ def test_wrong_configurations_say_what_is_wrong(spec, message):
         offline(spec)
 
 
+@pytest.mark.slow
 def test_importing_methods_and_retrievers_stays_light():
     code = (
         "import sys, sage_core.evaluation.methods, sage_core.evaluation.retrievers;"

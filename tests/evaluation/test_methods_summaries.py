@@ -146,6 +146,7 @@ def blobs(seed=0, sizes=(20, 15, 25), d=16):
     return rows.astype(np.float32), np.repeat(range(len(sizes)), sizes)
 
 
+@pytest.mark.slow
 def test_clusters_keep_apart_what_is_apart_and_hold_everything():
     pytest.importorskip("sklearn")
     rows, truth = blobs()

@@ -71,6 +71,7 @@ def test_accuracy():
     assert accuracy(None, 0) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [exact_match, f1_match, rouge_l, bleu, meteor])
 def test_references_are_a_list_of_at_least_one(function):
     with pytest.raises(InputError, match="reference"):

@@ -227,6 +227,7 @@ def test_figures_of_one_measured_row_come_together() -> None:
     assert "| quality | 90.71 | 99.69 | 99.9 |" in text
 
 
+@pytest.mark.slow
 def test_report_and_plots_are_made_from_the_folder_alone(tmp_path: Path) -> None:
     (tmp_path / "header.json").write_text(json.dumps(header()))
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines()))

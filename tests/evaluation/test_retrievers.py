@@ -210,6 +210,7 @@ def test_fusion_keeps_every_item_and_what_all_agree_on(rankings, k):
             assert place[a] < place[b]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), max_size=8, unique=True), st.floats(0, 100), st.integers(1, 3))
 def test_fusion_of_equal_rankings_is_the_ranking(ranking, k, times):
     assert [item for item, _ in reciprocal_rank_fusion([ranking] * times, k=k)] == ranking

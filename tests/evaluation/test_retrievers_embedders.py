@@ -46,6 +46,7 @@ def test_a_text_is_embedded_once():
     assert cached.embed_documents([]).shape == (0, 64)
 
 
+@pytest.mark.slow
 def test_questions_and_passages_are_kept_apart(tiny_encoders):
     """Models embed a question in another way than the same text as a passage."""
     cached = CachedEmbedder(DualEncoder(*tiny_encoders, device="cpu"))
@@ -347,6 +348,7 @@ def mean_rank(embedder):
     return float((scores > scores.diagonal()[:, None]).sum(axis=1).mean()) + 1
 
 
+@pytest.mark.slow
 def test_a_projection_learns_what_the_frozen_embedding_hides(learnt):
     assert learnt.accuracy_after > learnt.accuracy_before + 0.05
     assert learnt.mrr_after > 1.5 * learnt.mrr_before
@@ -356,6 +358,7 @@ def test_a_projection_learns_what_the_frozen_embedding_hides(learnt):
     assert after < 0.6 * before
 
 
+@pytest.mark.slow
 def test_training_can_be_repeated_and_the_seed_matters(learnt):
     options = ProjectionOptions(epochs=3, seed=5)
     first, second = (train_projection(Noisy(), *PAIRS, options) for _ in range(2))

@@ -6,7 +6,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import sage_langchain
+
+pytestmark = pytest.mark.slow
 
 HEAVY = [
     "torch",

@@ -67,6 +67,7 @@ def test_offsets_are_exact_and_the_limit_is_hard(text, size, unit, strip):
         assert all(d.page_content == d.page_content.strip() for d in documents)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(text=st.one_of(REPEATED, st.text(max_size=200), st.just(TEXT)), size=st.integers(1, 30))
 def test_limit_is_hard_in_tokens_of_a_real_tokenizer(text, size):
@@ -231,6 +232,7 @@ async def test_async_twins_give_the_same():
     assert both == [expected] * 4
 
 
+@pytest.mark.slow
 def test_lazy_gives_the_same_and_reads_as_it_goes():
     made = splitter(chunk_size=40)
     documents = [Document(page_content=f"{TEXT} Number {i}.", metadata={"i": i}) for i in range(20)]

@@ -18,6 +18,8 @@ from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser
 from tests.fakes.llamaindex import TOPICS, OverlapModel, story
 
+pytestmark = pytest.mark.slow
+
 
 def numbered_id(i: int, doc: BaseNode) -> str:
     return f"{doc.node_id}-{i}"

@@ -369,6 +369,7 @@ def test_the_defaults_of_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(index.as_query_engine(node_postprocessors=[SageNodePostprocessor()]).query("q")) == "said"
 
 
+@pytest.mark.slow
 def test_importing_stays_light() -> None:
     import subprocess
 

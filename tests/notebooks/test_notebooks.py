@@ -130,6 +130,7 @@ class TestRunning:
 
         return go
 
+    @pytest.mark.slow
     def test_outputs_are_kept_and_the_network_is_out_of_reach(self, run, script):
         asked = (
             "import socket\n"
@@ -143,6 +144,7 @@ class TestRunning:
         assert said[1] == "a notebook asked for example.org: notebooks run offline\nTrue\n"
         assert list(script.noise(done)) == ["oh\n"]
 
+    @pytest.mark.slow
     def test_a_cell_that_fails_is_an_error(self, run):
         from nbclient.exceptions import CellExecutionError
 

@@ -24,6 +24,8 @@ from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngi
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Reply
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     "",
     "  \r\n ",

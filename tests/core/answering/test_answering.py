@@ -110,6 +110,7 @@ def test_the_option_a_reply_names(reply: str, option: int | None) -> None:
     assert chosen_option(reply, OPTIONS) == option
 
 
+@pytest.mark.slow
 @given(st.text(), st.lists(st.text(), max_size=30))
 def test_naming_an_option_never_fails(reply: str, options: list[str]) -> None:
     found = chosen_option(reply, options)

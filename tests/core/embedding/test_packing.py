@@ -10,6 +10,8 @@ import pytest
 from sage_core.embedding.packing import _parts, packed_encoder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = [
     "Who keeps the bees?",
     "",

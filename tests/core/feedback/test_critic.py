@@ -85,6 +85,7 @@ def numbers_in(text: str) -> set[float]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.one_of(st.text(), MOSAIC, st.text(alphabet=string.printable)))
 @example('{"score": 1e0}')

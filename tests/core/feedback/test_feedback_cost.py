@@ -15,6 +15,7 @@ from sage_core.selection.rules import TopP
 pytest.importorskip("bm25s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic_errors", [0.0, 0.1])
 def test_more_right_answers_for_fewer_calls_and_tokens(
     sage_data: Path, monkeypatch: pytest.MonkeyPatch, critic_errors: float

@@ -36,6 +36,7 @@ def test_each_limit_has_its_name(limits, stop):
     assert SearchLimits(**limits).review([["x" * 8], ["x" * 8]]).stop == stop
 
 
+@pytest.mark.slow
 @given(RESULTS)
 def test_every_different_passage_is_new_exactly_once(results):
     review = SearchLimits().review(results)

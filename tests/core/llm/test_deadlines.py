@@ -77,6 +77,7 @@ def _each(chat: OpenAIChat, pieces: list[object]) -> list[object]:
     return []
 
 
+@pytest.mark.slow
 def test_the_reader_of_a_stream_may_take_its_time() -> None:
     with LLMServer(["one two three"]) as server:
         stream = OpenAIChat("m", base_url=server.base_url, api_key="k", timeout=2.0).stream(HELLO)

@@ -20,6 +20,8 @@ from sage_core.selection.rules import FixedK
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("openai")
 
 QUESTIONS = 100

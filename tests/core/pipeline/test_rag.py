@@ -155,6 +155,7 @@ def test_sync_and_async_agree(store: Path) -> None:
         assert sage.ask(question) == asyncio.run(sage.aask(question))
 
 
+@pytest.mark.slow
 def test_a_hundred_at_once(store: Path) -> None:
     birds = [ANIMALS[i % len(ANIMALS)] for i in range(100)]
 

@@ -11,6 +11,8 @@ import pytest
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import CrossEncoderReranker, Request, rank
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 

@@ -11,6 +11,8 @@ from sage_core.errors import InputError, ModelError
 from sage_core.ranking import CrossEncoderReranker, GenerativeReranker, Request, named_reranker, rank
 from sage_core.ranking.generative import CAUSAL, INSTRUCTION
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 

@@ -16,6 +16,8 @@ pytest.importorskip("transformers")
 
 from tests.core.ranking.test_ranking_cross_encoder import QUERY, TEXTS, save_model  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):

@@ -260,6 +260,7 @@ def test_every_result_shows_itself(make, capsys):
     assert capsys.readouterr().out.strip()
 
 
+@pytest.mark.slow
 def test_a_notebook_is_not_flooded():
     long = Segmenter().explain("A cat sat on the mat. " * 4000)
     assert len(long._repr_html_()) < 0.4 * len(long.to_html())

@@ -246,6 +246,7 @@ class TestBundled:
         same = load_model(name).probabilities([text])[0]
         assert same.argmin() == 2
 
+    @pytest.mark.slow
     def test_torch_is_not_needed(self):
         code = (
             "import sys\n"
@@ -262,7 +263,7 @@ class TestBundled:
         for number in range(4):
             (tmp_path / f"{number}.txt").write_text("One here. Two there.\n\nThree now. Four then.\n")
         for name in ("fitting", "tasks", "networks", "context_net"):
-            monkeypatch.delitem(sys.modules, f"sage_core.segmentation.{name}", raising=False)
+            monkeypatch.delitem(sys.modules, f"sage_core.segmentation.training.{name}", raising=False)
         monkeypatch.setitem(sys.modules, "torch", None)
         with pytest.raises(MissingExtraError, match=r"sage-rag\[models\]"):
             train(tmp_path, tmp_path / "out")

@@ -94,6 +94,7 @@ def test_lone_surrogates_are_no_obstacle() -> None:
     assert_invariants(text, segmenter.segment(text), segmenter)
 
 
+@pytest.mark.slow
 @given(st.lists(MESSY, max_size=8))
 def test_pooling_changes_nothing(texts: list[str]) -> None:
     segmenter = Segmenter(HashModel(), max_tokens=12, min_tokens=3)

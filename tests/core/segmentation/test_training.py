@@ -18,6 +18,8 @@ from sage_core.segmentation.training.metrics import best_f1, roc_auc
 from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
 from tests.fakes.corpus import write_corpus
 
+pytestmark = pytest.mark.slow
+
 SMALL = EncoderConfig(mean_size=16, edge_size=8, lead=4, tail=1, size=24)
 CONTEXT = ContextConfig(width=24, topic_size=8, hash_words=1, kernel=3, dilations=(1, 2))
 

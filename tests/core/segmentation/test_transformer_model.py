@@ -11,6 +11,8 @@ from sage_core.segmentation.models.protocol import BoundaryModel
 from sage_core.text.wordpiece import TOKENIZER_FILE
 from tests.fakes.corpus import write_corpus
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 

@@ -48,6 +48,7 @@ def test_quality_and_the_shuffled_control(lists):
     assert shuffled(lists, np.array([2, 2])) == pytest.approx(quality(lists, np.array([2, 2])))
 
 
+@pytest.mark.slow
 def test_the_front_holds_what_nothing_beats(lists, tmp_path):
     def result(family, tokens, recall):
         return Result(family, "", np.array([1, 3]), tokens, recall)

@@ -340,6 +340,7 @@ def test_searches_from_many_threads(tmp_path: Path) -> None:
     assert results == ["The tower is of granite."] * 20
 
 
+@pytest.mark.slow
 def test_what_another_process_writes_is_found(tmp_path: Path) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
@@ -382,6 +383,7 @@ def crash(store: Path, folder: Path, step: str, count: int, until: str = "killed
     assert done.returncode == (-signal.SIGKILL if until == "killed" else 1), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "count", "documents"),
     [
@@ -408,6 +410,7 @@ def test_a_first_ingest_that_is_killed_is_finished_by_the_next(
     assert raw_count(store) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "count", "changed"),
     [

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = 30
 ROOT = Path(__file__).parents[3]
 
@@ -71,7 +73,7 @@ def start(script: str, *args: object) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [6, pytest.param(50, marks=pytest.mark.exhaustive)])
 def test_a_writer_and_three_readers(tmp_path: Path, rounds: int) -> None:
     store, folder = tmp_path / "store", tmp_path / "docs"
     subprocess.run([sys.executable, "-c", WRITER, store, folder, str(DOCUMENTS), "1"], cwd=ROOT, check=True)

@@ -26,6 +26,8 @@ from sage_core.store.segments import Index, Segment
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import TEXTS, fill, run
 
+pytestmark = pytest.mark.slow
+
 QUERY = HashEmbedder().embed_query("the ferry")
 
 

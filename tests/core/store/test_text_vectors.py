@@ -21,6 +21,8 @@ from tests.core.store.test_store import crash
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import TEXTS, contents, fill
 
+pytestmark = pytest.mark.slow
+
 MAKER = "hash"
 SENTENCES = {"two.txt": "The ferry sails at seven. It returns at nine.\n\nOne sentence only.\n"}
 

@@ -406,6 +406,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_text_takes_linear_time(attack) -> None:
     def seconds(size: int) -> float:

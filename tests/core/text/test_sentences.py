@@ -101,6 +101,7 @@ def test_blank_lines_and_windows_line_ends() -> None:
     assert pieces("one\r\n\r\ntwo\n \nthree\x0cfour") == ["one", "two", "three", "four"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

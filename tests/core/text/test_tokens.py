@@ -41,6 +41,7 @@ def test_known_counts() -> None:
     assert get_counter("bert").count("") == 0
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_bert_counts_as_the_tokenizers_library_does(text: str) -> None:
     expected = len(Tokenizer.from_file(str(TOKENIZER_FILE)).encode(text, add_special_tokens=False))
