@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,13 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.prompts import BasePromptTemplate, format_document
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableGenerator, patch_config
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableGenerator,
+    RunnableLambda,
+    patch_config,
+)
 from langchain_core.runnables.config import merge_configs, run_in_executor
 
 from sage_core.answering import answer_messages
@@ -27,7 +33,7 @@ from sage_core.feedback import (
     run_loop,
 )
 from sage_core.feedback.critic import critic_messages
-from sage_core.llm.usage import TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import Selection
 from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import text_of, to_langchain, usage_of
@@ -129,26 +135,68 @@ class Session:
         self.result = await arun_loop(self.loop, self._agenerate, self._ajudge, failures=(Exception,))
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage]:
-        prompt = self._answer_prompt(selection)
-        output = self.parts.llm.invoke(prompt, self._generating())
-        return text_of(output), usage_of(output, prompt, self.parts.counter)
+        self._select(selection)
+        prompt, found = self._answer_prompt(selection), _Found()
+
+        def run(_: Any, config: RunnableConfig) -> dict[str, object]:
+            return found.answer(self.parts.llm.invoke(prompt, config), prompt, self.parts.counter)
+
+        _step("sage_generate", run).invoke(self._about(selection), self._generating())
+        return found.value
 
     async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage]:
-        prompt = self._answer_prompt(selection)
-        output = await self.parts.llm.ainvoke(prompt, self._generating())
-        return text_of(output), usage_of(output, prompt, self.parts.counter)
+        await self._aselect(selection)
+        prompt, found = self._answer_prompt(selection), _Found()
+
+        async def run(_: Any, config: RunnableConfig) -> dict[str, object]:
+            return found.answer(await self.parts.llm.ainvoke(prompt, config), prompt, self.parts.counter)
+
+        await _astep("sage_generate", run).ainvoke(self._about(selection), self._generating())
+        return found.value
 
     def _judge(self, selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-        config = self._tagged("sage:critic", _HIDDEN_IN_GRAPHS)
-        verdict, usage = self.parts.critic.judge(self._critic_prompt(selection, answer), config)
+        prompt, found = self._critic_prompt(selection, answer), _Found()
+
+        def run(_: Any, config: RunnableConfig) -> dict[str, object]:
+            return found.grade(*self.parts.critic.judge(prompt, config))
+
+        about = {**self._about(selection), "answer": answer}
+        _step("sage_critic", run).invoke(about, self._tagged("sage:critic", _HIDDEN_IN_GRAPHS))
+        verdict, usage = found.value
         dispatch_custom_event("sage_round", self._news(selection, answer, verdict), config=self.config)
         return verdict, usage
 
     async def _ajudge(self, selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-        config = self._tagged("sage:critic", _HIDDEN_IN_GRAPHS)
-        verdict, usage = await self.parts.critic.ajudge(self._critic_prompt(selection, answer), config)
+        prompt, found = self._critic_prompt(selection, answer), _Found()
+
+        async def run(_: Any, config: RunnableConfig) -> dict[str, object]:
+            return found.grade(*await self.parts.critic.ajudge(prompt, config))
+
+        about = {**self._about(selection), "answer": answer}
+        await _astep("sage_critic", run).ainvoke(about, self._tagged("sage:critic", _HIDDEN_IN_GRAPHS))
+        verdict, usage = found.value
         await adispatch_custom_event("sage_round", self._news(selection, answer, verdict), config=self.config)
         return verdict, usage
+
+    def _select(self, selection: Selection) -> None:
+        """Show a round's selection, which the loop has made, as a step of its own in traces."""
+        _step("sage_select", lambda _: selection.to_dict()).invoke(self._candidates(), self._tagged())
+
+    async def _aselect(self, selection: Selection) -> None:
+        async def run(_: Any) -> dict[str, object]:
+            return selection.to_dict()
+
+        await _astep("sage_select", run).ainvoke(self._candidates(), self._tagged())
+
+    def _candidates(self) -> dict[str, object]:
+        return {"round": self._number, "scores": scores_of(self.documents)}
+
+    def _about(self, selection: Selection) -> dict[str, object]:
+        return {"round": self._number, "question": self.inputs["input"], "chunks": selection.cut}
+
+    @property
+    def _number(self) -> int:
+        return max(len(self.loop.rounds), 1)
 
     # The answer in pieces
 
@@ -157,6 +205,7 @@ class Session:
         if self.result is not None:
             yield from _final(iter([self.result.answer]), self.config)
             return
+        self._select(self._first)
         written, prompt = _Written(), self._answer_prompt(self._first)
         chunks = self.parts.llm.stream(prompt, self._generating())
         yield from _final(written.gather(chunks), self.config)
@@ -169,6 +218,7 @@ class Session:
             async for piece in _afinal(_one(self.result.answer), self.config):
                 yield piece
             return
+        await self._aselect(self._first)
         written, prompt = _Written(), self._answer_prompt(self._first)
         chunks = self.parts.llm.astream(prompt, self._generating())
         async for piece in _afinal(written.agather(chunks), self.config):
@@ -215,7 +265,7 @@ class Session:
 
     def _tagged(self, *tags: str) -> RunnableConfig:
         """The children's config with tags, which so reach a model inside a chain too."""
-        return merge_configs(self.config, {"tags": [*tags, f"sage:round:{max(len(self.loop.rounds), 1)}"]})
+        return merge_configs(self.config, {"tags": [*tags, f"sage:round:{self._number}"]})
 
     def _news(self, selection: Selection, answer: str, verdict: Verdict) -> dict[str, object]:
         """What the custom event ``sage_round`` carries."""
@@ -227,6 +277,35 @@ class Session:
             "parsed": verdict.parsed,
             "chunks": selection.cut,
         }
+
+
+class _Found:
+    """What a step has found, while its run shows it as JSON-ready data."""
+
+    def __init__(self) -> None:
+        self.value: tuple[Any, TokenUsage] = (None, NO_USAGE)
+
+    def answer(self, output: Any, prompt: Any, counter: TokenCounter) -> dict[str, object]:
+        """Keep an answer and what it took."""
+        usage = usage_of(output, prompt, counter)
+        self.value = (text_of(output), usage)
+        return {"answer": text_of(output), "usage": usage.to_dict()}
+
+    def grade(self, verdict: Verdict, usage: TokenUsage) -> dict[str, object]:
+        """Keep a verdict and what it took."""
+        self.value = (verdict, usage)
+        return {"verdict": verdict.to_dict(), "usage": usage.to_dict()}
+
+
+def _step(name: str, run: Callable[..., dict[str, object]]) -> RunnableLambda[Any, dict[str, object]]:
+    """A step that traces show under its name."""
+    return RunnableLambda(run, name=name)
+
+
+def _astep(
+    name: str, run: Callable[..., Awaitable[dict[str, object]]]
+) -> RunnableLambda[Any, dict[str, object]]:
+    return RunnableLambda(run, name=name)
 
 
 class _Written:

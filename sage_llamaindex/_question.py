@@ -79,8 +79,11 @@ class _Attempt:
     response: RESPONSE_TYPE
 
 
-class Question:
+class SageQuestion:
     """Drives the core's feedback loop with an engine's parts, for one question.
+
+    Each step is a span of LlamaIndex's instrumentation, with what went in and what came out of it: `select`,
+    `answer`, `critic`, and at the end `feedback`.
 
     Args:
         bundle: The question; never changed, so that every round is judged against the user's own words.
@@ -93,8 +96,9 @@ class Question:
         self._ranking = ranking
         self._parts = parts
         self._attempts: list[_Attempt] = []
+        self._round = 0
 
-    def once(self) -> RESPONSE_TYPE:
+    def run_once(self) -> RESPONSE_TYPE:
         """Answer from the rule's selection, without a grade."""
         nodes = self._finished(self._parts.sage.cut(self._ranking))
         response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
@@ -102,15 +106,15 @@ class Question:
             response.response_gen = TokenReplay(response.response_gen)
         return response
 
-    async def aonce(self) -> RESPONSE_TYPE:
-        """`once` as a coroutine."""
+    async def arun_once(self) -> RESPONSE_TYPE:
+        """`run_once` as a coroutine."""
         nodes = await self._afinished(self._parts.sage.cut(self._ranking))
         response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
         if isinstance(response, AsyncStreamingResponse):
             response.response_gen = AsyncTokenReplay(response.response_gen)
         return response
 
-    def answer(self, config: FeedbackConfig) -> RESPONSE_TYPE:
+    def run(self, config: FeedbackConfig) -> RESPONSE_TYPE:
         """Answer, grade, and try other selections; the response with the best grade."""
         loop = self._loop(config)
         if self._parts.grade_last:
@@ -120,8 +124,8 @@ class Question:
             return self._noted(self._parts.synthesizer.synthesize(query=self._bundle, nodes=[]), result)
         return self._noted(self._attempts[result.best_round - 1].response, result)
 
-    async def aanswer(self, config: FeedbackConfig) -> RESPONSE_TYPE:
-        """`answer` as a coroutine."""
+    async def arun(self, config: FeedbackConfig) -> RESPONSE_TYPE:
+        """`run` as a coroutine."""
         loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
         if self._parts.grade_last:
             return await self._astream(loop)
@@ -149,15 +153,46 @@ class Question:
         return nodes
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
+        return self.answer(self._round + 1, self._selected(selection))
+
+    async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
+        return await self.aanswer(self._round + 1, self._selected(selection))
+
+    def _selected(self, selection: Selection) -> list[NodeWithScore]:
+        ranking = self._ranking
+        self.select(self._round + 1, ranking.scale, ranking.scores, selection)
+        return self._parts.sage.pick(ranking, selection)
+
+    @dispatcher.span
+    def select(
+        self,
+        round_number: int,
+        scale: str,
+        scores: Sequence[float | None],
+        selection: Selection,
+    ) -> dict[str, object]:
+        """A round's selection, as the feedback loop made it: a step of its own in traces."""
+        self._round = round_number
+        return selection.to_dict()
+
+    @dispatcher.span
+    def answer(self, round_number: int, nodes: list[NodeWithScore]) -> tuple[str, TokenUsage | None]:
+        """A round's answer from these nodes, and what it took."""
         with metered() as meter, service_errors(bool(self._attempts)):
-            nodes = self._finished(self._parts.sage.pick(self._ranking, selection))
+            nodes = self._finished(nodes)
             text, response = drained(self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes))
         self._attempts.append(_Attempt(nodes, text, response))
         return text, _spent(meter, nodes)
 
-    async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
+    @dispatcher.span
+    async def aanswer(
+        self,
+        round_number: int,
+        nodes: list[NodeWithScore],
+    ) -> tuple[str, TokenUsage | None]:
+        """`answer` as a coroutine."""
         with metered() as meter, service_errors(bool(self._attempts)):
-            nodes = await self._afinished(self._parts.sage.pick(self._ranking, selection))
+            nodes = await self._afinished(nodes)
             response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
             text, response = await adrained(response)
         self._attempts.append(_Attempt(nodes, text, response))
@@ -168,6 +203,14 @@ class Question:
         return None if self._attempts[-1].nodes else Verdict(1, 1, source="no context was left")
 
     def _judge(self, selection: Selection, answer: str) -> Graded:
+        return self.critic(max(self._round, 1), answer)
+
+    async def _ajudge(self, selection: Selection, answer: str) -> Graded:
+        return await self.acritic(max(self._round, 1), answer)
+
+    @dispatcher.span
+    def critic(self, round_number: int, answer: str) -> Graded:
+        """The grade of a round's answer, and what it took."""
         case = self._case(answer)
         with metered() as meter:
             try:
@@ -176,7 +219,9 @@ class Question:
                 verdict, usage = failed_grade(error), None
         return verdict, usage or meter.usage or self._parts.critic.unseen
 
-    async def _ajudge(self, selection: Selection, answer: str) -> Graded:
+    @dispatcher.span
+    async def acritic(self, round_number: int, answer: str) -> Graded:
+        """`critic` as a coroutine."""
         case = self._case(answer)
         with metered() as meter:
             try:
@@ -229,12 +274,18 @@ class Question:
 
     def _noted(self, response: RESPONSE_TYPE, result: FeedbackResult) -> RESPONSE_TYPE:
         """Put the trace where it can be found, and a flat summary into the metadata."""
-        dispatcher.event(SageFeedbackEvent(query=self._bundle.query_str, trace=result.to_dict()))
         logger.debug("feedback for %r:\n%s", self._bundle.query_str, result)
         vars(response)[RESULT] = result
+        found = self.feedback(result.to_dict(), summary(result))
         if self._parts.trace_key is not None:
-            response.metadata = {**(response.metadata or {}), self._parts.trace_key: summary(result)}
+            response.metadata = {**(response.metadata or {}), self._parts.trace_key: found}
         return response
+
+    @dispatcher.span
+    def feedback(self, trace: dict[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
+        """Send the event that carries the trace, as a step of its own in traces: few viewers show events."""
+        dispatcher.event(SageFeedbackEvent(query=self._bundle.query_str, trace=trace))
+        return outcome
 
 
 def _spent(meter: Meter, nodes: Sequence[NodeWithScore]) -> TokenUsage | None:

@@ -29,6 +29,7 @@ from sage_core.selection import (
     Selection,
     SelectionConfig,
     finite_score,
+    rank_order,
     read_scores,
     resolve_rule,
     rule_from_data,
@@ -60,6 +61,11 @@ class Ranking:
     def scores(self) -> list[float | None]:
         """One score per candidate."""
         return [node.score for node in self.nodes]
+
+    @property
+    def best_first(self) -> list[NodeWithScore]:
+        """The candidates in the order of their scores."""
+        return [self.nodes[i] for i in rank_order(self.scores)]
 
     @property
     def scored(self) -> bool:
@@ -241,6 +247,27 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         scores = await ascore(self._scorer, bundle.query_str, _texts(nodes))
         return self._reranked(nodes, scores, self._scorer)
 
+    @dispatcher.span
+    def rerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
+        """`rank` as a step of its own in traces, with the events of a reranker."""
+        with self.events(nodes, query_bundle) as ended:
+            ranking = self.rank(nodes, query_bundle)
+            ended(ranking.best_first)
+        return ranking
+
+    @dispatcher.span
+    async def arerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
+        """`rerank` without blocking the event loop."""
+        with self.events(nodes, query_bundle) as ended:
+            ranking = await self.arank(nodes, query_bundle)
+            ended(ranking.best_first)
+        return ranking
+
+    @dispatcher.span
+    def select(self, scores: Sequence[float | None], scale: Scale) -> Selection:
+        """What the rule keeps of these scores, and why: a step of its own in traces."""
+        return self.selection.select(scores, scale)
+
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
         """The nodes to keep of a ranking."""
         if not ranking.scored:
@@ -248,7 +275,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 self._warned = True
                 logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
             return list(ranking.nodes)
-        chosen = self.selection.select(ranking.scores, ranking.scale)
+        chosen = self.select(ranking.scores, ranking.scale)
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
         return self.pick(ranking, chosen)
 

@@ -19,7 +19,7 @@ from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import QueryBundle
 from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self
@@ -27,9 +27,9 @@ from typing_extensions import Self
 from sage_core._checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, FeedbackResult, Policy
-from sage_core.selection import Rule, RuleName, SelectionConfig, rank_order
+from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
-from sage_llamaindex._question import RESULT, Parts, Question
+from sage_llamaindex._question import RESULT, Parts, SageQuestion
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
 
 dispatcher = get_dispatcher(__name__)
@@ -359,14 +359,12 @@ class SageQueryEngine(RetrieverQueryEngine):
                 nodes = postprocessor.postprocess_nodes(nodes, query_bundle=query_bundle)
             ranking = Ranking((), "probability")
             if nodes:
-                with self._sage.events(nodes, query_bundle) as ended:
-                    ranking = self._sage.rank(nodes, query_bundle)
-                    ended(_best_first(ranking))
-            question = Question(query_bundle, ranking, self._parts())
+                ranking = self._sage.rerank(nodes, query_bundle)
+            question = SageQuestion(query_bundle, ranking, self._parts())
             if self._with_feedback:
-                response = question.answer(self._options.config(self._sage, ranking))
+                response = question.run(self._options.config(self._sage, ranking))
             else:
-                response = question.once()
+                response = question.run_once()
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
@@ -381,14 +379,12 @@ class SageQueryEngine(RetrieverQueryEngine):
                 nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=query_bundle)
             ranking = Ranking((), "probability")
             if nodes:
-                with self._sage.events(nodes, query_bundle) as ended:
-                    ranking = await self._sage.arank(nodes, query_bundle)
-                    ended(_best_first(ranking))
-            question = Question(query_bundle, ranking, self._parts())
+                ranking = await self._sage.arerank(nodes, query_bundle)
+            question = SageQuestion(query_bundle, ranking, self._parts())
             if self._with_feedback:
-                response = await question.aanswer(self._options.config(self._sage, ranking))
+                response = await question.arun(self._options.config(self._sage, ranking))
             else:
-                response = await question.aonce()
+                response = await question.arun_once()
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
@@ -405,7 +401,3 @@ class SageQueryEngine(RetrieverQueryEngine):
     @property
     def _with_feedback(self) -> bool:
         return self._options.feedback != "off" and self._parts().can_improve
-
-
-def _best_first(ranking: Ranking) -> Sequence[NodeWithScore]:
-    return [ranking.nodes[i] for i in rank_order(ranking.scores)]

@@ -1,0 +1,143 @@
+"""Traces of a question, as OpenTelemetry viewers get them: one span for each step, in both frameworks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("openinference.instrumentation.llama_index")
+pytest.importorskip("openinference.instrumentation.langchain")
+pytest.importorskip("llama_index.core")
+pytest.importorskip("langchain_core")
+
+from langchain_core.vectorstores import InMemoryVectorStore
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from sage_langchain import create_sage_chain
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
+from tests.fakes.langchain import ScriptedChat, WordEmbeddings, WordReranker
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
+
+TEXTS = ["bees on the roof", "the press by the canal", "bees in winter", "tea on the mountain"]
+
+
+class Trace:
+    def __init__(self, exporter: InMemorySpanExporter) -> None:
+        self._exporter = exporter
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self._exporter.get_finished_spans())
+
+    def named(self, *names: str) -> list[ReadableSpan]:
+        found = [s for s in self.spans if s.name in names]
+        return sorted(found, key=lambda s: s.start_time or 0)
+
+    def parent(self, span: ReadableSpan) -> str:
+        by_id = {s.context.span_id: s.name for s in self.spans if s.context}
+        return by_id[span.parent.span_id] if span.parent else ""
+
+
+def read(span: ReadableSpan, key: str) -> Any:
+    return json.loads(str((span.attributes or {})[key]))
+
+
+@pytest.fixture
+def trace() -> Iterator[Trace]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    instrumentors = [LlamaIndexInstrumentor(), LangChainInstrumentor()]
+    for instrumentor in instrumentors:
+        instrumentor.instrument(tracer_provider=provider)
+    yield Trace(exporter)
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_llamaindex_has_a_span_for_every_step(trace: Trace, awaited: bool) -> None:
+    llm = ScriptedLLM.of(["a draft", "the answer"], [grade(3, 1), grade(9)])
+    sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=4, gradient=0.9)
+    engine = SageQueryEngine.from_args(
+        FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage]
+    )
+    response = asyncio.run(engine.aquery("text 0 1")) if awaited else engine.query("text 0 1")
+    assert str(response) == "the answer"
+    a = "a" if awaited else ""
+    engine_span = f"SageQueryEngine._{a}query"
+    (reranked,) = trace.named(f"SageNodePostprocessor.{a}rerank")
+    attributes = reranked.attributes or {}
+    assert attributes["openinference.span.kind"] == "RERANKER" and trace.parent(reranked) == engine_span
+    for side, n in (("input", 4), ("output", 4)):
+        documents = [
+            k for k in attributes if k.startswith(f"reranker.{side}_documents") and k.endswith("score")
+        ]
+        assert len(documents) == n
+    kinds = {s.name: (s.attributes or {}).get("openinference.span.kind") for s in trace.spans}
+    assert [name for name, kind in kinds.items() if kind == "RERANKER"] == [reranked.name]
+    selected = trace.named("SageQuestion.select")
+    assert [read(s, "input.value")["round_number"] for s in selected] == [1, 2]
+    for span in selected:
+        assert len(read(span, "input.value")["scores"]) == 4
+        found = read(span, "output.value")
+        assert found["reason"] and len(found["scores"]) == found["cut"] < 5
+    answered, graded = trace.named(f"SageQuestion.{a}answer"), trace.named(f"SageQuestion.{a}critic")
+    assert [read(s, "output.value")[0] for s in answered] == ["a draft", "the answer"]
+    assert [read(s, "output.value")[0]["score"] for s in graded] == [3, 9]
+    assert [read(s, "input.value")["round_number"] for s in graded] == [1, 2]
+    calls = [s for s in trace.spans if s.name.startswith("ScriptedLLM.") and kinds[s.name] == "LLM"]
+    ids = {s.context.span_id: s for s in trace.spans if s.context}
+    steps = {s.context.span_id for s in (*answered, *graded) if s.context}
+    for call in calls:
+        above = call
+        while above.context and above.context.span_id not in steps:
+            assert above.parent is not None, "every LLM call is below an answer or a critic"
+            above = ids[above.parent.span_id]
+    (feedback,) = trace.named("SageQuestion.feedback")
+    assert read(feedback, "output.value")["stop_reason"] == "accepted"
+    assert len(read(feedback, "input.value")["trace"]["rounds"]) == 2
+    assert len(trace.named("FixedRetriever._retrieve", "FixedRetriever._aretrieve")) == 1
+
+
+def test_llamaindex_selection_alone_says_why(trace: Trace) -> None:
+    sage = SageNodePostprocessor(min_k=1, scale="probability", rule="gradient")
+    kept = sage.postprocess_nodes(FixedRetriever(0.9, 0.8, 0.1).retrieve("q"), query_str="q")
+    (selected,) = trace.named("SageNodePostprocessor.select")
+    assert read(selected, "input.value")["scores"] == [0.9, 0.8, 0.1]
+    assert len(kept) == read(selected, "output.value")["candidates"] - 1
+    assert "falls to 0.12 of rank 2" in read(selected, "output.value")["reason"]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None:
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_texts(TEXTS)
+    replies = ["a draft", grade(3, 1), "the answer", grade(9)]
+    chain = create_sage_chain(
+        ScriptedChat(replies=replies), store, critic_method="prompt", min_k=1, max_k=4, gradient=0.99
+    )
+    chain.retriever.base_compressor.reranker = WordReranker()
+    out = asyncio.run(chain.ainvoke("bees in winter")) if awaited else chain.invoke("bees in winter")
+    assert out["answer"] == "the answer"
+    assert len(trace.named("retrieve_documents")) == len(trace.named("sage_rerank")) == 1
+    assert trace.parent(trace.named("sage_rerank")[0]) == "retrieve_documents"
+    selected = trace.named("sage_select")
+    assert [read(s, "input.value")["round"] for s in selected] == [1, 2]
+    assert [len(read(s, "input.value")["scores"]) for s in selected] == [4, 4]
+    assert all(read(s, "output.value")["reason"] for s in selected)
+    assert [read(s, "output.value")["answer"] for s in trace.named("sage_generate")] == [
+        "a draft",
+        "the answer",
+    ]
+    graded = trace.named("sage_critic")
+    assert [read(s, "output.value")["verdict"]["score"] for s in graded] == [3, 9]
+    assert [trace.parent(s) for s in trace.named("ScriptedChat")] == ["sage_generate", "sage_critic"] * 2
