@@ -817,7 +817,7 @@ def _unpacked(data: bytes, dimension: int) -> TextVectors:
     return TextVectors(rows[0], rows[1:] if len(rows) > 1 else rows)
 
 
-def _rows_of(segments: Mapping[int, Segment], first: int, count: int) -> NDArray[np.float16]:
+def _rows_of(segments: Mapping[int, Segment], first: int, count: int) -> NDArray[np.int16]:
     """Vectors of rows that may lie in two files."""
     parts = []
     row, stop = first, first + count

@@ -1,6 +1,7 @@
 """Vectors in append-only files, searched through a memory map.
 
-A segment file holds `ROWS` vectors twice: as float16, and as one bit per dimension (its sign). A search
+A segment file holds `ROWS` unit vectors twice: as 16-bit fixed-point numbers, and as one bit per dimension
+(its sign). A search
 compares the bits of all rows with those of the question, which reads 48 bytes a row at 384 dimensions, and
 takes the exact product with the few thousand rows that differ least. Rows are written once and never changed.
 What a search does not touch takes no memory, and opening a file reads nothing.
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import StoreError
 
 # Rows of a file: 27 MB at 384 dimensions.
@@ -30,6 +32,8 @@ _SHORTLIST, _SHORTLIST_POWER, _SHORTLIST_LEAST = 48, 0.4, 32
 # Rows compared at a time: their bits and the counts fit a processor's cache.
 _BLOCK = 16_384
 _DEAD = np.uint16(0xFFFF)
+# Numbers from -1 to 1 as int16: as precise as float16 at its best, and 25 times as fast to turn into float32.
+_ONE = 32_767
 
 
 def _words(dimension: int) -> int:
@@ -69,13 +73,13 @@ class Segment:
         first: Row number of its first row.
         path: The file.
         bits: Signs, shape ``(words, rows)``.
-        vectors: Shape ``(rows, d)``.
+        vectors: Shape ``(rows, d)``, in units of 1 / 32,767.
     """
 
     first: int
     path: Path
     bits: NDArray[np.uint64]
-    vectors: NDArray[np.float16]
+    vectors: NDArray[np.int16]
 
     @classmethod
     def open(cls, path: Path, first: int, rows: int, dimension: int) -> Segment:
@@ -90,7 +94,7 @@ class Segment:
             _check_size(path, rows, dimension)
             with path.open("rb") as file:
                 bits = np.memmap(file, np.uint64, "r", 0, (words, ROWS))
-                vectors = np.memmap(file, np.float16, "r", head, (rows, dimension))
+                vectors = np.memmap(file, np.dtype("<i2"), "r", head, (rows, dimension))
         except FileNotFoundError:
             raise SegmentMissingError(_damaged(path, "is missing")) from None
         except (OSError, ValueError) as error:
@@ -114,12 +118,13 @@ def _check_size(path: Path, rows: int, dimension: int) -> None:
 
 
 def write_rows(path: Path, start: int, vectors: NDArray[np.float32]) -> None:
-    """Write vectors to a file, from row ``start`` of it; they are on the disk when this returns.
+    """Write vectors, scaled to length 1, from row ``start`` of a file; they are on disk when this returns.
 
     Raises:
         OSError: Where they cannot be written.
     """
     words, dimension = _words(vectors.shape[1]), vectors.shape[1]
+    vectors = unit_rows(vectors)
     new = not path.exists()
     bits = np.ascontiguousarray(signs(vectors).T)
     with path.open("xb" if new else "r+b") as file:
@@ -127,7 +132,7 @@ def write_rows(path: Path, start: int, vectors: NDArray[np.float32]) -> None:
             file.seek((word * ROWS + start) * 8)
             file.write(bits[word].tobytes())
         file.seek(words * ROWS * 8 + start * dimension * 2)
-        file.write(vectors.astype("<f2").tobytes())
+        file.write(np.rint(vectors * _ONE).astype("<i2").tobytes())
         file.flush()
         os.fsync(file.fileno())
     if new:
@@ -164,13 +169,14 @@ class Index:
             return []
         rows = sum(s.vectors.shape[0] for s in self.segments)
         wanted = max(int(_SHORTLIST * rows**_SHORTLIST_POWER), _SHORTLIST_LEAST * n)
+        scaled = query / np.float32(_ONE)
         picked = self._alive() if rows <= max(_EXACT, wanted) else self._shortlist(query, wanted)
         numbers: list[NDArray[np.int64]] = []
         cosines: list[NDArray[np.float32]] = []
         for segment, places in zip(self.segments, picked, strict=True):
             if len(places):
                 numbers.append(places + segment.first)
-                cosines.append(segment.vectors[places].astype(np.float32) @ query)
+                cosines.append(segment.vectors[places].astype(np.float32) @ scaled)
         if not numbers:
             return []
         number, cosine = np.concatenate(numbers), np.concatenate(cosines)
