@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +31,9 @@ _BUNDLED = (DEFAULT_EMBEDDER, f"sentence-transformers/{DEFAULT_EMBEDDER}")
 _BATCH_CHARACTERS = 8_192
 _BATCH_CHARACTERS_ACCELERATOR = 262_144
 _MAX_BATCH = 1_024
+
+# Forward passes after which freed memory is given back to the system.
+_TRIM_PASSES = 32
 
 # A question is embedded for the search, the reranker and perhaps the answer: once is enough.
 _KEPT_QUERIES = 512
@@ -60,6 +65,17 @@ def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_B
         else:
             batch.append(i)
     return batches
+
+
+def _give_memory_back() -> None:
+    """Have the C library return free memory to the system, where it is glibc.
+
+    Every forward pass has other shapes, which leaves gaps that no later pass fits: in 5,000 texts the process
+    grew by 350 MB, and without end.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 # What sentence-transformers raises: OSError for files and downloads, the others for files of another kind, a
@@ -148,6 +164,7 @@ class SentenceTransformerEmbedder:
         )
         self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
         self._recent_lock = threading.Lock()
+        self._passes = 0
 
     @property
     def name(self) -> str:
@@ -218,6 +235,9 @@ class SentenceTransformerEmbedder:
         for batch in pack_by_length([len(t) for t in texts], budget):
             rows = encode([texts[i] for i in batch], batch_size=len(batch), show_progress_bar=False)
             parts.append((batch, np.asarray(rows, dtype=np.float32)))
+            self._passes += 1
+            if on_cpu and self._passes % _TRIM_PASSES == 0:
+                _give_memory_back()
         vectors = np.empty((len(texts), parts[0][1].shape[1]), dtype=np.float32)
         for batch, rows in parts:
             vectors[batch] = rows

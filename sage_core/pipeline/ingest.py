@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,21 +27,31 @@ from sage_core.documents.discovery import (
     source_of,
     within,
 )
-from sage_core.documents.reader import Document, digest_of, parse_document, read_bytes
+from sage_core.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
 from sage_core.embedding.protocol import Embedder, TextVectors
 from sage_core.errors import InputError, StoreError
 from sage_core.ranking.protocol import VectorReranker
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.store.identity import StoreIdentity
-from sage_core.store.protocol import Store
+from sage_core.store.protocol import DocumentRecord, Store
 from sage_core.text.spans import Span
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PROBE = "The ferry leaves at seven in the morning and returns before dark."
 
 # Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
 _BATCH_CHARACTERS = 50_000
+# A longer document is embedded and written in parts of so many chunks.
+_LARGE_CHARACTERS, _PART_CHUNKS = 500_000, 600
+# Characters of documents named by the caller that are kept from the check until they are written.
+_KEPT_CHARACTERS = 10_000_000
+# A file that changed less than so many seconds before it was read may change again with the same time stamp.
+_SETTLED = 2.0
+# Seconds without a document after which progress is told nevertheless.
+_HEARTBEAT = 1.0
 
 # White space between two chunks that is kept, to join them again.
 _LONGEST_GAP = 16
@@ -70,6 +83,7 @@ class IngestProgress:
         files: Number of files finished.
         chunks: Chunks written.
         source: The file finished last.
+        unchanged: Bytes of ``done`` that were in the store already. Time left is told by the others alone.
     """
 
     done: int
@@ -77,6 +91,7 @@ class IngestProgress:
     files: int
     chunks: int
     source: str
+    unchanged: int = 0
 
 
 ProgressFunction = Callable[[IngestProgress], None]
@@ -147,6 +162,15 @@ class _File:
     named: bool  # by the caller, not found in a folder
 
 
+@dataclass(frozen=True, slots=True)
+class _Segmented:
+    """A document and where to cut it."""
+
+    document: Document
+    spans: Sequence[Span]
+    stat: str
+
+
 class Ingest:
     """One run. Use `ingest`."""
 
@@ -172,10 +196,12 @@ class Ingest:
         self.removed: list[str] = []
         self.skipped: list[Skipped] = []
         self.chunks = 0
-        self._known: dict[str, str] = {}
-        self._named_documents: dict[str, Document | None] = {}
+        self._known: dict[str, DocumentRecord] = {}
+        self._named_documents: dict[str, Document] = {}
         self._bytes: dict[str, int] = {}
-        self._done = 0
+        self._total = self._done = self._done_before = 0
+        self._stats: dict[str, str] = {}
+        self._touched: dict[str, str] = {}
         # Files whose content in the store is no longer theirs, and which cannot be read now.
         self._lost: list[str] = []
 
@@ -183,22 +209,27 @@ class Ingest:
         """Do it; see `ingest`."""
         began = time.perf_counter()
         fresh = rebuild or not self.store.finished
-        self._known = {} if fresh else {r.source: r.digest for r in self.store.documents()}
+        self._known = {} if fresh else {r.source: r for r in self.store.documents()}
         files, gone = self._survey(paths, rebuild=rebuild)
         if not fresh:
             self.store.check(self._identity(probe=False))
-        self._read_named(files)
-        batches = self._batches(files)
-        # The store is left alone, and no model loaded, until there is something to put in.
-        first = next(batches, None)
-        if fresh and first is None:
-            raise self._nothing_readable(rebuild=rebuild)
-        with self.store.writing(self._identity(probe=first is not None), rebuild=rebuild):
-            for batch in itertools.chain([first] if first else [], batches):
-                self._write(batch)
-            for source in [*gone, *self._lost]:
-                self.store.remove(source)
-                self.removed.append(source)
+        for file in files:
+            self._stat(file)  # for the total of their sizes
+        self._check_named(files)
+        with _ahead(self._batches(files)) as batches:
+            # The store is left alone, and no model loaded, until there is something to put in.
+            first = self._first(batches)
+            if fresh and first is None:
+                raise self._nothing_readable(rebuild=rebuild)
+            with self.store.writing(self._identity(probe=first is not None), rebuild=rebuild):
+                for batch in itertools.chain([first] if first else [], batches):
+                    self._write(batch)
+                if self._touched:
+                    self.store.touch(self._touched)
+                lost = [*gone, *self._lost]
+                if lost:
+                    self.store.remove(*lost)
+                    self.removed += lost
         info = self.store.info()
         return IngestReport(
             tuple(self.added),
@@ -270,94 +301,160 @@ class Ingest:
         """Whether ``path`` is gone, but the store has documents from it."""
         return kind_of(path) == "missing" and any(within(s, scope) for s in self._known)
 
-    def _read_named(self, files: Sequence[_File]) -> None:
-        """Read the files that the caller names: they must be readable, before anything is written."""
+    def _check_named(self, files: Sequence[_File]) -> None:
+        """Read the files that the caller names, to fail on one before anything is written."""
+        kept = 0
         for file in files:
-            with contextlib.suppress(OSError):  # gone or closed since: told when it is read
-                self._bytes[file.source] = file.path.stat().st_size
-        for file in files:
-            if file.named:
-                data = read_bytes(file.path)
-                self._named_documents[file.source] = self._parse(file, data)
+            if not file.named or self._is_settled(file):
+                continue
+            data = read_bytes(file.path)
+            known = self._known.get(file.source)
+            digest = digest_of(data, self.encoding)
+            if known is not None and known.digest == digest:
+                continue
+            document = parse_document(
+                file.path, data, encoding=self.encoding, source=file.source, digest=digest
+            )
+            kept += len(document.text)
+            if kept <= _KEPT_CHARACTERS:
+                self._named_documents[file.source] = document
 
-    def _parse(self, file: _File, data: bytes) -> Document | None:
-        """The document, or None where the store has it as it is."""
-        digest = digest_of(data, self.encoding)
-        self._bytes[file.source] = len(data)
-        if self._known.get(file.source) == digest:
-            return None
-        return parse_document(file.path, data, encoding=self.encoding, source=file.source, digest=digest)
+    def _is_settled(self, file: _File) -> bool:
+        """Whether the file system says that the file is as it was when it was read for the store."""
+        known, stat = self._known.get(file.source), self._stat(file)
+        return known is not None and stat != "" and known.stat == stat
 
-    def _batches(self, files: Sequence[_File]) -> Iterator[list[Document]]:
-        """New and changed documents in groups of about `_BATCH_CHARACTERS`; each file is read once."""
+    def _stat(self, file: _File) -> str:
+        """What the file system says of a file, and how it is to be read; empty where it is no proof."""
+        try:
+            status = file.path.stat()
+        except OSError:
+            return ""
+        self._size(file, status.st_size)
+        if time.time() - max(status.st_mtime, status.st_ctime) < _SETTLED:
+            return ""
+        times = f"{status.st_mtime_ns}:{status.st_ctime_ns}"
+        return f"{READER_VERSION}:{self.encoding or ''}:{status.st_size}:{status.st_ino}:{times}"
+
+    def _size(self, file: _File, size: int) -> None:
+        self._total += size - self._bytes.get(file.source, 0)
+        self._bytes[file.source] = size
+
+    def _batches(self, files: Sequence[_File]) -> Iterator[list[_Segmented]]:
+        """Documents in groups of about `_BATCH_CHARACTERS`; empty groups where none came for a while."""
         batch: list[Document] = []
         size = 0
+        told = time.monotonic()
         for file in files:
             document = self._read(file)
-            if document is None:
-                continue
-            batch.append(document)
-            size += len(document.text)
-            if size >= _BATCH_CHARACTERS:
-                yield batch
-                batch, size = [], 0
+            if document is not None:
+                large = len(document.text) > _LARGE_CHARACTERS
+                if large and batch:
+                    yield self._segmented(batch)
+                    batch, size = [], 0
+                batch.append(document)
+                size += _BATCH_CHARACTERS if large else len(document.text)
+            if size >= _BATCH_CHARACTERS or (not batch and time.monotonic() - told > _HEARTBEAT):
+                yield self._segmented(batch)
+                batch, size, told = [], 0, time.monotonic()
         if batch:
-            yield batch
+            yield self._segmented(batch)
+
+    def _segmented(self, documents: Sequence[Document]) -> list[_Segmented]:
+        spans = self.segmenter.segment_many([d.text for d in documents]) if documents else []
+        stats = [self._stats.pop(d.source, "") for d in documents]
+        return [_Segmented(*each) for each in zip(documents, spans, stats, strict=True)]
 
     def _read(self, file: _File) -> Document | None:
-        document: Document | None
-        if file.named:
-            document = self._named_documents.pop(file.source)
-        else:
+        """The document of a file whose content is not the one in the store."""
+        if self._is_settled(file):
+            self._leave(file)
+            return None
+        stat = self._stat(file)  # before the file is read: what comes later shows
+        document = self._named_documents.pop(file.source, None)
+        if document is None:
             try:
                 data = read_bytes(file.path)
             except InputError as error:
                 # It may well be readable next time, so what the store has of it stays.
                 self._skip(file, error, unopened=True)
                 return None
+            self._size(file, len(data))
+            known = self._known.get(file.source)
+            digest = digest_of(data, self.encoding)
+            if known is not None and known.digest == digest:
+                self._leave(file)
+                if stat and stat != known.stat:
+                    self._touched[file.source] = stat
+                return None
             try:
-                document = self._parse(file, data)
+                document = parse_document(
+                    file.path, data, encoding=self.encoding, source=file.source, digest=digest
+                )
             except InputError as error:
                 self._skip(file, error)
                 if file.source in self._known:
                     self._lost.append(file.source)
                 return None
-        if document is None:
-            self.unchanged.append(file.source)
-            self._done += self._bytes[file.source]
+        self._stats[file.source] = stat
         return document
+
+    def _leave(self, file: _File) -> None:
+        """Count a file whose content is in the store."""
+        self.unchanged.append(file.source)
+        self._done += self._bytes.get(file.source, 0)
+        self._done_before += self._bytes.get(file.source, 0)
+
+    def _first(self, batches: Iterator[list[_Segmented]]) -> list[_Segmented] | None:
+        """The first group that has something in it."""
+        for batch in batches:
+            if batch:
+                return batch
+            self._tell("")
+        return None
 
     def _skip(self, file: _File, error: InputError, *, unopened: bool = False) -> None:
         logger.info("skipped: %s", error)
         self.skipped.append(Skipped(file.source, str(error), unopened))
         self._done += self._bytes.get(file.source, 0)
 
-    def _write(self, documents: Sequence[Document]) -> None:
-        """Segment and embed these documents together and put them into the store."""
-        spans = self.segmenter.segment_many([d.text for d in documents])
-        chunks = [_chunks(d, s) for d, s in zip(documents, spans, strict=True)]
+    def _write(self, batch: Sequence[_Segmented]) -> None:
+        """Embed these documents together and put them into the store."""
+        maker = self.reranker.vectors_name if self.reranker is not None else ""
+        if len(batch) == 1 and len(batch[0].document.text) > _LARGE_CHARACTERS:
+            self.store.put_parts(self._parts(batch[0]), maker=maker)
+            self._wrote(batch[0], 0)
+            return
+        chunks = [_chunks(each.document, each.spans) for each in batch]
         vectors, for_reranker = self._vectors([c.text for part in chunks for c in part])
         new: list[NewDocument] = []
         start = 0
-        for document, part in zip(documents, chunks, strict=True):
+        for each, part in zip(batch, chunks, strict=True):
             place = slice(start, start + len(part))
             start += len(part)
-            new.append(
-                NewDocument(
-                    document.source,
-                    document.digest,
-                    part,
-                    vectors[place],
-                    document.title,
-                    for_reranker[place],
-                )
-            )
-        self.store.put(new, maker=self.reranker.vectors_name if self.reranker is not None else "")
-        for document, part in zip(documents, chunks, strict=True):
-            (self.changed if document.source in self._known else self.added).append(document.source)
+            new.append(_new(each, part, vectors[place], for_reranker[place]))
+        self.store.put(new, maker=maker)
+        for each, part in zip(batch, chunks, strict=True):
+            self._wrote(each, len(part))
+        if not batch:
+            self._tell("")
+
+    def _parts(self, each: _Segmented) -> Iterator[NewDocument]:
+        """A large document in parts, embedded one after the other."""
+        chunks = _chunks(each.document, each.spans)
+        size = self._bytes.get(each.document.source, 0)
+        for start in range(0, len(chunks), _PART_CHUNKS):
+            part = chunks[start : start + _PART_CHUNKS]
+            yield _new(each, part, *self._vectors([c.text for c in part]))
             self.chunks += len(part)
-            self._done += self._bytes.get(document.source, 0)
-            self._tell(document.source)
+            self._tell(each.document.source, within=size * (start + len(part)) // max(len(chunks), 1))
+
+    def _wrote(self, each: _Segmented, chunks: int) -> None:
+        source = each.document.source
+        (self.changed if source in self._known else self.added).append(source)
+        self.chunks += chunks
+        self._done += self._bytes.get(source, 0)
+        self._tell(source)
 
     def _vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[TextVectors]]:
         """The texts' vectors for the search, and those for the reranker."""
@@ -368,10 +465,20 @@ class Ingest:
             return np.stack([v.chunk for v in made]), made  # the same, so they are not made twice
         return self.embedder.embed_documents(texts), made
 
-    def _tell(self, source: str) -> None:
+    def _tell(self, source: str, *, within: int = 0) -> None:
+        """Report progress.
+
+        Args:
+            source: The file in question.
+            within: Bytes of it that are done, where it is not finished.
+        """
         if self.progress is not None:
             files = len(self.added) + len(self.changed) + len(self.unchanged) + len(self.skipped)
-            self.progress(IngestProgress(self._done, sum(self._bytes.values()), files, self.chunks, source))
+            self.progress(
+                IngestProgress(
+                    self._done + within, self._total, files, self.chunks, source, self._done_before
+                )
+            )
 
 
 def ingest(
@@ -387,9 +494,10 @@ def ingest(
 ) -> IngestReport:
     """Bring ``store`` into step with the files below ``paths``.
 
-    Documents whose content is in the store already are skipped, changed ones replaced, and those that came
-    from ``paths`` and whose files are gone removed. A run that is broken off leaves whole documents, each as
-    it was or as it should be; the next run does the rest.
+    Documents whose content is in the store already are skipped, and not even read where the file system says
+    that they are as they were. Changed ones are replaced, and those that came from ``paths`` and whose files
+    are gone removed. Files are read and segmented in a thread while those before them are embedded. A run
+    that is broken off leaves whole documents, each as it was or as it should be; the next run does the rest.
 
     Args:
         store: The store; made where it does not exist.
@@ -400,7 +508,8 @@ def ingest(
         embedder: Embeds the chunks.
         encoding: Of plain text, Markdown and HTML files that are not UTF-8; see `read_document`.
         rebuild: Empty the store first, whatever it was made with; not before there is something to put in.
-        progress: Called after every document.
+        progress: Called after every document, after every part of a large one, and every second or so while
+            there are only unchanged ones.
         reranker: Have its embeddings of chunks and their sentences kept in the store too, so that questions
             need not wait for them. Documents that are in the store already get theirs when they change.
 
@@ -427,3 +536,56 @@ def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
 def _gap(text: str) -> str:
     """What lies between two chunks, where it is white space worth keeping."""
     return text if text.isspace() and len(text) <= _LONGEST_GAP else ""
+
+
+def _new(
+    each: _Segmented,
+    chunks: Sequence[Chunk],
+    vectors: NDArray[np.float32],
+    for_reranker: Sequence[TextVectors],
+) -> NewDocument:
+    document = each.document
+    return NewDocument(
+        document.source, document.digest, chunks, vectors, document.title, for_reranker, each.stat
+    )
+
+
+@contextmanager
+def _ahead(items: Iterator[T]) -> Iterator[Iterator[T]]:
+    """Make items in a thread of their own, one ahead of those that are taken."""
+    made: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=1)
+    stop = threading.Event()
+
+    def put(entry: tuple[bool, Any]) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                made.put(entry, timeout=0.1)
+                return
+
+    def make() -> None:
+        try:
+            for item in items:
+                put((True, item))
+                if stop.is_set():
+                    return
+            put((False, None))
+        except BaseException as error:  # raised again where the items are taken
+            put((False, error))
+
+    def take() -> Iterator[T]:
+        while True:
+            more, item = made.get()
+            if more:
+                yield item
+            elif item is None:
+                return
+            else:
+                raise item
+
+    thread = threading.Thread(target=make, name="sage-ingest", daemon=True)
+    thread.start()
+    try:
+        yield take()
+    finally:
+        stop.set()
+        thread.join()

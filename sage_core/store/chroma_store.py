@@ -30,7 +30,7 @@ from sage_core.store.chroma_client import (
     open_collection,
     require_chroma,
 )
-from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
+from sage_core.store.chunks import Found, NewDocument, document_id, version_of
 from sage_core.store.identity import StoreIdentity, StoreInfo
 from sage_core.store.manifest import SCHEMA, DocumentRecord, Manifest
 from sage_core.store.snapshot import Snapshot, metadata
@@ -193,18 +193,21 @@ class ChromaStore:
             for r in self._manifest.documents()
         ]
 
-    def put_parts(
-        self,
-        document: NewDocument,
-        parts: Iterable[tuple[Sequence[Chunk], NDArray[np.float32]]],
-    ) -> int:
-        """Put one document whose chunks and vectors come in parts."""
+    def put_parts(self, parts: Iterable[NewDocument], *, maker: str = "") -> None:
+        """Put one document that comes in parts."""
         made = list(parts)
-        chunks = [c for part, _ in made for c in part]
-        if chunks:
-            vectors = np.concatenate([v for _, v in made])
-            self.put([dataclasses.replace(document, chunks=chunks, vectors=vectors, text_vectors=())])
-        return len(chunks)
+        if made:
+            self.put(
+                [
+                    dataclasses.replace(
+                        made[0],
+                        chunks=[c for part in made for c in part.chunks],
+                        vectors=np.concatenate([part.vectors for part in made]),
+                        text_vectors=[v for part in made for v in part.text_vectors],
+                    )
+                ],
+                maker=maker,
+            )
 
     def touch(self, stats: Mapping[str, str]) -> None:
         """Do nothing: what the file system says of files is not kept here."""
@@ -260,9 +263,10 @@ class ChromaStore:
             raise InputError(f"{chunks} chunks, but text vectors of {len(vectors)}")
         return self._vector_files.write(maker, vectors)
 
-    def remove(self, source: str) -> None:
-        """Take a document out of the store. Only within `writing`."""
-        self._manifest.remove(document_id(source))
+    def remove(self, *sources: str) -> None:
+        """Take documents out of the store. Only within `writing`."""
+        for source in sources:
+            self._manifest.remove(document_id(source))
         self._sweep()
 
     def _sweep(self) -> None:

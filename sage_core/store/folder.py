@@ -478,7 +478,8 @@ class FolderStore:
             with self._transaction() as connection:
                 first = begin
                 for document in new:
-                    key = self._replace(connection, document, first, len(document.chunks))
+                    size = _text_vector_bytes(document)
+                    key = self._replace(connection, document, first, len(document.chunks), size)
                     _insert_chunks(connection, key, first, document.chunks)
                     _insert_text_vectors(connection, first, document.text_vectors, maker)
                     first += len(document.chunks)
@@ -487,33 +488,34 @@ class FolderStore:
             writer.rows = begin
             raise
 
-    def put_parts(
-        self,
-        document: NewDocument,
-        parts: Iterable[tuple[Sequence[Chunk], NDArray[np.float32]]],
-    ) -> int:
-        """Put one document whose chunks and vectors come in parts; see `Store.put_parts`."""
+    def put_parts(self, parts: Iterable[NewDocument], *, maker: str = "") -> None:
+        """Put one document that comes in parts; see `Store.put_parts`."""
         writer = self._held()
         begin = writer.rows
         written: dict[int, tuple[str, int]] = {}
         [(key,)] = writer.connection.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM documents")
+        document: NewDocument | None = None
+        size = 0
         try:
-            for chunks, vectors in parts:
+            for document in parts:
+                _check_lengths(document)
                 first = writer.rows
-                written.update(self._append(vectors))
+                size += _text_vector_bytes(document)
+                written.update(self._append(document.vectors))
                 with self._transaction() as connection:  # rows that no search looks at yet
-                    _insert_chunks(connection, key, first, chunks)
-            if writer.rows == begin:
-                return 0
+                    _insert_chunks(connection, key, first, document.chunks)
+                    _insert_text_vectors(connection, first, document.text_vectors, maker)
+            if document is None or writer.rows == begin:
+                return
             with self._transaction() as connection:
-                self._replace(connection, document, begin, writer.rows - begin, key)
+                self._replace(connection, document, begin, writer.rows - begin, size, key)
                 self._count(connection, written)
         except BaseException:
-            with suppress(sqlite3.Error), self._transaction() as connection:
-                connection.execute("DELETE FROM chunks WHERE row >= ?", (begin,))
+            with suppress(sqlite3.Error, StoreError), self._transaction() as connection:
+                for table in ("chunks", "text_vectors"):
+                    connection.execute(f"DELETE FROM {table} WHERE row >= ?", (begin,))
             writer.rows = begin
             raise
-        return writer.rows - begin
 
     def _append(self, vectors: NDArray[np.float32]) -> dict[int, tuple[str, int]]:
         """Write vectors from the next row on; returns name and length of every file that grew, by number."""
@@ -542,13 +544,13 @@ class FolderStore:
         document: NewDocument,
         first: int,
         chunks: int,
+        size: int,
         key: int | None = None,
     ) -> int:
         """Let a document have these rows in place of those it had; returns its key."""
         old = connection.execute("SELECT key FROM documents WHERE source = ?", (document.source,)).fetchone()
         if old is not None:
             self._bury(connection, old[0])
-        size = sum(len(_packed(v)) for v in document.text_vectors)
         cursor = connection.execute(
             "INSERT INTO documents (key, source, digest, first, chunks, title, stat, text_vector_bytes)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -577,14 +579,15 @@ class FolderStore:
         writer.change += 1
         connection.execute("UPDATE state SET change = ?, rows = ?", (writer.change, writer.rows))
 
-    def remove(self, source: str) -> None:
-        """Take a document out of the store. Only within `writing`."""
+    def remove(self, *sources: str) -> None:
+        """Take documents out of the store. Only within `writing`."""
         self._held()
         with self._transaction() as connection:
-            found = connection.execute("SELECT key FROM documents WHERE source = ?", (source,)).fetchone()
-            if found is not None:
-                self._bury(connection, found[0])
-                self._count(connection, {})
+            for source in sources:
+                found = connection.execute("SELECT key FROM documents WHERE source = ?", (source,)).fetchone()
+                if found is not None:
+                    self._bury(connection, found[0])
+            self._count(connection, {})
 
     def touch(self, stats: Mapping[str, str]) -> None:
         """Note `DocumentRecord.stat` of documents by source. Only within `writing`."""
@@ -810,6 +813,10 @@ def _packed(vectors: TextVectors) -> bytes:
     if len(sentences) == 1 and np.array_equal(chunk, sentences):
         return chunk.tobytes()
     return np.concatenate([chunk, sentences]).tobytes()
+
+
+def _text_vector_bytes(document: NewDocument) -> int:
+    return sum(len(_packed(v)) for v in document.text_vectors)
 
 
 def _unpacked(data: bytes, dimension: int) -> TextVectors:

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.store.chunks import Chunk, Found, NewDocument
+from sage_core.store.chunks import Found, NewDocument
 from sage_core.store.identity import StoreIdentity, StoreInfo
 
 
@@ -103,26 +103,19 @@ class Store(Protocol):
         """
         ...
 
-    def put_parts(
-        self,
-        document: NewDocument,
-        parts: Iterable[tuple[Sequence[Chunk], NDArray[np.float32]]],
-    ) -> int:
-        """Put one document whose chunks and vectors come in parts, for what is too large for memory.
+    def put_parts(self, parts: Iterable[NewDocument], *, maker: str = "") -> None:
+        """Put one document that comes in parts, for what is too large for memory. Only within `writing`.
 
         Nothing of it is visible before the last part is written.
 
         Args:
-            document: The document; its own ``chunks`` and ``vectors`` are not looked at.
-            parts: Chunks in the order of the text, with their unit vectors.
-
-        Returns:
-            The number of chunks.
+            parts: The document again and again, each time with the chunks and vectors that follow.
+            maker: As for `put`.
         """
         ...
 
-    def remove(self, source: str) -> None:
-        """Take a document out of the store. Only within `writing`."""
+    def remove(self, *sources: str) -> None:
+        """Take documents out of the store. Only within `writing`."""
         ...
 
     def touch(self, stats: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,15 +11,22 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sage_core.pipeline.ingest import IngestProgress, ProgressFunction
+from sage_core.rendering.wording import counted
 
 if TYPE_CHECKING:
     from sage_core.segmentation.training.options import Progress as TrainProgress
 
+# Between two lines where no bar can be drawn.
+_SECONDS = 5.0
+
 
 @contextmanager
 def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
-    """A bar for an ingest: pass what it yields as ``progress``. Drawn on a terminal only."""
+    """A bar for an ingest, or lines where there is no terminal: pass what it yields as ``progress``."""
     console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield _ingest_lines(console)
+        return
     columns = (
         TextColumn("[bold]Ingesting"),
         BarColumn(),
@@ -27,13 +35,46 @@ def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("ingest", total=None, files=0, chunks=0)
 
         def show(state: IngestProgress) -> None:
-            bar.update(task, completed=state.done, total=state.total, files=state.files, chunks=state.chunks)
+            # What was there already took no time, and says nothing about the rest.
+            done, total = state.done - state.unchanged, state.total - state.unchanged
+            bar.update(task, completed=done, total=total, files=state.files, chunks=state.chunks)
 
         yield show
+
+
+def _ingest_lines(console: Console, seconds: float = _SECONDS) -> ProgressFunction:
+    """Print a line every few seconds, for logs and pipes."""
+    began = told = time.monotonic()
+
+    def show(state: IngestProgress) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told < seconds:
+            return
+        told = now
+        done, total = state.done - state.unchanged, state.total - state.unchanged
+        left = f", {_duration((now - began) * (total - done) / done)} left" if done else ""
+        share = 100 * state.done // max(state.total, 1)
+        console.print(
+            f"ingesting: {share}%, {counted(state.files, 'file')}, {counted(state.chunks, 'chunk')}, "
+            f"{_duration(now - began)} so far{left}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+    return show
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 @contextmanager

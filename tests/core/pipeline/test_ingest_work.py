@@ -1,0 +1,206 @@
+"""What an ingest costs: unchanged files a stat, large files bounded memory, and how it tells how far it is."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from rich.console import Console
+
+import sage_core.pipeline.ingest
+from sage_core.errors import InputError
+from sage_core.pipeline.ingest import IngestProgress, ingest
+from sage_core.ranking import HybridReranker
+from sage_core.rendering.terminal import progress as progress_lines
+from sage_core.store.folder import FolderStore
+from sage_core.text.spans import Span
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.stores import contents, fill, names, run
+
+
+def age(folder: Path, seconds: float = 3600) -> None:
+    """Let the files look as if they had been written a while ago, and the clock have moved on."""
+    for path in folder.rglob("*.*"):
+        os.utime(path, (time.time() - seconds,) * 2)
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file counts as settled at once: its change time cannot be set back."""
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_SETTLED", -1.0)
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    read, paths = sage_core.pipeline.ingest.read_bytes, []
+
+    def counted(path: Path) -> bytes:
+        paths.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr(sage_core.pipeline.ingest, "read_bytes", counted)
+    return paths
+
+
+@pytest.mark.usefixtures("settled")
+def test_an_unchanged_file_costs_a_stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    reads = count_reads(monkeypatch)
+    assert len(run(store, folder).unchanged) == 3 and reads == []
+    # As long as before, and with the same modification time.
+    status = (folder / "mill.md").stat()
+    (folder / "mill.md").write_bytes((folder / "mill.md").read_bytes().replace(b"wool", b"silk"))
+    os.utime(folder / "mill.md", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert names(run(store, folder).changed) == {"mill.md"} and reads == ["mill.md"]
+    # Other times, the same content: read once more, and no more.
+    age(folder)
+    reads.clear()
+    assert len(run(store, folder).unchanged) == 3 and len(reads) == 3
+    assert len(run(store, folder / "mill.md", folder).unchanged) == 3 and len(reads) == 3
+    # The encoding is part of it.
+    with FolderStore(store) as opened:
+        ingest(opened, [folder], BlankLineSegmenter(), HashEmbedder(), encoding="cp1252")
+    assert len(reads) == 6
+
+
+def test_a_file_that_has_just_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    reads = count_reads(monkeypatch)
+    assert len(run(store, folder).unchanged) == 3 and len(reads) == 3
+
+
+def test_a_large_document_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"large.txt": "\n\n".join(f"Line {i} of the log." for i in range(50)), "small.txt": "A page."}
+    folder = fill(tmp_path / "docs", texts)
+    run(tmp_path / "whole", folder)
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_LARGE_CHARACTERS", 100)
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_PART_CHUNKS", 8)
+    embedder, seen = HashEmbedder(), []
+    with FolderStore(tmp_path / "store") as store:
+        report = ingest(
+            store,
+            [folder],
+            BlankLineSegmenter(),
+            embedder,
+            progress=seen.append,
+            reranker=HybridReranker(embedder),
+        )
+        [found] = store.search_many(embedder.embed_documents(["line of the log"]), 60, maker="hash")
+        assert all(f.vectors is not None for f in found) and report.chunks == 51
+        assert [s.chunks for s in seen][:3] == [8, 16, 24]
+        assert [s.done for s in seen] == sorted(s.done for s in seen)
+    assert contents(tmp_path / "store") == contents(tmp_path / "whole")
+    assert len(run(tmp_path / "store", folder).unchanged) == 2
+
+    # One that fails in the middle leaves what was there.
+    class Failing(HashEmbedder):
+        def embed_documents(self, texts: list[str]) -> NDArray[np.float32]:  # type: ignore[override]
+            if any("Line 30" in text for text in texts):
+                raise InputError("no more")
+            return super().embed_documents(texts)
+
+    before = contents(tmp_path / "store")
+    fill(folder, {"large.txt": texts["large.txt"] + "\n\nThe end."})
+    with pytest.raises(InputError, match="no more"):
+        run(tmp_path / "store", folder, embedder=Failing())
+    assert contents(tmp_path / "store") == before
+    assert len(run(tmp_path / "store", folder).changed) == 1
+    assert len(contents(tmp_path / "store")) == len(before) + 1
+
+
+def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
+    def peak(files: int) -> int:
+        folder = tmp_path / str(files)
+        fill(folder, {f"{i}.txt": f"Page {i}.\n\n" + "A line of the log. " * 600 for i in range(files)})
+        tracemalloc.start()
+        try:
+            run(tmp_path / f"store-{files}", folder)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(200) < 1.5 * peak(50)
+
+
+class WatchedSegmenter(BlankLineSegmenter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.second = 0, threading.Event()
+
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        self.calls += 1
+        if self.calls == 2:
+            self.second.set()
+        return super().segment_many(texts)
+
+
+def test_files_are_segmented_while_others_are_embedded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_BATCH_CHARACTERS", 1)
+    segmenter = WatchedSegmenter()
+
+    class Waiting(HashEmbedder):
+        def embed_documents(self, texts: list[str]) -> NDArray[np.float32]:  # type: ignore[override]
+            assert segmenter.second.wait(10), "nothing was read ahead"
+            return super().embed_documents(texts)
+
+    with FolderStore(tmp_path / "store") as store:
+        report = ingest(store, [fill(tmp_path / "docs")], segmenter, Waiting())
+    assert len(report.added) == 3
+
+
+def test_an_error_ends_the_thread_that_reads_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_BATCH_CHARACTERS", 1)
+
+    class Failing(HashEmbedder):
+        def embed_documents(self, texts: list[str]) -> NDArray[np.float32]:  # type: ignore[override]
+            if len(texts) > 1:
+                raise KeyboardInterrupt
+            return super().embed_documents(texts)
+
+    class FailingSegmenter(BlankLineSegmenter):
+        def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+            raise InputError("no segments")
+
+    folder = fill(tmp_path / "docs", {f"{i}.txt": f"Page {i}.\n\nOf ten." for i in range(10)})
+    with FolderStore(tmp_path / "store") as store:
+        with pytest.raises(KeyboardInterrupt):
+            ingest(store, [folder], BlankLineSegmenter(), Failing())
+        with pytest.raises(InputError, match="no segments"):
+            ingest(store, [folder], FailingSegmenter(), HashEmbedder())
+    assert not [t for t in threading.enumerate() if t.name == "sage-ingest"]
+
+
+def test_time_left_is_told_by_what_there_is_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(progress_lines.time, "monotonic", lambda: clock[0])
+    out = io.StringIO()
+    with progress_lines.ingest_bar(Console(file=out, width=200)) as show:
+        # 900 of 1,000 bytes were there; a tenth of the others took ten seconds.
+        for seconds, done in ((1, 900), (4, 902), (10, 910), (12, 912), (20, 920)):
+            clock[0] = 100.0 + seconds
+            show(IngestProgress(done, 1000, 7, 1234, "x", 900))
+    assert out.getvalue().splitlines() == [
+        "ingesting: 91%, 7 files, 1,234 chunks, 10 s so far, 1 min 30 s left",
+        "ingesting: 92%, 7 files, 1,234 chunks, 20 s so far, 1 min 20 s left",
+    ]
+
+
+def test_what_was_there_already_is_told_in_progress(tmp_path: Path) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    (folder / "new.txt").write_text("A new page.")
+    seen: list[IngestProgress] = []
+    with FolderStore(store) as opened:
+        ingest(opened, [folder], BlankLineSegmenter(), HashEmbedder(), progress=seen.append)
+    assert seen[-1].done == seen[-1].total and seen[-1].total - seen[-1].unchanged == len("A new page.")
