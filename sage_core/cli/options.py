@@ -47,7 +47,7 @@ StoreOption = Annotated[
         "--store",
         "-s",
         envvar="SAGE_STORE",
-        help="Folder of the store, or chroma:DIR.",
+        help="Folder of the store, or http://host:8000/collection of a Chroma server.",
         metavar="STORE",
         parser=store_argument,
     ),

@@ -5,26 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from sage_core.errors import InputError
-from sage_core.store.chroma_store import ChromaStore
+from sage_core.store.chroma import ChromaStore
 from sage_core.store.folder import FolderStore
 from sage_core.store.protocol import DocumentRecord, Store
 
 __all__ = ["ChromaStore", "DocumentRecord", "FolderStore", "Store", "open_store"]
 
 _CHROMA = "chroma:"
+_SERVER = ("http://", "https://")
 
 
 def open_store(place: str | Path | Store) -> Store:
     """The store that a user names.
 
     Args:
-        place: A folder for a `FolderStore`; ``"chroma:FOLDER"`` for a `ChromaStore` on disk; or a store,
-            which is returned.
+        place: A folder for a `FolderStore`; ``"http://host:8000/collection"`` for a `ChromaStore` on a
+            server, ``"chroma:FOLDER"`` for one on disk; or a store, which is returned.
 
     Raises:
         InputError: For anything else.
     """
-    if isinstance(place, str) and place.startswith(_CHROMA):
+    if isinstance(place, str) and place.startswith((*_SERVER, _CHROMA)):
         return ChromaStore(place.removeprefix(_CHROMA))
     if isinstance(place, str | Path):
         return FolderStore(place)

@@ -1,0 +1,852 @@
+"""A store kept by Chroma: on a server, for any number of writers and readers on any machines; or on disk.
+
+Chroma has no transactions. A document's chunks carry the version that they belong to, and its record, in a
+second collection, names the version that counts: one small write replaces a document, whatever its size.
+Every such write also sets a mark; a search that finds another mark than before it began is made again.
+Chunks are announced before they are written and struck off afterwards, so that a later run can delete what
+a writer that died left behind.
+
+On disk, Chroma's files may be opened by one process only: its native code does not survive another. A lock
+makes that an error in words.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import logging
+import os
+import secrets
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.documents.discovery import as_path, kind_of
+from sage_core.embedding.protocol import TextVectors
+from sage_core.errors import InputError, MissingExtraError, StoreError
+from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
+from sage_core.store.identity import StoreIdentity, StoreInfo
+from sage_core.store.protocol import DocumentRecord
+
+logger = logging.getLogger(__name__)
+
+SCHEMA = 2
+TOKEN_VARIABLE = "SAGE_CHROMA_TOKEN"
+# The index is approximate. Against exact search for 30 neighbours, 100 chunks that are much alike: Chroma's
+# defaults find 94% of them, these all; 2,000 such chunks: 69% and 90%; 20,000 ordinary ones: all, in 4 ms.
+_INDEX = {"hnsw": {"space": "cosine", "max_neighbors": 48, "ef_construction": 200, "ef_search": 400}}
+_DATABASE = "chroma.sqlite3"
+# Says that sage-rag made the database beside it, and how its files were when they were last closed.
+_NOTE = "sage-chroma.json"
+_SETTINGS, _CHANGE, _DOCUMENT, _PENDING = "settings", "change", "d:", "p:"
+_PAGE = 5_000
+_DELETED_TOGETHER = 200
+_TRIES = 8  # searches that a writer came between, before one is taken as it is
+_STALE = 3_600.0  # seconds after which announced chunks are those of a writer that died
+_PATIENCE = 20.0  # seconds that a server may be away
+_TIMEOUT = 60.0  # seconds that it may take over a reply
+
+
+class ChromaStore:
+    """A store kept by Chroma.
+
+        ChromaStore("http://localhost:8000/manuals")        # a server: `chroma run --path data`
+        ChromaStore("chroma-folder")                        # on disk, for one process
+
+    A broken connection is tried again for 20 seconds. Safe across threads; on a server, any number of
+    processes and machines may read and write. Chroma's index is approximate.
+
+    Args:
+        place: Address of a server with the name of a collection, or a folder.
+        headers: Sent with every request, such as ``{"X-Chroma-Token": "..."}``; never shown. Where None,
+            the environment variable ``SAGE_CHROMA_TOKEN`` is sent as a bearer token.
+        tenant: Chroma's tenant.
+        database: Chroma's database.
+
+    Raises:
+        InputError: For an address without the name of a collection.
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        *,
+        headers: Mapping[str, str] | None = None,
+        tenant: str = "default_tenant",
+        database: str = "default_database",
+    ) -> None:
+        self._tenant, self._database = tenant, database
+        self._headers = dict(headers) if headers is not None else _headers_of_environment()
+        self.path: Path | None = None
+        if str(place).startswith(("http://", "https://")):
+            self._url, self._name = self._parsed(str(place))
+            self.location = f"{self._url}/{self._name}"
+        else:
+            self.path = as_path(place)
+            self._url, self._name = "", "sage"
+            self.location = str(self.path)
+        self._start()
+
+    def _parsed(self, place: str) -> tuple[str, str]:
+        """Address and collection; a user and password in the address become a header."""
+        parts = urlsplit(place)
+        name = parts.path.strip("/")
+        if not parts.hostname or not name or "/" in name or parts.query:
+            raise InputError("a Chroma server is named as http://host:8000/collection")
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        port = parts.port or (443 if parts.scheme == "https" else 8000)
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        return f"{parts.scheme}://{host}:{port}", name
+
+    def _start(self) -> None:
+        """Create locks and caches; called again in a forked child."""
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._client: Any = None
+        self._collections: tuple[Any, Any] | None = None
+        self._most_rows = 1
+        self._mark: str | None = None
+        self._writing = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        runtime = ("_lock", "_client", "_collections")
+        return {name: value for name, value in self.__dict__.items() if name not in runtime}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    # -- what it is -----------------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        """Whether a store has been made there."""
+        if self.path is not None:
+            return kind_of(self.path / _NOTE) == "file"
+        return self.finished
+
+    @property
+    def finished(self) -> bool:
+        """Whether the store's making got to its end."""
+        if self.path is not None and not self.exists:
+            return False
+        return self._settings() is not None
+
+    def require_packages(self) -> None:
+        """Raise MissingExtraError where Chroma is not installed."""
+        try:
+            import chromadb  # noqa: F401
+        except ImportError:
+            raise MissingExtraError("A store kept by Chroma", "chroma") from None
+
+    def info(self) -> StoreInfo:
+        """What the store holds; see `Store.info`."""
+        identity = self._identity()
+        records = self.documents()
+        return StoreInfo(
+            self.location,
+            len(records),
+            sum(r.chunks for r in records),
+            identity.embedder,
+            identity.probe.shape[0],
+            identity.segmenter,
+        )
+
+    def check(self, identity: StoreIdentity) -> None:
+        """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
+        self._check(self._identity(), identity)
+
+    def _check(self, mine: StoreIdentity, given: StoreIdentity) -> None:
+        difference = mine.difference(given)
+        if difference is not None:
+            raise StoreError(
+                f"the store at {self.location} was made with {difference}: use the same, ingest into another "
+                "store, or make it anew with `sage-rag ingest --rebuild`"
+            )
+
+    def _identity(self) -> StoreIdentity:
+        text = self._settings()
+        if text is None:
+            raise self._no_store()
+        return self._identity_of(text)
+
+    def _identity_of(self, text: str) -> StoreIdentity:
+        try:
+            settings = json.loads(text)
+            if settings.pop("schema") != SCHEMA:
+                raise ValueError("another format")
+            settings["probe"] = base64.b64decode(settings["probe"])
+            return StoreIdentity.from_settings(settings)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"the store at {self.location} cannot be read ({error}): make it anew with "
+                "`sage-rag ingest --rebuild`"
+            ) from error
+
+    def _no_store(self) -> StoreError:
+        return StoreError(
+            f"no store at {self.location}: make one with `sage-rag ingest docs/ --store "
+            f"{'chroma:' if self.path is not None else ''}{self.location}`"
+        )
+
+    def _settings(self) -> str | None:
+        """The models the store was made with, as JSON; None where there is no store."""
+        found = self._call(lambda c: c[1].get(ids=[_SETTINGS], include=["metadatas"]), missing=None)
+        return found["metadatas"][0]["text"] if found is not None and found["ids"] else None
+
+    def documents(self) -> list[DocumentRecord]:
+        """The documents in the store, by source."""
+        rows = self._rows("document")
+        records = [
+            DocumentRecord(
+                key.removeprefix(_DOCUMENT),
+                row["source"],
+                row["digest"],
+                row["chunks"],
+                row.get("title"),
+                row.get("stat", ""),
+            )
+            for key, row in rows.items()
+        ]
+        return sorted(records, key=lambda r: r.source)
+
+    def _rows(self, kind: str) -> dict[str, dict[str, Any]]:
+        """Entries of the second collection, by id."""
+        rows: dict[str, dict[str, Any]] = {}
+        while True:
+            offset = len(rows)
+            part = self._call(
+                lambda c, offset=offset: c[1].get(  # type: ignore[misc]
+                    where={"kind": kind}, limit=_PAGE, offset=offset, include=["metadatas"]
+                )
+            )
+            rows.update(zip(part["ids"], part["metadatas"], strict=True))
+            if len(part["ids"]) < _PAGE:
+                return rows
+
+    # -- Chroma ---------------------------------------------------------------------------------------
+
+    def _call(
+        self, action: Callable[[tuple[Any, Any]], Any], *, missing: Any = ..., create: bool = False
+    ) -> Any:
+        """Do something with the collections of chunks and of documents, again where the connection breaks.
+
+        Args:
+            action: What to do. Done twice, it must change no more than done once.
+            missing: Returned where the collections do not exist; an error where not given.
+            create: Make the collections where they do not exist.
+        """
+        self.require_packages()
+        from chromadb.errors import ChromaError, NotFoundError
+
+        if self.path is not None and kind_of(self.path / _NOTE) != "file":
+            if missing is not ...:
+                return missing
+            raise self._no_store()
+        deadline, pause = time.monotonic() + _PATIENCE, 0.1
+        reopened = False
+        while True:
+            try:
+                return action(self._opened(create=create))
+            except NotFoundError:
+                # Made anew by somebody else: the name stands for another collection now.
+                with self._lock:
+                    self._collections = None
+                if reopened:
+                    if missing is not ...:
+                        return missing
+                    raise self._no_store() from None
+                reopened = True
+            except StoreError:
+                raise
+            except Exception as error:  # Chroma's client raises bare exceptions for replies it does not know
+                if self.path is not None or isinstance(error, ChromaError) or not _is_passing(error):
+                    raise self._failed(error) from None
+                if time.monotonic() + pause > deadline:
+                    raise StoreError(
+                        f"the Chroma server at {self._url} does not answer: {self._shown(error)}. Start it "
+                        "(`chroma run`), or check address, network and token"
+                    ) from None
+                logger.info("the Chroma server does not answer, trying again: %s", self._shown(error))
+                time.sleep(pause)
+                pause = min(2 * pause, 2.0)
+
+    def _failed(self, error: Exception) -> StoreError:
+        said = f"the store at {self.location} cannot be used: {self._shown(error)}"
+        if self.path is not None:
+            said += ". If it is damaged, make it anew with `sage-rag ingest --rebuild`"
+        elif type(error).__name__ in {"AuthorizationError", "ChromaAuthError"}:
+            said += f". Set {TOKEN_VARIABLE}, or give headers"
+        return StoreError(said)
+
+    def _shown(self, error: Exception) -> str:
+        """What an error says, without what was sent in headers."""
+        text = " ".join(str(error).split())[:500] or type(error).__name__
+        for value in self._headers.values():
+            for secret in {value, value.rpartition(" ")[2]} - {""}:
+                text = text.replace(secret, "***")
+        return text
+
+    def _opened(self, *, create: bool = False) -> tuple[Any, Any]:
+        """The collections of chunks and of documents."""
+        if self._process != os.getpid():
+            if self.path is not None and self._client is not None:
+                raise StoreError(
+                    "a store was opened in this process before it forked, which Chroma does not survive: "
+                    "open stores after the fork, or start processes with multiprocessing's 'spawn'"
+                )
+            self._start()
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+                self._most_rows = int(self._client.get_max_batch_size())
+            if self._collections is None:
+                names = self._name, f"{self._name}-documents"
+                if create:
+                    self._collections = (
+                        self._client.get_or_create_collection(
+                            names[0], embedding_function=None, configuration=_INDEX
+                        ),
+                        self._client.get_or_create_collection(names[1], embedding_function=None),
+                    )
+                else:
+                    chunks, documents = (
+                        self._client.get_collection(name, embedding_function=None) for name in names
+                    )
+                    self._collections = chunks, documents
+            return self._collections
+
+    def _connect(self) -> Any:
+        import chromadb
+        from chromadb.config import Settings
+
+        settings = Settings(anonymized_telemetry=False)
+        if self.path is None:
+            parts = urlsplit(self._url)
+            client = chromadb.HttpClient(
+                host=str(parts.hostname),
+                port=int(parts.port or 8000),
+                ssl=parts.scheme == "https",
+                headers=self._headers,
+                settings=settings,
+                tenant=self._tenant,
+                database=self._database,
+            )
+            # Chroma's client waits for ever, and has no option for it.
+            session = getattr(getattr(client, "_server", None), "_session", None)
+            if session is not None:
+                session.timeout = _TIMEOUT
+            return client
+        alone = _hold(self.path)
+        try:
+            if alone:
+                _check_files(self.path)
+            return chromadb.PersistentClient(path=str(self.path), settings=settings)
+        except BaseException:
+            _release(self.path)
+            raise
+
+    def close(self) -> None:
+        """Release files and connections. The store opens again where it is used again."""
+        with self._lock:
+            client, self._client, self._collections, self._mark = self._client, None, None, None
+        if client is None or self._process != os.getpid():
+            return
+        client.close()
+        if self.path is not None:
+            _note_files(self.path)
+            _release(self.path)
+
+    def __enter__(self) -> ChromaStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self, identity: StoreIdentity, *, rebuild: bool = False) -> Iterator[None]:
+        """Get ready for writing; makes the store where there is none, and clears up after a broken run.
+
+        On a server, several writers may write at the same time; of two that write the same document, the
+        later one counts.
+
+        Args:
+            identity: The models that make the chunks and vectors.
+            rebuild: Delete an existing store first, whatever it was made with and however damaged it is.
+
+        Raises:
+            StoreError: Where the store cannot be written, or was made with other models.
+        """
+        self.require_packages()
+        if rebuild:
+            self._delete()
+        if not self.finished:
+            self._create(identity)
+        self.check(identity)
+        self._sweep()
+        self._writing = True
+        try:
+            yield
+        finally:
+            self._writing = False
+
+    def _create(self, identity: StoreIdentity) -> None:
+        if self.path is not None:
+            if not self.exists and kind_of(self.path / _DATABASE) == "file":
+                raise StoreError(
+                    f"{self.path} holds a Chroma database that this version of sage-rag did not make: choose "
+                    "another folder"
+                )
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                if not self.exists:
+                    (self.path / _NOTE).write_text("{}")
+            except OSError as error:
+                raise StoreError(f"cannot make a store at {self.path}: {error.strerror or error}") from error
+        settings: dict[str, Any] = {**identity.to_settings(), "schema": SCHEMA}
+        settings["probe"] = base64.b64encode(settings["probe"]).decode()
+        self._call(lambda _: None, create=True)
+        self._write_rows({_SETTINGS: {"kind": "settings", "text": json.dumps(settings)}})
+
+    def _delete(self) -> None:
+        """Delete the store."""
+        if self.path is not None:
+            self.close()
+            if not self.exists:
+                return
+            _hold(self.path)
+            try:
+                for path in self.path.iterdir():
+                    if path.name.startswith(_DATABASE):
+                        path.unlink()
+                    elif path.is_dir() and _is_uuid(path.name):
+                        shutil.rmtree(path)
+                (self.path / _NOTE).write_text("{}")
+            finally:
+                _release(self.path)
+            return
+        for name in (f"{self._name}-documents", self._name):
+            self._call(lambda _, name=name: self._client.delete_collection(name), create=True)  # type: ignore[misc]
+        with self._lock:
+            self._collections = None
+
+    def _write_rows(self, rows: Mapping[str, Mapping[str, Any]], *, change: bool = True) -> None:
+        """Write entries of the second collection, and that something changed."""
+        entries = dict(rows)
+        if change:
+            entries[_CHANGE] = {"kind": "change", "text": secrets.token_hex(8)}
+        keys = list(entries)
+        for start in range(0, len(keys), self._most_rows):
+            part = keys[start : start + self._most_rows]
+            self._call(
+                lambda c, part=part: c[1].upsert(  # type: ignore[misc]
+                    ids=part,
+                    embeddings=[[1.0]] * len(part),
+                    metadatas=[{k: v for k, v in entries[key].items() if v is not None} for key in part],
+                )
+            )
+
+    def _records(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Entries of the second collection."""
+        wanted = sorted(keys)
+        rows: dict[str, dict[str, Any]] = {}
+        for start in range(0, len(wanted), _PAGE):
+            part = wanted[start : start + _PAGE]
+            got = self._call(lambda c, part=part: c[1].get(ids=part, include=["metadatas"]))  # type: ignore[misc]
+            rows.update(zip(got["ids"], got["metadatas"], strict=True))
+        return rows
+
+    def _sweep(self) -> None:
+        """Delete chunks that a writer that died announced and perhaps wrote."""
+        pending = self._rows("pending")
+        # On disk there is no other writer.
+        age = 0.0 if self.path is not None else _STALE
+        dead = {key for key, row in pending.items() if time.time() - row["since"] >= age}
+        if dead:
+            self._strike({key.removeprefix(_PENDING) for key in dead})
+
+    def _announce(self, versions: Iterable[str]) -> None:
+        since = time.time()
+        rows = {f"{_PENDING}{version}": {"kind": "pending", "since": since} for version in versions}
+        self._write_rows(rows, change=False)
+
+    def _strike(self, versions: Collection[str]) -> None:
+        """Delete the chunks of these versions unless they count, and that they were announced."""
+        keys = {version: _DOCUMENT + version.rpartition("-")[0] for version in versions}
+        records = self._records(set(keys.values()))
+        counting = {row["version"] for row in records.values()}
+        gone = sorted(set(versions) - counting)
+        for start in range(0, len(gone), _DELETED_TOGETHER):
+            part = gone[start : start + _DELETED_TOGETHER]
+            self._call(lambda c, part=part: c[0].delete(where={"version": {"$in": part}}))  # type: ignore[misc]
+        pending = [_PENDING + version for version in versions]
+        for start in range(0, len(pending), _PAGE):
+            ids = pending[start : start + _PAGE]
+            self._call(lambda c, ids=ids: c[1].delete(ids=ids))  # type: ignore[misc]
+
+    def _require_writing(self) -> None:
+        if not self._writing:
+            raise InputError("documents are written within `with store.writing(...)` only")
+
+    def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
+        """Put documents into the store in place of what it held of them; see `Store.put`."""
+        self._require_writing()
+        new = {d.source: d for d in documents if len(d.chunks)}
+        self._put(new, list(new.values()), maker)
+
+    def put_parts(self, parts: Iterable[NewDocument], *, maker: str = "") -> None:
+        """Put one document that comes in parts; see `Store.put_parts`."""
+        self._require_writing()
+        made = iter(parts)
+        first = next(made, None)
+        if first is not None:
+            self._put({first.source: first}, itertools.chain([first], made), maker)
+
+    def _put(self, heads: Mapping[str, NewDocument], parts: Iterable[NewDocument], maker: str) -> None:
+        if not heads:
+            return
+        versions = {source: version_of(source, d.digest) for source, d in heads.items()}
+        before = self._records({_DOCUMENT + document_id(source) for source in heads})
+        old = {row["version"] for row in before.values()} - set(versions.values())
+        self._announce({*versions.values(), *old})
+        counts = dict.fromkeys(heads, 0)
+        for document in parts:
+            counts[document.source] += len(document.chunks)
+            self._write_chunks(document, versions[document.source], maker)
+        # Another writer may have been faster.
+        now = self._records({_DOCUMENT + document_id(source) for source in heads})
+        old |= {row["version"] for row in now.values()} - set(versions.values())
+        self._write_rows(
+            {
+                _DOCUMENT + document_id(source): {
+                    "kind": "document",
+                    "source": source,
+                    "digest": document.digest,
+                    "version": versions[source],
+                    "chunks": counts[source],
+                    "title": document.title,
+                    "stat": document.stat,
+                }
+                for source, document in heads.items()
+            }
+        )
+        self._strike({*versions.values(), *old})
+
+    def _write_chunks(self, document: NewDocument, version: str, maker: str) -> None:
+        if len(document.chunks) != len(document.vectors):
+            raise InputError(f"{len(document.chunks)} chunks, but {len(document.vectors)} vectors")
+        kept = list(document.text_vectors) or [None] * len(document.chunks)
+        if len(kept) != len(document.chunks):
+            raise InputError(f"{len(document.chunks)} chunks, but text vectors of {len(kept)}")
+        key = document_id(document.source)
+        vectors = np.asarray(document.vectors, dtype=np.float32)
+        for start in range(0, len(document.chunks), self._most_rows):
+            place = slice(start, start + self._most_rows)
+            chunks = document.chunks[place]
+            metadatas = [
+                _metadata(c, key, version, maker, v) for c, v in zip(chunks, kept[place], strict=True)
+            ]
+            self._call(
+                lambda c, chunks=chunks, place=place, metadatas=metadatas: c[0].upsert(  # type: ignore[misc]
+                    ids=[chunk.id for chunk in chunks],
+                    embeddings=vectors[place],
+                    documents=[chunk.text for chunk in chunks],
+                    metadatas=metadatas,
+                )
+            )
+
+    def remove(self, *sources: str) -> None:
+        """Take documents out of the store. Only within `writing`."""
+        self._require_writing()
+        keys = {_DOCUMENT + document_id(source) for source in sources}
+        versions = {row["version"] for row in self._records(keys).values()}
+        if not versions:
+            return
+        self._announce(versions)
+        self._call(lambda c: c[1].delete(ids=sorted(keys)))
+        self._write_rows({})
+        self._strike(versions)
+
+    def touch(self, stats: Mapping[str, str]) -> None:
+        """Note `DocumentRecord.stat` of unchanged documents, by source. Only within `writing`."""
+        self._require_writing()
+        rows = self._records({_DOCUMENT + document_id(source) for source in stats})
+        self._write_rows(
+            {key: {**row, "stat": stats[row["source"]]} for key, row in rows.items()}, change=False
+        )
+
+    # -- searching ------------------------------------------------------------------------------------
+
+    def search(self, vector: NDArray[np.float32], n: int) -> list[Found]:
+        """The ``n`` chunks of the most similar vectors, best first, no text twice."""
+        return self.search_many(vector[None, :], n)[0]
+
+    def search_many(
+        self,
+        vectors: NDArray[np.float32],
+        n: int,
+        *,
+        maker: str | None = None,
+        identity: StoreIdentity | None = None,
+    ) -> list[list[Found]]:
+        """Search for several questions in one request; see `Store.search_many`."""
+        if n < 1:
+            raise InputError(f"the number of candidates must be at least 1, not {n}")
+        if not len(vectors):
+            return []
+        for _ in range(_TRIES):
+            found, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n, maker)
+            if identity is not None:
+                self._check(self._identity_of(settings), identity)
+            before, self._mark = self._mark, mark
+            if before == mark:
+                break  # else: a document that was replaced meanwhile may be missing
+        return found
+
+    def _searched(
+        self, vectors: NDArray[np.float32], n: int, maker: str | None
+    ) -> tuple[list[list[Found]], str, str]:
+        """What is found, the mark after the search, and the store's settings."""
+        found: list[list[Found]] = [[] for _ in vectors]
+        records: dict[str, dict[str, Any]] = {}
+        todo, fetch = list(range(len(vectors))), n
+        while todo:
+            result = self._call(
+                lambda c, todo=todo, fetch=fetch: c[0].query(  # type: ignore[misc]
+                    query_embeddings=vectors[todo],
+                    n_results=fetch,
+                    include=["documents", "metadatas", "distances"],
+                )
+            )
+            keys = {_DOCUMENT + meta["document"] for metas in result["metadatas"] for meta in metas}
+            records = {**records, **self._records({*keys, _CHANGE, _SETTINGS})}
+            short = []
+            for i, *columns in zip(
+                todo, result["documents"], result["metadatas"], result["distances"], strict=True
+            ):
+                hits = list(zip(*columns, strict=True))
+                found[i] = _found(hits, records, n, maker)
+                # Chunks that no longer count, and repeated texts, took places: ask for more.
+                if len(found[i]) < n and len(hits) >= fetch:
+                    short.append(i)
+            todo, fetch = short, 2 * fetch
+        if _SETTINGS not in records:
+            raise self._no_store()
+        return found, records.get(_CHANGE, {}).get("text", ""), records[_SETTINGS]["text"]
+
+
+def _headers_of_environment() -> dict[str, str]:
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether an error of Chroma's client may be gone a moment later."""
+    import httpx
+
+    said = str(error)
+    return isinstance(error, httpx.TransportError | OSError) or (
+        type(error) in {Exception, ValueError}
+        and ("Could not connect" in said or any(word in said.lower() for word in _PASSING))
+    )
+
+
+# What proxies and servers that are starting say.
+_PASSING = ("too many requests", "unavailable", "bad gateway", "timeout", "temporarily")
+
+
+def _metadata(
+    chunk: Chunk, key: str, version: str, maker: str, vectors: TextVectors | None
+) -> dict[str, str | int]:
+    """What Chroma keeps beside a chunk's text; what is missing takes no room."""
+    meta: dict[str, str | int] = {
+        "document": key,
+        "version": version,
+        "source": chunk.source,
+        "start": chunk.start,
+        "end": chunk.end,
+    }
+    if chunk.page is not None:
+        meta["page"] = chunk.page
+    if chunk.after:
+        meta["after"] = chunk.after
+    if vectors is not None:
+        rows = np.concatenate([np.asarray(vectors.chunk)[None, :], np.asarray(vectors.sentences)])
+        meta["maker"] = maker
+        meta["vectors"] = base64.b64encode(rows.astype("<f2").tobytes()).decode()
+        meta["dimension"] = rows.shape[1]
+    return meta
+
+
+def _found(
+    hits: Iterable[tuple[str, dict[str, Any], float]],
+    records: Mapping[str, Mapping[str, Any]],
+    n: int,
+    maker: str | None,
+) -> list[Found]:
+    """The first ``n`` hits that count, no text twice."""
+    found: dict[str, Found] = {}
+    for text, meta, distance in hits:
+        record = records.get(_DOCUMENT + meta["document"])
+        words = " ".join(text.split())
+        if record is None or record["version"] != meta["version"] or words in found:
+            continue
+        start, end = meta["start"], meta["end"]
+        chunk = Chunk(
+            f"{meta['version']}-{start}-{end}",
+            text,
+            meta["source"],
+            start,
+            end,
+            meta.get("page"),
+            meta.get("after", ""),
+        )
+        found[words] = Found(chunk, 1.0 - float(distance), _text_vectors(meta, maker))
+        if len(found) == n:
+            break
+    return list(found.values())
+
+
+def _text_vectors(meta: Mapping[str, Any], maker: str | None) -> TextVectors | None:
+    if maker is None or meta.get("maker") != maker:
+        return None
+    rows = np.frombuffer(base64.b64decode(meta["vectors"]), dtype="<f2").reshape(-1, meta["dimension"])
+    return TextVectors(rows[0], rows[1:])
+
+
+# -- files on disk ------------------------------------------------------------------------------------------
+
+# Folders that this process has open: the lock on each, and by how many stores.
+_held: dict[Path, tuple[sqlite3.Connection, int]] = {}
+_held_lock = threading.Lock()
+
+
+def _hold(path: Path) -> bool:
+    """Keep other processes from opening a folder; the system releases it where this one dies.
+
+    Returns:
+        Whether this process did not have it open already.
+    """
+    path = path.resolve()
+    with _held_lock:
+        if path in _held:
+            lock, count = _held[path]
+            _held[path] = lock, count + 1
+            return False
+        lock = sqlite3.connect(
+            path / "process.lock", timeout=0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            lock.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreError(
+                    f"another process has the Chroma store at {path} open, and its files may be opened by "
+                    "one process only: end it, run a server (`chroma run`) and name it as "
+                    "http://localhost:8000/collection, or use a store without Chroma (a folder)"
+                ) from None
+            (path / "process.lock").unlink(missing_ok=True)
+            raise StoreError(f"{path / 'process.lock'} was damaged, and is deleted: try again") from None
+        _held[path] = lock, 1
+        return True
+
+
+def _release(path: Path) -> None:
+    path = path.resolve()
+    with _held_lock:
+        lock, count = _held[path]
+        if count > 1:
+            _held[path] = lock, count - 1
+        else:
+            del _held[path]
+            lock.close()
+
+
+def _fingerprint(path: Path) -> list[list[object]]:
+    """Names, sizes and times of Chroma's files."""
+    files = [p for p in path.glob(f"{_DATABASE}*") if p.is_file()]
+    files += [
+        p for folder in path.iterdir() if folder.is_dir() and _is_uuid(folder.name) for p in folder.iterdir()
+    ]
+    return sorted([str(p.relative_to(path)), p.stat().st_size, p.stat().st_mtime_ns] for p in files)
+
+
+def _note_files(path: Path) -> None:
+    """Note how the files are now that they are closed."""
+    if kind_of(path / _NOTE) == "file":
+        (path / _NOTE).write_text(json.dumps({"files": _fingerprint(path)}))
+
+
+_CHECK = """
+import sys, chromadb
+from chromadb.config import Settings
+client = chromadb.PersistentClient(path=sys.argv[1], settings=Settings(anonymized_telemetry=False))
+for name in ("sage", "sage-documents"):
+    collection = client.get_collection(name, embedding_function=None)
+    some = collection.get(limit=3, include=["embeddings", "metadatas"])
+    if collection.count() and not len(some["ids"]):
+        sys.exit("rows are missing")
+    if len(some["ids"]):
+        collection.query(query_embeddings=some["embeddings"], n_results=3)
+print("whole")
+"""
+
+
+def _check_files(path: Path) -> None:
+    """Open files that are not as they were when they were closed in a process of its own, which may die.
+
+    Raises:
+        StoreError: Where they are damaged.
+    """
+    note = path / _NOTE
+    if kind_of(path / _DATABASE) != "file":
+        if kind_of(note) == "file" and _noted(note) is not None:
+            raise StoreError(_damaged(path, f"{_DATABASE} is missing"))
+        return  # about to be made
+    noted = _noted(note)
+    if noted is not None and noted == _fingerprint(path):
+        return
+    done = subprocess.run(
+        [sys.executable, "-c", _CHECK, str(path)], capture_output=True, text=True, check=False, timeout=600
+    )
+    if done.returncode or "whole" not in done.stdout:
+        if "does not exist" in done.stderr and noted is None:
+            return  # its making was broken off
+        last = (done.stderr.strip().splitlines() or [f"Chroma ended with {done.returncode}"])[-1]
+        raise StoreError(_damaged(path, last[:300]))
+
+
+def _noted(note: Path) -> object:
+    try:
+        found = json.loads(note.read_text())
+    except (OSError, ValueError):
+        return []
+    return found.get("files") if isinstance(found, dict) else []
+
+
+def _damaged(path: Path, what: str) -> str:
+    return f"the store at {path} is damaged: {what}. Make it anew with `sage-rag ingest --rebuild`"
+
+
+def _is_uuid(name: str) -> bool:
+    return len(name) == 36 and name.count("-") == 4

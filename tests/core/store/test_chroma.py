@@ -1,0 +1,347 @@
+"""A store kept by Chroma: on a real server that is killed and started again, and on disk for one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sage_core.errors import InputError, StoreError
+from sage_core.pipeline.ingest import IngestReport, ingest
+from sage_core.pipeline.sage import Sage
+from sage_core.ranking import HybridReranker
+from sage_core.store import ChromaStore, FolderStore, open_store
+from sage_core.store import chroma as module
+from sage_core.store.chunks import Found
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.stores import TEXTS, fill, names
+
+pytest.importorskip("chromadb")
+
+ROOT = Path(__file__).parents[3]
+QUERY = HashEmbedder().embed_query("the")
+
+
+class Server:
+    """`chroma run`, on a port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        executable = Path(sys.executable).with_name("chroma")
+        command = [executable, "run", "--path", self.folder, "--host", "127.0.0.1", "--port", str(self.port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("chroma"))
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def address(server: Server, request: pytest.FixtureRequest) -> str:
+    """A collection of its own for every test."""
+    return f"{server.url}/test-{abs(hash(request.node.name)) % 10**9}"
+
+
+def run(store: ChromaStore, folder: Path, *, rebuild: bool = False, vectors: bool = False) -> IngestReport:
+    embedder = HashEmbedder()
+    reranker = HybridReranker(embedder) if vectors else None
+    return ingest(store, [folder], BlankLineSegmenter(), embedder, rebuild=rebuild, reranker=reranker)
+
+
+def contents(store: ChromaStore | FolderStore) -> set[tuple[str, str, str, int, int]]:
+    found: list[Found] = store.search(QUERY, 1000)
+    return {(f.chunk.id, f.chunk.source, f.chunk.text, f.chunk.start, f.chunk.end) for f in found}
+
+
+@pytest.mark.parametrize("place", ["server", "disk"])
+def test_it_holds_what_a_folder_holds(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    address = request.getfixturevalue("address") if place == "server" else f"chroma:{tmp_path / 'chroma'}"
+    folder = fill(tmp_path / "docs")
+    store, other = open_store(address), FolderStore(tmp_path / "folder")
+    assert isinstance(store, ChromaStore) and not store.exists
+    with pytest.raises(StoreError, match="no store at"):
+        store.search(QUERY, 3)
+    with store, other:
+        for change in range(4):
+            if change == 1:
+                (folder / "mill.md").write_text("The mill is closed.\n\nIt burned.")
+                (folder / "ferry.txt").unlink()
+            elif change == 2:
+                fill(folder)
+            assert run(store, folder, vectors=True).to_dict().keys() == run(other, folder).to_dict().keys()
+            assert contents(store) == contents(other)
+            assert [(d.id, d.digest, d.chunks) for d in store.documents()] == [
+                (d.id, d.digest, d.chunks) for d in other.documents()
+            ]
+        vectors = HashEmbedder().embed_documents(["the ferry sails", "wool of sheep"])
+        for mine, theirs in zip(
+            store.search_many(vectors, 4, maker="hash"), other.search_many(vectors, 4), strict=True
+        ):
+            assert [f.similarity for f in mine] == pytest.approx([f.similarity for f in theirs], abs=2e-3)
+            assert {f.chunk for f in mine} <= {f.chunk for f in other.search(QUERY, 10)}
+            for hit in mine:
+                [expected] = HybridReranker(HashEmbedder()).text_vectors([hit.chunk.text])
+                assert hit.vectors is not None
+                np.testing.assert_allclose(hit.vectors.sentences, expected.sentences, atol=1e-3)
+        info = store.info()
+        assert (info.documents, info.chunks, info.dimension) == (3, 6, 64)
+        with pytest.raises(StoreError, match="with embedding model 'hash', not with 'other'"):
+            ingest(store, [folder], BlankLineSegmenter(), HashEmbedder("other"))
+        run(store, folder, rebuild=True)
+        assert contents(store) == contents(other)
+        # Nothing is left of what was replaced.
+        assert store._opened()[0].count() == 6 and store._opened()[1].count() == 5
+
+
+def test_a_large_document_comes_in_parts(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sage_core.pipeline.ingest._LARGE_CHARACTERS", 100)
+    monkeypatch.setattr("sage_core.pipeline.ingest._PART_CHUNKS", 8)
+    folder = fill(tmp_path / "docs", {"large.txt": "\n\n".join(f"Line {i} of the log." for i in range(50))})
+    with ChromaStore(address) as store:
+        assert run(store, folder).chunks == 50
+        assert len(contents(store)) == 50
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from sage_core.pipeline.ingest import ingest
+from sage_core.store import ChromaStore
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.stores import fill
+import sage_core.pipeline.ingest
+
+sage_core.pipeline.ingest._BATCH_CHARACTERS = 120
+address, folder, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+for round_ in range(1, rounds + 1):
+    fill(folder, {f"{i}.txt": f"Page {i} of edition {round_}.\\n\\nPrinted for page {i} in {round_}." for i in range(8)})
+    with ChromaStore(address) as store:
+        ingest(store, [folder], BlankLineSegmenter(), HashEmbedder())
+"""
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_two_writers_and_a_reader_while_the_server_is_killed(tmp_path: Path, rounds: int) -> None:
+    server = Server(tmp_path / "data")
+    address = f"{server.url}/pages"
+    folders = [tmp_path / "one", tmp_path / "two"]
+
+    def start(folder: Path, count: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WRITER, address, str(folder), str(count)]
+        return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    try:
+        for folder in folders:
+            first = start(folder, 1)
+            assert first.wait(60) == 0, first.communicate()[1]
+        writers = [start(folder, rounds) for folder in folders]
+        killed, searches = 0, 0
+        with ChromaStore(address) as reader:
+            while any(w.poll() is None for w in writers):
+                found = reader.search(QUERY, 100)
+                searches += 1
+                editions: dict[tuple[str, int], int] = {}
+                for f in found:
+                    words = f.chunk.text.rstrip(".").split()
+                    page = int(words[1]) if words[0] == "Page" else int(words[3])
+                    key = (f.chunk.source, page)
+                    assert editions.setdefault(key, int(words[-1])) == int(words[-1])
+                # The two folders hold the same texts, which are found once.
+                assert {page for _, page in editions} == set(range(8))
+                if killed < rounds // 3 and searches % 5 == 0:
+                    server.kill()
+                    killed += 1
+                    time.sleep(0.3)
+                    server.start()
+            assert killed and searches > 5
+            for writer in writers:
+                assert writer.wait() == 0, writer.communicate()[1]
+            assert {d.chunks for d in reader.documents()} == {2} and len(reader.documents()) == 16
+            assert all(f.chunk.text.rstrip(".").endswith(f" {rounds}") for f in reader.search(QUERY, 100))
+            assert reader._opened()[0].count() == 32
+    finally:
+        server.kill()
+
+
+def test_a_server_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.5)
+    monkeypatch.setenv(module.TOKEN_VARIABLE, "a-secret-token")
+    with (
+        caplog.at_level("DEBUG"),
+        ChromaStore("http://ann:hidden@127.0.0.1:9/pages") as store,
+        pytest.raises(StoreError, match=r"server at http://127\.0\.0\.1:9 does not answer") as raised,
+    ):
+        store.search(QUERY, 3)
+    shown = f"{raised.value} {store!r} {store.location} {caplog.text}"
+    assert "hidden" not in shown and "secret" not in shown
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A proxy that wants a token, and quotes the one it gets."""
+
+    seen: list[str]
+
+    def do_GET(self) -> None:
+        token = self.headers.get("Authorization", "")
+        type(self).seen.append(token)
+        body = json.dumps({"error": "AuthorizationError", "message": f"not allowed: {token}"}).encode()
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_token_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(module.TOKEN_VARIABLE, "a-secret-token")
+    Refusing.seen = []
+    with HTTPServer(("127.0.0.1", 0), Refusing) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        with pytest.raises(StoreError) as raised:
+            ChromaStore(f"http://127.0.0.1:{proxy.server_port}/pages").info()
+        proxy.shutdown()
+    assert Refusing.seen[0] == "Bearer a-secret-token"
+    assert "secret" not in f"{raised.value}" and "***" in f"{raised.value}"
+
+
+@pytest.mark.parametrize("address", ["http://localhost:8000", "http://localhost:8000/a/b", "http:///x"])
+def test_an_address_without_a_collection_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match="http://host:8000/collection"):
+        open_store(address)
+
+
+def test_sage_over_a_server(address: str, tmp_path: Path) -> None:
+    with Sage(address, segmenter=BlankLineSegmenter(), embedder=HashEmbedder()) as sage:
+        sage.ingest(fill(tmp_path / "docs"))
+        assert sage.retrieve("who spins wool").candidates
+        with Sage(address, segmenter=BlankLineSegmenter(), embedder=HashEmbedder("x", salt="x")) as other:
+            other.ingest(tmp_path / "docs", rebuild=True)
+        with pytest.raises(StoreError, match="made with embedding model 'x'"):
+            sage.retrieve("who spins wool")
+
+
+# -- on disk ------------------------------------------------------------------------------------------------
+
+
+def elsewhere(code: str, store: Path) -> subprocess.CompletedProcess[str]:
+    head = "import sys, os, signal\nfrom tests.core.store.test_chroma import *\nstore = ChromaStore(sys.argv[1])\n"
+    return subprocess.run(
+        [sys.executable, "-c", head + code, str(store)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    folder, place = fill(tmp_path / "docs"), tmp_path / "store"
+    with ChromaStore(place) as store, ChromaStore(place) as second:
+        run(store, folder)
+        assert contents(second) == contents(store)
+        done = elsewhere("contents(store)", place)
+        assert done.returncode == 1 and "another process has the Chroma store" in done.stderr
+    assert elsewhere("assert len(contents(store)) == 6", place).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("chroma.sqlite3", "missing"),
+        ("chroma.sqlite3", "cut"),
+        ("*-*/*.bin", "missing"),
+        ("*-*/*.bin", "garbage"),
+    ],
+)
+def test_a_damaged_chroma_says_so_and_is_rebuilt(tmp_path: Path, name: str, kind: str) -> None:
+    texts = {f"{i}.txt": "\n\n".join(f"Page {i}, line {j}." for j in range(30)) for i in range(4)}
+    folder, place = fill(tmp_path / "docs", texts), tmp_path / "store"
+    with ChromaStore(place) as store:
+        run(store, folder)
+        before = contents(store)
+    for path in place.glob(name):
+        if kind == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(
+                path.read_bytes()[: path.stat().st_size // 3] if kind == "cut" else b"no data" * 999
+            )
+    with ChromaStore(place) as store:
+        try:
+            assert contents(store) == before  # Chroma makes its index anew from the log
+        except StoreError as error:
+            assert "--rebuild" in str(error)
+        run(store, folder, rebuild=True)
+        assert contents(store) == before
+
+
+def test_a_killed_writer_leaves_nothing_that_the_next_does_not_mend(tmp_path: Path) -> None:
+    folder, place = fill(tmp_path / "docs"), tmp_path / "store"
+    with ChromaStore(place) as store:
+        run(store, folder)
+        old = contents(store)
+    fill(folder, dict.fromkeys(TEXTS, "Nothing is as it was."))
+    code = """
+write, calls = ChromaStore._write_rows, []
+def dying(self, rows, **kwargs):
+    if any(row.get("kind") == "document" for row in rows.values()):
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(self, rows, **kwargs)
+ChromaStore._write_rows = dying
+run(store, Path(sys.argv[1]).with_name("docs"))
+"""
+    assert elsewhere(code, place).returncode == -signal.SIGKILL
+    with ChromaStore(place) as store:
+        assert contents(store) == old
+        assert names(run(store, folder).changed) == {Path(name).name for name in TEXTS}
+        assert {text for _, _, text, _, _ in contents(store)} == {"Nothing is as it was."}
+        assert store._opened()[0].count() == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_is_told(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    with ChromaStore(place) as store:
+        run(store, fill(tmp_path / "docs"))
+    code = """
+contents(store)
+child = os.fork()
+if not child:
+    try:
+        contents(store)
+    except StoreError as error:
+        os._exit(7 if "before it forked" in str(error) else 1)
+    os._exit(2)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = elsewhere(code, place)
+    assert done.returncode == 7, done.stderr
