@@ -554,7 +554,7 @@ class ChromaStore:
     def _write_chunks(self, document: NewDocument, version: str, maker: str) -> None:
         if len(document.chunks) != len(document.vectors):
             raise InputError(f"{len(document.chunks)} chunks, but {len(document.vectors)} vectors")
-        kept = list(document.text_vectors) or [None] * len(document.chunks)
+        kept: list[TextVectors | None] = [*document.text_vectors] or [None] * len(document.chunks)
         if len(kept) != len(document.chunks):
             raise InputError(f"{len(document.chunks)} chunks, but text vectors of {len(kept)}")
         key = document_id(document.source)
