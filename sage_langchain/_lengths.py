@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from types import FunctionType
-from typing import Any, Literal
+from typing import Literal
 
-from tokenizers import Tokenizer
-
-from sage_core.errors import InputError, MissingExtraError
+from sage_core.errors import MissingExtraError
+from sage_core.text.tokens import TokenizerCounter
 
 
 class TiktokenLength:
@@ -53,47 +51,9 @@ class TiktokenLength:
         )
 
 
-class TokenizerLength:
-    """Number of a Hugging Face tokenizer's tokens, special ones not counted; pickles if the tokenizer does.
-
-    Args:
-        tokenizer: A tokenizer of `transformers`, or a bare `tokenizers.Tokenizer`.
-
-    Raises:
-        InputError: If it is neither.
-    """
-
-    def __init__(self, tokenizer: Any) -> None:
-        if not callable(getattr(tokenizer, "tokenize", None)) and not isinstance(tokenizer, Tokenizer):
-            raise InputError(
-                "from_huggingface_tokenizer takes a transformers tokenizer or a tokenizers.Tokenizer, "
-                f"not {type(tokenizer).__name__}"
-            )
-        self._tokenizer = tokenizer
-        source = getattr(tokenizer, "name_or_path", "") or f"{id(tokenizer):x}"
-        self.name = f"{type(tokenizer).__qualname__}:{source}"
+class TokenizerLength(TokenizerCounter):
+    """Number of a Hugging Face tokenizer's tokens: a length function; pickles if the tokenizer does."""
 
     def __call__(self, text: str) -> int:
         """Number of tokens of ``text``."""
-        if isinstance(self._tokenizer, Tokenizer):
-            return len(self._tokenizer.encode(text, add_special_tokens=False))
-        return len(self._tokenizer.tokenize(text))
-
-
-def length_name(function: Callable[[str], int]) -> str:
-    """A name for a length function, for fingerprints.
-
-    Its own ``name``, or where a module defines it. What cannot be told from another of its kind by either
-    (closures, lambdas, methods) is named for this process only: better a cache missed than a wrong chunk
-    found.
-    """
-    own = getattr(function, "name", None)
-    if isinstance(own, str) and own:
-        return own
-    if (
-        isinstance(function, FunctionType)
-        and function.__closure__ is None
-        and "<" not in function.__qualname__
-    ):
-        return f"{function.__module__}.{function.__qualname__}"
-    return f"{type(function).__qualname__}@{id(function):x}"
+        return self.count(text)

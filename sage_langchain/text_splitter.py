@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,10 +15,10 @@ from langchain_text_splitters import TextSplitter
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, fitted_sizes
+from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, Size, chunk_sizes
 from sage_core.text.spans import Span, padded
-from sage_core.text.tokens import CallableCounter, CharCounter, TokenCounter, get_counter
-from sage_langchain._lengths import TiktokenLength, TokenizerLength, length_name
+from sage_core.text.tokens import CallableCounter, CharCounter, TokenCounter, function_name, get_counter
+from sage_langchain._lengths import TiktokenLength, TokenizerLength
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
@@ -34,10 +35,13 @@ _ADVICE = {
     "breakpoint_threshold_amount": "use `threshold`, a probability from 0 to 1",
     "number_of_chunks": "the number follows from the text; bound sizes by `chunk_size`, `min_chunk_size`",
     "sentence_split_regex": "use `sentences`, a function from a text to (start, end) pairs",
+    "max_tokens": "use `chunk_size`, which counts characters unless `length_function` counts tokens",
+    "min_tokens": "use `min_chunk_size`",
     "tokens_per_chunk": "use `chunk_size` with from_huggingface_tokenizer(tokenizer)",
 }
 
 # What the splitter calls a segmenter's settings.
+_SIZES = ("target_tokens", "max_tokens", "min_tokens", "coarse_tokens")
 _OWN_NAMES = {
     "max_tokens": "chunk_size",
     "min_tokens": "min_chunk_size",
@@ -57,9 +61,11 @@ class SageTextSplitter(TextSplitter):
         ['The ferry leaves at seven. It returns at noon.']
 
     Args:
-        chunk_size: Hard limit of every chunk, in the unit of ``length_function``. None takes the segmenter's
-            own measured limit; it is counted in BERT word pieces unless ``length_function`` says otherwise.
-        chunk_overlap: Only 0: these chunks end where a thought ends, so nothing has to be repeated.
+        chunk_size: Hard limit of every chunk, in the unit of ``length_function``; chunks have two thirds of
+            it on average, as those of the splitters that this one replaces. None takes the segmenter's own
+            sizes (at most 160 tokens, some 80 on average), counted in BERT word pieces unless
+            ``length_function`` says otherwise.
+        chunk_overlap: Accepted, with a warning, and not used: chunks end where a thought ends.
         length_function: From a text to its length. As everywhere in LangChain, a ``chunk_size`` given
             without one counts characters.
         keep_separator: Accepted for compatibility. Separators always stay where they are in the text.
@@ -68,6 +74,8 @@ class SageTextSplitter(TextSplitter):
             chunks goes with the one before it (else the one after it) as far as ``chunk_size`` allows.
         add_end_index: Write ``end_index`` too.
         parent_id_key: Metadata key that receives the id of the document a chunk comes from, where it has one.
+        target_tokens: Mean size of the chunks, in the unit of ``length_function`` or else in BERT word
+            pieces: a number, or ``"sentence"`` (35), ``"passage"`` (80), ``"section"`` (250).
         min_chunk_size: Chunks shorter than this are joined to a neighbour where the limit allows. None takes
             the segmenter's own.
         threshold: Two sentences stay together where the model gives at least this probability (paper: ss).
@@ -93,6 +101,7 @@ class SageTextSplitter(TextSplitter):
         *,
         add_end_index: bool = False,
         parent_id_key: str | None = None,
+        target_tokens: int | Size | None = None,
         min_chunk_size: int | None = None,
         threshold: float | None = None,
         coarse_size: int | None = None,
@@ -108,12 +117,14 @@ class SageTextSplitter(TextSplitter):
             hint = near_match(name, _ARGUMENTS, _ADVICE)
             raise TypeError(f"SageTextSplitter() got an unexpected keyword argument {name!r}{hint}")
 
-        if chunk_overlap != 0:
-            raise InputError(
-                "SageTextSplitter makes chunks without overlap: leave chunk_overlap out, or 0. "
-                f"Got {chunk_overlap}."
+        if chunk_overlap:
+            warnings.warn(
+                f"chunk_overlap={chunk_overlap} does nothing: chunks do not overlap, each ends where a "
+                "thought ends",
+                stacklevel=2,
             )
         chosen = {
+            "target_tokens": target_tokens,
             "max_tokens": chunk_size,
             "min_tokens": min_chunk_size,
             "threshold": threshold,
@@ -129,14 +140,23 @@ class SageTextSplitter(TextSplitter):
             raise InputError(f"a ready segmenter decides everything: give it alone, without {others}")
         if hasattr(chunk_size, "embed_documents"):
             raise InputError("SageTextSplitter takes no embeddings: leave them out, SageTextSplitter()")
-        sizes = fitted_sizes(
-            **{
-                name: settings.get(name) for name in ("max_tokens", "min_tokens", "coarse_tokens", "strategy")
-            },
-            unit=CHARACTERS_PER_TOKEN if isinstance(settings.get("counter"), CharCounter) else 1,
+        counts_characters = isinstance(settings.get("counter"), CharCounter)
+        if counts_characters and target_tokens is not None:
+            raise InputError(
+                "chunk_size counts characters here and target_tokens tokens: give one of them, or a "
+                "length_function that counts tokens"
+            )
+        sizes = chunk_sizes(
+            chunk_size,
+            target_tokens=target_tokens,
+            min_tokens=min_chunk_size,
+            coarse_tokens=coarse_size,
+            strategy=strategy,
+            unit=CHARACTERS_PER_TOKEN if counts_characters else 1,
             names=_OWN_NAMES,
         )
-        self._segmenter = segmenter or Segmenter(**{**settings, **sizes})
+        others_given = {name: value for name, value in settings.items() if name not in _SIZES}
+        self._segmenter = segmenter or Segmenter(**others_given, **sizes)
         super().__init__(
             chunk_size=self._segmenter.max_tokens,
             chunk_overlap=0,
@@ -298,7 +318,9 @@ def _counter(chunk_size: int | None, length_function: Callable[[str], int]) -> T
     """The counter for a length function; None (the segmenter's own) where neither it nor a size is given."""
     if length_function is len:
         return None if chunk_size is None else get_counter("chars")
-    return CallableCounter(length_function, length_name(length_function))
+    if isinstance(length_function, TokenCounter):
+        return length_function
+    return CallableCounter(length_function, function_name(length_function))
 
 
 _ARGUMENTS = frozenset(inspect.signature(SageTextSplitter.__init__).parameters) - {"self", "unknown"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
@@ -38,15 +40,17 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
+from sage_core.segmentation.limits import chunk_sizes
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
-from sage_core.text.tokens import TokenCounter
+from sage_core.text.tokens import CallableCounter, TokenCounter, TokenizerCounter, function_name, get_counter
 from sage_llamaindex._component import IdFunc, SageComponent, cache_token
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
 
-DEFAULT_CHUNK_SIZE = 512
+DEFAULT_CHUNK_SIZE = 1024
+"""Most tokens of text and metadata where no ``chunk_size`` was given: that of LlamaIndex's own splitters."""
 CUSTOM = "custom"
 _SMALL = 50  # tokens left for text below which LlamaIndex's own splitters warn
 
@@ -58,6 +62,9 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     also behind another parser; chunk and metadata together never exceed ``chunk_size`` tokens; chunks of
     one source are linked to the previous and the next; blank documents give no chunks. Documents are
     segmented together in large batches, so hand over many at once rather than starting worker processes.
+
+    Sizes: by themselves chunks have some 80 tokens and at most 160. ``target_tokens`` asks for another mean;
+    ``chunk_size``, as from a `SentenceSplitter`, sets the ceiling and with it the mean, two thirds of it.
 
     Examples:
         >>> from llama_index.core.schema import Document
@@ -73,17 +80,25 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         description="Name of a bundled boundary model, or the folder of a trained one. "
         "'custom' with a `segmenter` of your own.",
     )
-    chunk_size: int = Field(
-        default=DEFAULT_CHUNK_SIZE,
+    chunk_size: int | None = Field(
+        default=None,
         gt=0,
-        description="Most tokens of a chunk together with its metadata: a ceiling, not a target.",
+        description="Most tokens of a chunk together with its metadata; chunks have two thirds of it on "
+        "average, as those of SentenceSplitter. None: the segmenter's own sizes (at most 160, some 80 on "
+        "average), and 1,024 with metadata.",
     )
-    chunk_overlap: int = Field(default=0, description="Always 0: chunks are slices that do not overlap.")
+    chunk_overlap: int = Field(
+        default=0, ge=0, description="Accepted, with a warning, and not used: chunks do not overlap."
+    )
+    target_tokens: int | Literal["sentence", "passage", "section"] | None = Field(
+        default=None,
+        description="Mean tokens of a chunk's own text, or 'sentence' (35), 'passage' (80), 'section' (250).",
+    )
     max_tokens: int | None = Field(
         default=None, description="Most tokens of a chunk's own text. None: the segmenter's measured default."
     )
     min_tokens: int | None = Field(
-        default=None, description="Chunks below this are avoided. None: the segmenter's measured default."
+        default=None, description="Chunks below this are avoided. None: a quarter of the size aimed at."
     )
     threshold: float | None = Field(
         default=None,
@@ -96,10 +111,10 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     strategy: Literal["threshold", "optimal"] | None = Field(
         default=None, description="How probabilities become chunks. None: the segmenter's default."
     )
-    tokenizer: str = Field(
-        default="bert",
+    tokenizer: str | None = Field(
+        default=None,
         description="Name of the token counter: 'bert', 'cl100k_base', 'o200k_base', 'words', 'chars' or a "
-        "Hugging Face tokenizer.",
+        "Hugging Face tokenizer. None: Settings.tokenizer where it was set, else 'bert'.",
     )
     segmenter: SkipJsonSchema[Segmenter | None] = Field(
         default=None,
@@ -173,9 +188,12 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     @field_validator("chunk_overlap")
     @classmethod
     def _no_overlap(cls, value: int) -> int:
-        if value != 0:
-            raise InputError("chunks do not overlap, each is complete in meaning: leave chunk_overlap at 0")
-        return value
+        if value:
+            warnings.warn(
+                f"chunk_overlap={value} does nothing: chunks do not overlap, each ends where a thought ends",
+                stacklevel=2,
+            )
+        return 0
 
     @field_validator("tokenizer", mode="before")
     @classmethod
@@ -190,26 +208,31 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         """Make the segmenter anew where a setting has changed. Cheap: its model is loaded on first use."""
-        names = ("max_tokens", "min_tokens", "threshold", "coarse_tokens", "strategy")
+        names = ("target_tokens", "max_tokens", "min_tokens", "threshold", "coarse_tokens", "strategy")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        made_from = (self.model, self.tokenizer, tuple(given.items()), id(self.segmenter))
+        counter = self.tokenizer if self.tokenizer is not None else chosen_tokenizer()
+        made_from = (
+            self.model, self.tokenizer, counter, tuple(given.items()), self.chunk_size, id(self.segmenter)
+        )  # fmt: skip
         if made_from == self._made_from:
             return self
         if self.segmenter is not None:
-            if given or self.model not in ("default", CUSTOM) or self.tokenizer not in ("bert", CUSTOM):
+            if given or self.model not in ("default", CUSTOM) or self.tokenizer not in (None, "bert", CUSTOM):
                 named = ", ".join([*given, "model", "tokenizer"])
                 raise InputError(f"a segmenter of your own has its settings already: leave {named} out")
             active = self.segmenter
             # Not by assignment, which would validate again.
             self.__dict__.update(model=CUSTOM, tokenizer=CUSTOM)
-            made_from = (CUSTOM, CUSTOM, (), id(active))
+            made_from = (CUSTOM, CUSTOM, counter, (), self.chunk_size, id(active))
         elif self.model == CUSTOM:
             raise InputError(
                 "the parser was saved with a segmenter of its own: pass it again, "
                 "SageNodeParser.from_dict(data, segmenter=...)"
             )
         else:
-            active = Segmenter(self.model, counter=self.tokenizer, **given)
+            sizes = {name: value for name, value in given.items() if name != "threshold"}
+            others = {name: given[name] for name in ("threshold", "strategy") if name in given}
+            active = Segmenter(self.model, counter=counter, **others, **chunk_sizes(self.chunk_size, **sizes))
         self._active = active
         self._made_from = made_from
         return self
@@ -344,13 +367,53 @@ def _check_documents(documents: Sequence[Any]) -> None:
         raise InputError("documents are Document objects, not texts: give [Document(text=text)]")
 
 
-def room_for_text(segmenter: Segmenter, chunk_size: int, overhead: int) -> int:
+class EncodedLength:
+    """Length of what a function encodes a text to: a counter that pickles if the function does."""
+
+    def __init__(self, encode: Callable[[str], Sequence[Any]]) -> None:
+        self.encode = encode
+        self.name = f"len:{function_name(encode)}"
+
+    def __call__(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        return len(self.encode(text))
+
+
+def chosen_tokenizer() -> str | TokenCounter:
+    """A counter for ``Settings.tokenizer`` where the user has set one; else ``"bert"``.
+
+    LlamaIndex puts a tokenizer of its own there the first time any part asks for one; that is no choice.
+    """
+    import llama_index.core
+
+    encode = llama_index.core.global_tokenizer
+    if encode is None:
+        return "bert"
+    owner = getattr(encode, "__self__", None)
+    if isinstance(encode, partial):
+        owner = getattr(encode.func, "__self__", None)
+        if type(owner).__module__.startswith("tiktoken") and encode.keywords == {"allowed_special": "all"}:
+            return "bert"
+    if type(owner).__module__.startswith("tiktoken"):
+        return get_counter(str(getattr(owner, "name", "cl100k_base")))
+    for candidate in (owner, encode):
+        try:
+            return TokenizerCounter(candidate)
+        except InputError:
+            continue
+    length = EncodedLength(encode)
+    return CallableCounter(length, length.name)
+
+
+def room_for_text(segmenter: Segmenter, chunk_size: int | None, overhead: int) -> int:
     """Most tokens of a chunk's text where metadata takes ``overhead`` of ``chunk_size``.
 
     Raises:
         InputError: Where metadata leaves no room.
     """
     most = int(segmenter.max_tokens)
+    if chunk_size is None:
+        chunk_size = max(DEFAULT_CHUNK_SIZE, most)
     room = chunk_size - overhead
     if room <= 0:
         raise InputError(

@@ -18,6 +18,7 @@ from sage_core.cli.options import (
     SegmenterOption,
     StoreOption,
     StrategyOption,
+    TargetTokensOption,
     ThresholdOption,
     console,
     make_segmenter,
@@ -54,6 +55,7 @@ def ingest(
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
     base_url: BaseUrlOption = None,
     segmenter: SegmenterOption = "default",
+    target_tokens: TargetTokensOption = None,
     max_tokens: MaxTokensOption = None,
     min_tokens: MinTokensOption = None,
     strategy: StrategyOption = "optimal",
@@ -78,7 +80,7 @@ def ingest(
     require_packages(embedder, store=store)
     sage = Sage(
         store,
-        segmenter=make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold),
+        segmenter=make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold),
         embedder=named_embedder(embedder, base_url=base_url),
     )
     with sage, ingest_bar() as bar:

@@ -67,12 +67,30 @@ SegmenterOption = Annotated[
     str,
     typer.Option("--segmenter", help="Boundary model: a bundled name or a trained folder.", metavar="NAME"),
 ]
+TargetTokensOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Mean tokens of a chunk: a number, or sentence (35), passage (80), section (250). "
+        "Default: as the text has it, about 80.",
+        metavar="N",
+        show_default=False,
+    ),
+]
 MaxTokensOption = Annotated[
-    int | None, typer.Option(help="Most tokens of a chunk (default: 100).", metavar="N", show_default=False)
+    int | None,
+    typer.Option(
+        help="Most tokens of a chunk (default: 160, or twice --target-tokens).",
+        metavar="N",
+        show_default=False,
+    ),
 ]
 MinTokensOption = Annotated[
     int | None,
-    typer.Option(help="Chunks below this are avoided (default: 20).", metavar="N", show_default=False),
+    typer.Option(
+        help="Chunks below this are avoided (default: a quarter of the size aimed at).",
+        metavar="N",
+        show_default=False,
+    ),
 ]
 StrategyOption = Annotated[
     str, typer.Option(help="How to cut: optimal (length-aware) or threshold (the paper's).", metavar="NAME")
@@ -169,19 +187,26 @@ def make_answerer(
 
 
 def make_segmenter(
-    model: str, max_tokens: int | None, min_tokens: int | None, strategy: str, threshold: float
+    model: str,
+    target_tokens: str | None,
+    max_tokens: int | None,
+    min_tokens: int | None,
+    strategy: str,
+    threshold: float,
 ) -> Segmenter:
     """The segmenter that the options describe; its model is loaded, so that a wrong name is found out now."""
     from typing import cast
 
     from sage_core.segmentation import Segmenter
-    from sage_core.segmentation.limits import Strategy
+    from sage_core.segmentation.limits import Size, Strategy
 
+    target = int(target_tokens) if target_tokens is not None and target_tokens.isdecimal() else target_tokens
     segmenter = Segmenter(
         model,
+        target_tokens=cast("int | Size | None", target),
         max_tokens=max_tokens,
         min_tokens=min_tokens,
-        coarse_tokens=max(400, max_tokens or 0),
+        coarse_tokens=max(400, max_tokens or 0) if strategy == "threshold" else None,
         strategy=cast("Strategy", strategy),
         threshold=threshold,
     )

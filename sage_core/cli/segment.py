@@ -16,6 +16,7 @@ from sage_core.cli.options import (
     MinTokensOption,
     SegmenterOption,
     StrategyOption,
+    TargetTokensOption,
     ThresholdOption,
     console,
     make_segmenter,
@@ -26,7 +27,7 @@ EXAMPLES = """
 \b
 Examples:
   sage-rag segment README.md
-  sage-rag segment report.pdf --max-tokens 60
+  sage-rag segment report.pdf --target-tokens section
   sage-rag segment report.pdf --html cuts.html
   sage-rag segment notes.txt --json | jq '.chunks[].text'
 """
@@ -40,6 +41,7 @@ def segment(
         ),
     ],
     segmenter: SegmenterOption = "default",
+    target_tokens: TargetTokensOption = None,
     max_tokens: MaxTokensOption = None,
     min_tokens: MinTokensOption = None,
     strategy: StrategyOption = "optimal",
@@ -48,7 +50,7 @@ def segment(
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show where a text is cut, and what the model thought at every sentence boundary.
+    """Show where a text is cut and why, and what the model thought at every sentence boundary.
 
     Chunks are printed in alternating colours; a number within a chunk is P(same), the probability that the
     sentences before and after it belong together. Offsets are characters of the text as read. Needs no
@@ -68,7 +70,7 @@ def segment(
         if kind_of(Path(file)) == "folder":
             raise InputError(f"segment takes one file, and {file} is a folder: name a file in it")
         text = read_document(file, encoding=encoding).text
-    model = make_segmenter(segmenter, max_tokens, min_tokens, strategy, threshold)
+    model = make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold)
     view = model.explain(text)
     if html is not None:
         write_segmentation(html, view, "standard input" if file == "-" else Path(file).name)

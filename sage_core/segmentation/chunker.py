@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.segmentation.cuts import GLUED, optimal_cuts, threshold_cuts
+from sage_core.segmentation.cuts import FIRM, GLUED, LOOSE, SizeCost, optimal_cuts, sized_cuts, threshold_cuts
 from sage_core.segmentation.layout import Layout, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
@@ -22,6 +22,65 @@ _ODD_SPACE = re.compile(
     r"[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]"
 )  # white space to Python, not to every tokenizer
 _CERTAIN = 1e-6
+
+
+_SAMPLE_CHARS = 1500
+_SAMPLE_PARTS = 3
+_FEW_WORDS = 20
+_ENGLISH_SHARE = 0.12  # of the words; English prose has 0.3 and more, lists and tables about 0.1
+_LEAST_TRUST = 0.25
+_WORD = re.compile(r"[^\W\d_]+")
+# Words that English prose is full of and that other languages written in Latin letters hardly have.
+_ENGLISH = frozenset(
+    [
+        "the",
+        "and",
+        "of",
+        "to",
+        "that",
+        "with",
+        "this",
+        "from",
+        "which",
+        "are",
+        "were",
+        "their",
+        "have",
+        "has",
+        "been",
+        "they",
+        "his",
+        "its",
+        "by",
+        "for",
+        "not",
+        "but",
+        "is",
+        "it",
+        "as",
+    ]
+)
+
+
+def english_trust(text: str) -> float:
+    """How much a model trained on English says about a text, from 0.25 to 1.
+
+    A sample of the text is read: the share of common English words among its words, 0.12 and more giving
+    full weight, falling in proportion to 0.25 where there are none. Fewer than 20 words are too few to tell:
+    then the script decides, Latin letters for 1, any other for 0.25.
+    """
+    if len(text) <= _SAMPLE_CHARS * _SAMPLE_PARTS:
+        sample = text
+    else:
+        step = (len(text) - _SAMPLE_CHARS) // (_SAMPLE_PARTS - 1)
+        sample = " ".join(text[i * step : i * step + _SAMPLE_CHARS] for i in range(_SAMPLE_PARTS))
+    found = _WORD.findall(sample.lower())
+    if len(found) < _FEW_WORDS:
+        letters = "".join(found)
+        latin = sum(sign < "\u0250" for sign in letters)
+        return 1.0 if 2 * latin >= len(letters) else _LEAST_TRUST
+    share = sum(map(_ENGLISH.__contains__, found)) / len(found)
+    return min(1.0, max(_LEAST_TRUST, share / _ENGLISH_SHARE))
 
 
 @dataclass(slots=True)
@@ -50,6 +109,8 @@ def chunks(
     limits: Limits,
     counter: TokenCounter,
     layout: Layout,
+    *,
+    trust: float = 1.0,
 ) -> list[Span]:
     """Chunks of one text.
 
@@ -61,6 +122,7 @@ def chunks(
         limits: Sizes, threshold and strategy.
         counter: Measures joined chunks where lengths do not simply add up.
         layout: Weights of the layout.
+        trust: Weight of the model's log-odds, from 0 to 1; see `english_trust`.
 
     Returns:
         Ordered spans; none counts more than ``limits.max_tokens``, unless it is a single character that does.
@@ -69,12 +131,17 @@ def chunks(
         return []
     bias = float(log_odds(np.array([limits.threshold], dtype=np.float32))[0])
     said = evidence(text, spans, layout)
-    keep = [a + b for a, b in zip((log_odds(probabilities) - bias).tolist(), said, strict=True)]
+    votes = trust * (log_odds(probabilities) - bias)
+    keep = [a + b for a, b in zip(votes.tolist(), said, strict=True)]
     units = _Units(spans, lengths, keep)
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)
     if limits.strategy == "optimal":
-        starts = optimal_cuts(units.lengths, units.keep, limits.max_tokens, limits.min_tokens)
+        asked = limits.target_tokens is not None
+        size_cost = SizeCost(
+            limits.usual_tokens, limits.max_tokens, limits.min_tokens, FIRM if asked else LOOSE
+        )
+        starts = (sized_cuts if asked else optimal_cuts)(units.lengths, units.keep, size_cost)
     else:
         starts = threshold_cuts(
             units.lengths, units.keep, limits.coarse_tokens, limits.max_tokens, limits.min_tokens

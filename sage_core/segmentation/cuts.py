@@ -8,45 +8,85 @@ chunk starts.
 from __future__ import annotations
 
 import itertools
+import math
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 GLUED = 500.0
 """Log-odds from which on a gap is cut only where the hard limit forces it (after a heading)."""
 
 SHORT_CHUNK_COST = 3.0
-"""Log-odds charged for a chunk of no length at all; falls linearly to 0 at ``min_tokens``."""
+"""Log-odds for a chunk of no length, beside its size cost; falls linearly to 0 at ``min_tokens``."""
 
-LONG_CHUNK_COST = 4.0
-"""Log-odds charged for a chunk of ``max_tokens``; grows with the square above ``min_tokens``.
+LOOSE = 1.0
+"""Log-odds for a chunk of e times the usual size, or one e-th of it, where the text decides.
 
-Chosen by retrieval (``benchmarks/chunk_retrieval.py``): chunks of two or three sentences find evidence
-better than full ones, and the model then has a choice where to cut.
-"""
+Chosen on training questions and by how many cuts lie below the threshold (`benchmarks/chunk_sizes.py`)."""
+
+FIRM = 3.0
+"""The same where a size was asked for: chunks are more even."""
+
+_MOST_PASSES = 14
+_CLOSE = 0.03  # a mean this near to the target, as a share of it, is met
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCost:
+    """What a chunk costs for its size alone, in log-odds: ``weight * ln(size / usual) ** 2``.
+
+    Attributes:
+        usual: The size that costs nothing.
+        max_tokens: The hard limit.
+        min_tokens: Chunks below it cost more; 0 makes all chunks below ``usual`` free.
+        weight: `LOOSE` or `FIRM`.
+    """
+
+    usual: int
+    max_tokens: int
+    min_tokens: int
+    weight: float = LOOSE
+
+    @property
+    def table(self) -> list[float]:
+        """Cost by size, from 0 to ``max_tokens``."""
+        return _costs(self.usual, self.max_tokens, self.min_tokens, self.weight)
+
+
+@lru_cache(maxsize=64)
+def _costs(usual: int, max_tokens: int, min_tokens: int, weight: float) -> list[float]:
+    costs = [weight * math.log(max(size, 1) / usual) ** 2 for size in range(max_tokens + 1)]
+    for size in range(min(min_tokens, max_tokens + 1)):
+        costs[size] += SHORT_CHUNK_COST * (1 - size / min_tokens)
+    if not min_tokens:
+        costs[: usual + 1] = [0.0] * len(costs[: usual + 1])
+    return costs
 
 
 def optimal_cuts(
-    lengths: Sequence[int], keep: Sequence[float], max_tokens: int, min_tokens: int
+    lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCost, price: float = 0.0
 ) -> list[int]:
-    """The segmentation of highest likelihood under a hard maximum and a soft minimum.
+    """The segmentation of least cost under a hard limit.
 
-    Minimises the summed ``keep`` of the gaps that are cut, plus a charge for chunks that are short and one
-    for chunks that are long: a prior on lengths, as in wtpsplit. Dynamic programming over the end of the last
-    chunk: linear in the number of units, times the most units a chunk holds.
+    Minimises the summed ``keep`` of the gaps that are cut, plus for every chunk its size cost and ``price``.
+    Dynamic programming over the end of the last chunk: linear in the number of units, times the most units a
+    chunk holds.
 
     Args:
         lengths: Tokens of each of ``n`` units, each at least 1.
         keep: ``n - 1`` log-odds for "same chunk".
-        max_tokens: No chunk of two units or more is longer. (One unit may be: it cannot be cut here.)
-        min_tokens: Chunks shorter than this are avoided unless the evidence is strong; chunks of just this
-            length cost nothing.
+        size_cost: What a chunk of each size costs. No chunk of two units or more is longer than its
+            ``max_tokens``. (One unit may be: it cannot be cut here.)
+        price: Log-odds for every chunk, whatever its size: a high price makes fewer chunks.
 
     Returns:
         First unit of every chunk, ascending, starting with 0; empty for no units.
     """
     if not lengths:
         return []
-    charge = _charges(max_tokens, min_tokens)
+    max_tokens = size_cost.max_tokens
+    charge = [cost + price for cost in size_cost.table] if price else size_cost.table
     best = [0.0]  # best[i]: least cost of the first i units
     origin = [0]  # origin[i]: where the last chunk of that solution starts
     for end in range(1, len(lengths) + 1):
@@ -76,12 +116,55 @@ def optimal_cuts(
     return cuts[::-1]
 
 
-@lru_cache(maxsize=64)
-def _charges(max_tokens: int, min_tokens: int) -> list[float]:
-    """What a chunk of each size from 0 to ``max_tokens`` costs."""
-    room = max(1, max_tokens - min_tokens)
-    short = [SHORT_CHUNK_COST * (1 - size / min_tokens) for size in range(min_tokens)]
-    return short + [LONG_CHUNK_COST * (extra / room) ** 2 for extra in range(max_tokens - min_tokens + 1)]
+def sized_cuts(lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCost) -> list[int]:
+    """The best segmentation whose mean size is ``size_cost.usual``, as nearly as whole units allow.
+
+    One price for every chunk of the text is found by interpolation, so that the number of chunks is the
+    text's length over the target, whatever the model's calibration. Which gaps are cut at that price is
+    still for `optimal_cuts` to say. Linear in the units, a few passes.
+    """
+    wanted = sum(lengths) / size_cost.usual
+    tolerance = max(0.5, _CLOSE * wanted)
+    cuts = optimal_cuts(lengths, keep, size_cost)
+    many: list[int] = []  # of the solutions with too many chunks the one with the fewest
+    few: list[int] = []
+    low, high = -math.inf, math.inf
+    price, step = 0.0, 1.0
+    for _ in range(_MOST_PASSES):
+        if abs(len(cuts) - wanted) <= tolerance:
+            return cuts
+        if len(cuts) > wanted:  # a higher price makes fewer
+            low, many = price, cuts
+        else:
+            high, few = price, cuts
+        if not many or not few:
+            price += step if len(cuts) > wanted else -step
+            step *= 2
+        else:
+            # The number falls about exponentially with the price: interpolate its logarithm.
+            share = math.log(len(many) / wanted) / math.log(len(many) / len(few))
+            price = low + (high - low) * min(0.9, max(0.1, share))
+        cuts = optimal_cuts(lengths, keep, size_cost, price)
+    if not many or not few:
+        return cuts
+    return _spliced(many, few, lengths, size_cost.usual)
+
+
+def _spliced(many: list[int], few: list[int], lengths: Sequence[int], target: int) -> list[int]:
+    """Stretches of two segmentations in turn, changing over where both cut, so that the mean is ``target``.
+
+    Where all units are alike, no price gives a mean between two sizes. At the price in question both are
+    optimal, and so is whatever changes over between them at a common cut.
+    """
+    ends = [0, *itertools.accumulate(lengths)]
+    common = sorted(set(many) & set(few))
+    result: list[int] = []
+    for start, stop in itertools.pairwise([*common, len(lengths)]):
+        wanted = ends[stop] / target - len(result)
+        options = [cuts[bisect_left(cuts, start) : bisect_left(cuts, stop)] for cuts in (many, few)]
+        misses = [abs(len(option) - wanted) for option in options]
+        result += options[misses.index(min(misses))]
+    return result
 
 
 def threshold_cuts(
@@ -103,6 +186,7 @@ def threshold_cuts(
     Returns:
         First unit of every chunk, as ``optimal_cuts``.
     """
+    whole = SizeCost(max_tokens, max_tokens, 0)  # no cost for size: only the limit counts
     cuts: list[int] = []
     start = 0
     while start < len(lengths):
@@ -117,7 +201,7 @@ def threshold_cuts(
         for first, last in itertools.pairwise(runs):
             if sum(lengths[first:last]) <= max_tokens:
                 continue
-            inner = optimal_cuts(lengths[first:last], keep[first : last - 1], max_tokens, 0)
+            inner = optimal_cuts(lengths[first:last], keep[first : last - 1], whole)
             runs = sorted({*runs, *(first + cut for cut in inner)})
         cuts += _join_short(runs, lengths, keep, max_tokens, min_tokens)
         start = stop

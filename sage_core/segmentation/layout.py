@@ -1,7 +1,8 @@
-"""What the page says about a boundary: blank lines, headings, lists, tables and code, as log-odds."""
+"""What page and wording say about a boundary, as log-odds: blank lines, headings, lists, back-references."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,17 @@ from sage_core.text.spans import Span
 
 NEVER = 2 * GLUED
 """Log-odds for "same chunk" after a heading: whatever the model says, the sum stays above ``GLUED``."""
+
+# How English sentences begin that mean little without the one before: pronouns, demonstratives, connectives.
+_BACK_REFERENCE = re.compile(
+    r"(?:(?:s?he|it|they|his|hers?|its|theirs?|him|them|this|that|these|those|such|both|neither|nor|but|and|so"
+    r"|yet|then|thus|hence|also|too|however|therefore|moreover|furthermore|besides|instead|otherwise|likewise"
+    r"|similarly|consequently|accordingly|nevertheless|nonetheless|meanwhile|conversely|afterwards?)\b"
+    r"|(?:in (?:contrast|addition|turn|other words|this case|both cases)|as a result"
+    r"|for (?:example|instance|this reason)|on the (?:other hand|contrary)|the (?:latter|former|same|other)"
+    r"|at (?:that|the same) (?:time|point)|after (?:this|that))\b)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +39,18 @@ class Layout:
         line_break: A line break between two sentences, in a text whose lines are not hard-wrapped.
         list_item: Between two items of one list, and between a list and the line that introduces it.
         table_row: Between two rows of a table, or two lines of one fenced block of code.
+        reference: Before a sentence of the same paragraph that begins by pointing back: with a pronoun
+            ("His diaries ..."), a demonstrative ("This ...") or a connective ("However, ..."). English only.
     """
 
-    blank_line: float = -2.0
+    blank_line: float = -3.0
     line_break: float = -1.0
     list_item: float = 2.0
     table_row: float = 6.0
+    reference: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("blank_line", "line_break", "list_item", "table_row"):
+        for name in ("blank_line", "line_break", "list_item", "table_row", "reference"):
             check_float(f"layout.{name}", getattr(self, name), minimum=-100, maximum=100)
 
 
@@ -51,14 +66,18 @@ def evidence(text: str, spans: Sequence[Span], layout: Layout) -> list[float]:
         ``max(n - 1, 0)`` values; ``NEVER`` after a heading, which goes with what follows it.
     """
     gaps = line_breaks(text, spans)
+    points_back = [
+        layout.reference if breaks < 2 and _BACK_REFERENCE.match(text, span.start, span.end) else 0.0
+        for span, breaks in zip(spans[1:], gaps, strict=True)
+    ]
     if not any(gaps) and (not spans or text[spans[0].start] != "#"):
-        return [0.0] * len(gaps)
+        return points_back
     line_break = 0.0 if _hard_wrapped(text, gaps) else layout.line_break
     kinds = sentence_kinds(text, spans, gaps)
     found: list[float] = []
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
-        found.append(value + _between(kinds[index], kinds[index + 1], breaks, layout))
+        found.append(value + points_back[index] + _between(kinds[index], kinds[index + 1], breaks, layout))
     return found
 
 
@@ -78,3 +97,17 @@ def _hard_wrapped(text: str, gaps: Sequence[int]) -> bool:
     single = gaps.count(1)
     inside = text.count("\n") - single - 2 * gaps.count(2)
     return inside > single
+
+
+def breaks(text: str, spans: Sequence[Span]) -> list[str]:
+    """What stands at each gap between sentences: ``heading`` (one follows), ``break`` or nothing.
+
+    A line break counts where lines are not hard-wrapped.
+    """
+    gaps = line_breaks(text, spans)
+    kinds = sentence_kinds(text, spans, gaps)
+    least = 2 if _hard_wrapped(text, gaps) else 1
+    return [
+        "heading" if below == "heading" else "break" if gap >= least else ""
+        for gap, below in zip(gaps, kinds[1:], strict=True)
+    ]

@@ -2,40 +2,83 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 from sage_core._checks import check_float, check_int
 from sage_core.errors import InputError
 
 Strategy = Literal["threshold", "optimal"]
+Size = Literal["sentence", "passage", "section"]
 
-DEFAULT_MAX_TOKENS = 100
-DEFAULT_MIN_TOKENS = 20
+SIZES: dict[str, int] = {"sentence": 35, "passage": 80, "section": 250}
+"""Target tokens by name: a statement, a paragraph, a section."""
+
+DEFAULT_MAX_TOKENS = 160
+"""Leaves room for a title and headings within the 256 word pieces that all-MiniLM reads."""
+
+_USUAL_SHARE = 0.45  # of the hard limit: the size that costs nothing where none was asked for
+_LEAST_MAX = 100  # with a small target, whole sentences must still fit
+_SHORT_SHARE = 0.25  # of the target: below this a chunk is avoided
 DEFAULT_COARSE_TOKENS = 400
 CHARACTERS_PER_TOKEN = 4
 """English text has a little over four characters per word piece."""
 
 
+def target_of(chunk_size: int) -> int:
+    """The target for a framework's ``chunk_size``: two thirds of it, as its own splitters come to."""
+    return max(1, round(2 * chunk_size / 3))
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What shapes the chunks (see ``Segmenter``)."""
+    """What shapes the chunks (see ``Segmenter``).
+
+    Attributes:
+        coarse_tokens: Window of the paper's strategy.
+        threshold: P(same) from which two sentences are kept together.
+        max_tokens: Hard limit of a chunk.
+        min_tokens: Below this chunks are avoided.
+        strategy: How probabilities become chunks.
+        target_tokens: The mean that was asked for; None where the text decides.
+    """
 
     coarse_tokens: int
     threshold: float
     max_tokens: int
     min_tokens: int
     strategy: Strategy
+    target_tokens: int | None = None
+
+    @property
+    def usual_tokens(self) -> int:
+        """The size at which a chunk costs nothing: the target, or about a third of the hard limit."""
+        if self.target_tokens is not None:
+            return self.target_tokens
+        usual = _USUAL_SHARE * self.max_tokens
+        if self.min_tokens > usual:  # a high floor: halfway between floor and ceiling
+            usual = (self.min_tokens + self.max_tokens) / 2
+        return max(1, round(usual))
+
+    def within(self, max_tokens: int) -> Limits:
+        """The same with a lower hard limit; what does not fit below it is lowered too."""
+        target = self.target_tokens
+        if target is not None:
+            target = min(target, target_of(max_tokens))
+        least = min(self.min_tokens, max_tokens if target is None else target)
+        return replace(self, max_tokens=max_tokens, min_tokens=least, target_tokens=target)
 
     @classmethod
     def checked(
         cls,
-        coarse_tokens: int,
+        coarse_tokens: int | None,
         threshold: float,
         max_tokens: int | None,
         min_tokens: int | None,
         strategy: Strategy,
+        target_tokens: int | Size | None = None,
         *,
         names: Mapping[str, str] | None = None,
     ) -> Limits:
@@ -47,32 +90,56 @@ class Limits:
             max_tokens: See there.
             min_tokens: See there.
             strategy: See there.
+            target_tokens: See there.
             names: What the caller calls these arguments, for messages; their own names where missing.
 
         Raises:
             InputError: For a number out of its range, or limits that contradict each other.
         """
         called = _Names(names or {})
-        coarse = check_int(called["coarse_tokens"], coarse_tokens, minimum=1)
-        most = min(DEFAULT_MAX_TOKENS, coarse)
-        if max_tokens is not None:
-            most = check_int(called["max_tokens"], max_tokens, minimum=1)
-        least = min(DEFAULT_MIN_TOKENS, most)
-        if min_tokens is not None:
-            least = check_int(called["min_tokens"], min_tokens, minimum=0)
-        if least > most:
-            raise InputError(
-                f"{called['min_tokens']} must be at most {called['max_tokens']} ({most}), not {least}: "
-                f"lower {called['min_tokens']} or raise {called['max_tokens']}"
-            )
         if strategy not in get_args(Strategy):
             raise InputError(f"strategy is 'threshold' or 'optimal', not {strategy!r}")
+        coarse = DEFAULT_COARSE_TOKENS
+        if coarse_tokens is not None:
+            coarse = check_int(called["coarse_tokens"], coarse_tokens, minimum=1)
+            if strategy == "optimal":
+                warnings.warn(
+                    f"{called['coarse_tokens']} does nothing with strategy='optimal': leave it out",
+                    stacklevel=4,
+                )
+        target = _target(called["target_tokens"], target_tokens)
+        if target is not None and strategy == "threshold":
+            raise InputError(
+                f"{called['target_tokens']} needs strategy='optimal': with 'threshold' sizes follow from the "
+                "probabilities"
+            )
+        most = DEFAULT_MAX_TOKENS if target is None else max(2 * target, _LEAST_MAX)
+        if strategy == "threshold":
+            most = min(most, coarse)
+        if max_tokens is not None:
+            most = check_int(called["max_tokens"], max_tokens, minimum=1)
+        if target is not None and target > most:
+            raise InputError(
+                f"{called['target_tokens']} must be at most {called['max_tokens']} ({most}), not {target}: "
+                f"raise {called['max_tokens']}, or leave it out"
+            )
+        least = round(_SHORT_SHARE * (target if target is not None else _USUAL_SHARE * most))
+        if min_tokens is not None:
+            least = check_int(called["min_tokens"], min_tokens, minimum=0)
+        name, bound = ("max_tokens", most) if target is None else ("target_tokens", target)
+        if least > bound:
+            raise InputError(
+                f"{called['min_tokens']} must be at most {called[name]} ({bound}), not {least}: "
+                f"lower {called['min_tokens']} or raise {called[name]}"
+            )
         if most > coarse and strategy == "threshold":
             raise InputError(
                 f"{called['max_tokens']} must be at most {called['coarse_tokens']} ({coarse}), not {most}: "
                 f"raise {called['coarse_tokens']}, the window that strategy='threshold' cuts"
             )
-        return cls(coarse, check_float("threshold", threshold, minimum=0, maximum=1), most, least, strategy)
+        return cls(
+            coarse, check_float("threshold", threshold, minimum=0, maximum=1), most, least, strategy, target
+        )
 
 
 class _Names(dict[str, str]):
@@ -82,22 +149,28 @@ class _Names(dict[str, str]):
         return name
 
 
-def fitted_sizes(
+def chunk_sizes(
+    chunk_size: int | None,
     *,
+    target_tokens: int | Size | None = None,
     max_tokens: int | None = None,
     min_tokens: int | None = None,
     coarse_tokens: int | None = None,
     strategy: Strategy | None = None,
     unit: int = 1,
     names: Mapping[str, str] | None = None,
-) -> dict[str, int]:
-    """The three sizes of a ``Segmenter``, those that were not given made to fit those that were.
+) -> dict[str, Any]:
+    """Size arguments of a ``Segmenter`` for a framework's ``chunk_size``: limit, and two thirds the mean.
+
+    So a number that somebody brings along from another splitter gives chunks of about the size it gave there.
 
     Args:
-        max_tokens: As given by the caller, like the others; None where not given.
-        min_tokens: See there. Where not given it keeps the default's share of ``max_tokens``.
-        coarse_tokens: See there. Where not given it is never below ``max_tokens``.
-        strategy: None counts as ``"threshold"``, whose window must hold a chunk: so the sizes fit either.
+        chunk_size: The framework's own; None where not given, and then the others stand as they are.
+        target_tokens: As given by the caller, like the others; None where not given. Comes before two thirds.
+        max_tokens: Comes before ``chunk_size``, where less.
+        min_tokens: See ``Segmenter``.
+        coarse_tokens: See there. With ``"threshold"``, where not given, never below ``chunk_size``.
+        strategy: See there; None for the default.
         unit: What one token is in the caller's unit: `CHARACTERS_PER_TOKEN` for characters.
         names: As for `Limits.checked`.
 
@@ -105,19 +178,46 @@ def fitted_sizes(
         InputError: As `Limits.checked`, in the caller's own names.
     """
     called = _Names(names or {})
-    coarse = None if coarse_tokens is None else check_int(called["coarse_tokens"], coarse_tokens, minimum=1)
-    if max_tokens is not None:
-        most = check_int(called["max_tokens"], max_tokens, minimum=1)
-    else:
-        most = DEFAULT_MAX_TOKENS * unit
-        if coarse is not None and strategy != "optimal":
-            most = min(most, coarse)
-    window = max(DEFAULT_COARSE_TOKENS * unit, most) if coarse is None else coarse
-    share = max(most * DEFAULT_MIN_TOKENS // DEFAULT_MAX_TOKENS, 1)
-    least = min(DEFAULT_MIN_TOKENS * unit, share) if min_tokens is None else min_tokens
-    limits = Limits.checked(window, 0.5, most, least, strategy or "threshold", names=names)
-    return {
-        "max_tokens": limits.max_tokens,
-        "min_tokens": limits.min_tokens,
-        "coarse_tokens": limits.coarse_tokens,
+    most = max_tokens
+    if chunk_size is not None:
+        most = check_int("chunk_size", chunk_size, minimum=1)
+        if max_tokens is not None:
+            if max_tokens > chunk_size:
+                warnings.warn(
+                    f"max_tokens={max_tokens} does nothing above chunk_size={chunk_size}", stacklevel=3
+                )
+            most = min(max_tokens, chunk_size)
+    if strategy == "threshold":
+        if coarse_tokens is None:
+            coarse_tokens = max(DEFAULT_COARSE_TOKENS * unit, most or 0)
+    elif chunk_size is not None and max_tokens is None and target_tokens is None:
+        target_tokens = target_of(chunk_size)
+        if min_tokens is not None:
+            least = check_int(called["min_tokens"], min_tokens, minimum=0)
+            if least > chunk_size:
+                raise InputError(
+                    f"{called['min_tokens']} must be at most chunk_size ({chunk_size}), not {least}: "
+                    f"lower {called['min_tokens']} or raise chunk_size"
+                )
+            target_tokens = max(target_tokens, least)
+    Limits.checked(coarse_tokens, 0.5, most, min_tokens, strategy or "optimal", target_tokens, names=names)
+    if strategy != "threshold":
+        coarse_tokens = None  # does nothing, which was said just now
+    sizes = {
+        "target_tokens": target_tokens,
+        "max_tokens": most,
+        "min_tokens": min_tokens,
+        "coarse_tokens": coarse_tokens,
     }
+    return {name: value for name, value in sizes.items() if value is not None}
+
+
+def _target(name: str, value: int | Size | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value not in SIZES:
+            known = ", ".join(f"{size!r} ({tokens})" for size, tokens in SIZES.items())
+            raise InputError(f"{name} is a whole number or one of {known}, not {value!r}")
+        return SIZES[value]
+    return check_int(name, value, minimum=1)

@@ -14,6 +14,7 @@ CHARS_PER_TOKEN = 32
 _SPACE = re.compile(r"\s+")
 _CLAUSE_ENDS = frozenset(",;:)—–，；、،")
 _CJK_CLAUSE_END = re.compile("[，；、：]")
+_WORD_END = "\u200b"  # zero width space
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 _SLACK = 0.9  # pieces aim at this share of the limit, so that few turn out too long
 _MOST_MARKS = 16  # accents and joiners looked through before a cut inside a character is accepted
@@ -73,7 +74,7 @@ def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
         target = piece.start + int(length * share)
         if start + 1 > target or target >= piece.end:
             continue
-        cut = _best_cut(text, max(start + 1, target - reach), target, min(piece.end, target + reach))
+        cut = _best_cut(text, start, max(start + 1, target - reach), target, min(piece.end, target + reach))
         left = trim(text, Span(start, cut))
         if left.end > left.start and cut < piece.end:
             result.append(left)
@@ -85,8 +86,11 @@ def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
     return [span for span in result if span.end > span.start]
 
 
-def _best_cut(text: str, low: int, target: int, high: int) -> int:
-    """A place in ``low..high`` to cut: after a clause, else at white space, the nearest to ``target``."""
+def _best_cut(text: str, start: int, low: int, target: int, high: int) -> int:
+    """A place in ``low..high`` to cut: after a clause, else at white space, the nearest to ``target``.
+
+    Where there is none, the last space after ``start``; a word is cut in two only where it fills the piece.
+    """
     spaces = [match.start() for match in _SPACE.finditer(text, low, high)]
     clauses = [at for at in spaces if text[at - 1] in _CLAUSE_ENDS]
     if not clauses and not text.isascii():
@@ -94,6 +98,14 @@ def _best_cut(text: str, low: int, target: int, high: int) -> int:
     found = clauses or spaces
     if found:
         return min(found, key=lambda at: abs(at - target))
+    # No space near the target: rather a short piece than a word in two.
+    earlier = text.rfind(" ", start, low)
+    if earlier > start:
+        return earlier
+    if not text.isascii():  # where words end in scripts that write no spaces (Khmer)
+        unseen = text.rfind(_WORD_END, low, target)
+        if unseen > low:
+            return unseen + 1
     cut = target
     while cut > low and cut > target - _MOST_MARKS and _joined(text[cut - 1], text[cut]):
         cut -= 1

@@ -14,19 +14,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core._checks import check_int
 from sage_core.errors import InputError
-from sage_core.segmentation.chunker import chunks
-from sage_core.segmentation.layout import Layout
-from sage_core.segmentation.limits import Limits, Strategy
+from sage_core.segmentation.chunker import chunks, english_trust
+from sage_core.segmentation.layout import Layout, breaks
+from sage_core.segmentation.limits import Limits, Size, Strategy
 from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
-from sage_core.segmentation.view import Boundary, SegmentationView
+from sage_core.segmentation.view import Boundary, CutReason, SegmentationView
 from sage_core.text.callables import function_fingerprint
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 
-_ALGORITHM = 2  # part of every fingerprint: raised when the same settings give other chunks
+_ALGORITHM = 3  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
 
 
@@ -53,13 +54,17 @@ class Segmenter:
     Args:
         model: ``"default"`` (bundled), a folder with a trained model, or any ``BoundaryModel``. Loaded on
             first use.
-        coarse_tokens: Size of the coarse windows of ``strategy="threshold"`` (the paper's l).
-        threshold: Keep two sentences together where P(same) is at least this (the paper's ss).
-        max_tokens: Hard limit of a chunk. Default 100, or ``coarse_tokens`` if less; with ``"threshold"`` at
-            most ``coarse_tokens``. With ``"optimal"`` most chunks have about half of it; for longer ones
-            raise ``min_tokens``.
-        min_tokens: Chunks below this are avoided, not forbidden. Default 20, or ``max_tokens`` if less.
+        target_tokens: Mean size of the chunks of a text: a number of tokens, or ``"sentence"`` (35),
+            ``"passage"`` (80) or ``"section"`` (250). A text is then cut into its length over the target, at
+            the gaps that the model minds least. None, the default, lets the text decide: chunks of about
+            half of ``max_tokens``, more where little changes, fewer where much does.
+        max_tokens: Hard limit of a chunk. Default 160; with ``target_tokens`` twice that (at least 100), with
+            ``"threshold"`` at most ``coarse_tokens``.
+        min_tokens: Chunks below this are avoided, not forbidden. Default a quarter of the size aimed at; with
+            0, short chunks cost nothing.
         strategy: ``"threshold"`` or ``"optimal"``.
+        threshold: Keep two sentences together where P(same) is at least this (the paper's ss).
+        coarse_tokens: Size of the coarse windows of ``strategy="threshold"`` (the paper's l); default 400.
         counter: A token counter or its name (``sage_core.text.tokens.get_counter``).
         sentences: From a text to its sentence candidates: ``(start, end)`` pairs, or the sentences
             themselves; see `sage_core.text.sentences.SentenceSplitter`.
@@ -73,21 +78,28 @@ class Segmenter:
         self,
         model: str | Path | BoundaryModel = "default",
         *,
-        coarse_tokens: int = 400,
-        threshold: float = 0.55,
+        target_tokens: int | Size | None = None,
         max_tokens: int | None = None,
         min_tokens: int | None = None,
         strategy: Strategy = "optimal",
+        threshold: float = 0.55,
+        coarse_tokens: int | None = None,
         counter: str | TokenCounter = "bert",
         sentences: SentenceSplitter = split_sentences,
         layout: Layout | None = None,
     ) -> None:
-        self._limits = Limits.checked(coarse_tokens, threshold, max_tokens, min_tokens, strategy)
+        self._limits = Limits.checked(
+            coarse_tokens, threshold, max_tokens, min_tokens, strategy, target_tokens
+        )
+        from sage_core.segmentation.models.load import bundled_models
+
         if not isinstance(model, str | Path | BoundaryModel):
             raise InputError(f"model is 'default', a folder or a BoundaryModel, not {type(model).__name__}")
         if not callable(sentences):
             raise InputError("sentences is a function from a text to its (start, end) pairs")
         self._source = model
+        # Only the bundled models are known to be English.
+        self._english = isinstance(model, str) and (model == "default" or model in bundled_models())
         self._model: BoundaryModel | None = None if isinstance(model, str | Path) else model
         self._lock = threading.Lock()
         self.counter: TokenCounter = get_counter(counter) if isinstance(counter, str) else counter
@@ -107,6 +119,11 @@ class Segmenter:
     def threshold(self) -> float:
         """P(same) from which two sentences are kept together (paper: ss)."""
         return self._limits.threshold
+
+    @property
+    def target_tokens(self) -> int | None:
+        """Mean size asked for; None where the text decides."""
+        return self._limits.target_tokens
 
     @property
     def max_tokens(self) -> int:
@@ -218,24 +235,19 @@ class Segmenter:
     def with_limit(self, max_tokens: int) -> Segmenter:
         """The same segmenter, its loaded model included, with at most ``max_tokens`` tokens in a chunk.
 
-        A segmenter whose own limit is no higher is returned as it is.
+        A segmenter whose own limit is no higher is returned as it is. A target is lowered to at most two
+        thirds of the new limit.
 
         Raises:
             InputError: For a limit below 1.
         """
         if max_tokens >= self.max_tokens:
             return self
-        return Segmenter(
-            self.model,
-            coarse_tokens=self.coarse_tokens,
-            threshold=self.threshold,
-            max_tokens=max_tokens,
-            min_tokens=min(self.min_tokens, max_tokens),
-            strategy=self.strategy,
-            counter=self.counter,
-            sentences=self.sentences,
-            layout=self.layout,
-        )
+        limits = self._limits.within(check_int("max_tokens", max_tokens, minimum=1))
+        _ = self.model  # loaded once for both
+        copy = Segmenter.__new__(Segmenter)
+        copy.__setstate__({**self.__dict__, "_limits": limits})
+        return copy
 
     def segment_within(
         self, texts: Sequence[str], limits: Sequence[int], *, progress: bool = False
@@ -274,7 +286,33 @@ class Segmenter:
         spans = self.segment(text)
         settings: dict[str, object] = {**asdict(self._limits), "counter": self.counter.name}
         tokens = self.counter.count_many([span.of(text) for span in spans])
-        return SegmentationView(text, spans, tokens, self.boundaries(text), settings)
+        boundaries = self.boundaries(text)
+        reasons = self._reasons(text, spans, tokens, boundaries)
+        return SegmentationView(text, spans, tokens, boundaries, settings, reasons)
+
+    def _reasons(
+        self, text: str, spans: list[Span], tokens: list[int], boundaries: list[Boundary]
+    ) -> list[CutReason]:
+        """Why the text was cut before each chunk but the first."""
+        clean, sentences = self._sentences(text)
+        asked = {boundary.position: boundary.probability for boundary in boundaries}
+        said = dict(zip([s.start for s in sentences[1:]], breaks(clean, sentences), strict=True))
+        found: list[CutReason] = []
+        for (_, after), (size, size_after) in zip(
+            itertools.pairwise(spans), itertools.pairwise(tokens), strict=True
+        ):
+            kind = said.get(after.start)
+            if kind is None:
+                found.append("limit")
+            elif kind == "heading":
+                found.append("heading")
+            elif asked[after.start] < self.threshold:
+                found.append("topic")
+            elif kind == "break":
+                found.append("paragraph")
+            else:
+                found.append("limit" if size + size_after > self.max_tokens else "size")
+        return found
 
     def _pool(self, texts: list[str]) -> list[list[Span]]:
         """Segment texts together."""
@@ -287,7 +325,10 @@ class Segmenter:
         for (text, spans), values in zip(documents, probabilities, strict=True):
             lengths = counts[done : done + len(spans)]
             done += len(spans)
-            result.append(chunks(text, spans, lengths, values, self._limits, self.counter, self.layout))
+            trust = english_trust(text) if self._english else 1.0
+            result.append(
+                chunks(text, spans, lengths, values, self._limits, self.counter, self.layout, trust=trust)
+            )
         return result
 
     def _sentences(self, text: str) -> tuple[str, list[Span]]:
@@ -335,7 +376,7 @@ class Segmenter:
     def __repr__(self) -> str:
         source = self._source if isinstance(self._source, str | Path) else type(self._source).__name__
         return (
-            f"Segmenter(model={str(source)!r}, strategy={self.strategy!r}, threshold={self.threshold}, "
-            f"max_tokens={self.max_tokens}, min_tokens={self.min_tokens}, "
-            f"coarse_tokens={self.coarse_tokens}, counter={self.counter.name!r})"
+            f"Segmenter(model={str(source)!r}, target_tokens={self.target_tokens}, "
+            f"max_tokens={self.max_tokens}, min_tokens={self.min_tokens}, strategy={self.strategy!r}, "
+            f"threshold={self.threshold}, coarse_tokens={self.coarse_tokens}, counter={self.counter.name!r})"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from sage_core._display import Shown
 from sage_core.text.spans import Span
@@ -28,6 +28,19 @@ class Boundary(NamedTuple):
     probability: float
 
 
+CutReason = Literal["heading", "topic", "paragraph", "limit", "size"]
+"""Why a text was cut at a place.
+
+- ``heading``: a heading follows.
+- ``topic``: P(same) is below the threshold.
+- ``paragraph``: a blank line or a line break stands there, though the model would keep together.
+- ``limit``: the two chunks together are above the hard limit; also every cut within a sentence.
+- ``size``: none of these: the chunk was long enough for the size that is aimed at.
+"""
+
+REASONS: tuple[CutReason, ...] = get_args(CutReason)
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentationView(Shown):
     """A text, its chunks, and the places where it might have been cut.
@@ -48,6 +61,7 @@ class SegmentationView(Shown):
         tokens: Length of each.
         boundaries: Every place the model judged.
         settings: How it was segmented, by name, for people: limits, strategy, counter.
+        reasons: Why the text was cut before each chunk but the first; empty where not known.
     """
 
     text: str
@@ -55,6 +69,7 @@ class SegmentationView(Shown):
     tokens: Sequence[int]
     boundaries: Sequence[Boundary]
     settings: dict[str, object] = field(default_factory=dict)
+    reasons: Sequence[CutReason] = ()
 
     @property
     def chunks(self) -> list[str]:
@@ -68,12 +83,17 @@ class SegmentationView(Shown):
         return float(value) if isinstance(value, int | float) else None
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-ready form; ``cut`` tells where a boundary of the model became one between chunks."""
+        """A JSON-ready form.
+
+        ``reason`` of a chunk says why the text was cut before it (None for the first); ``cut`` of a boundary,
+        whether it became one between chunks.
+        """
         starts = {span.start for span in self.spans}
+        reasons = [None, *self.reasons] if self.reasons else [None] * len(self.spans)
         return {
             "chunks": [
-                {"start": s.start, "end": s.end, "tokens": n, "text": s.of(self.text)}
-                for s, n in zip(self.spans, self.tokens, strict=True)
+                {"start": s.start, "end": s.end, "tokens": n, "text": s.of(self.text), "reason": why}
+                for s, n, why in zip(self.spans, self.tokens, reasons, strict=True)
             ],
             "boundaries": [
                 {"position": b.position, "probability": round(b.probability, 4), "cut": b.position in starts}

@@ -28,7 +28,9 @@ _UNDERLINED = re.compile(r"[^\n]+\r?\n[ \t]*(?:={3,}|-{3,})\Z")
 _NUMBERED_HEADING = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3})+\.?|§\s?\d+|(?:Chapter|Section|Article|Part|Appendix|ARTICLE|SECTION)\s\w+)\b"
 )
-_SENTENCE_MARKS = frozenset("#|-*+•‣◦▪●·–—(`~0123456789§")
+_DIRECTIVE = re.compile(r"\.\. [\w:+.-]+::|\[[A-Za-z][^\]\n]{0,40}\]\Z")  # reStructuredText; AsciiDoc
+_NUMBERED_TITLE = re.compile(r"(?:\d{1,3}|[A-Z])[.)]\s+[^\W\d_]")
+_SENTENCE_MARKS = frozenset("#|-*+•‣◦▪●·–—(`~0123456789§.[")
 _HEADING_CHARS = 80
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "।", "؟", "۔", '"', "”", ")", "|")
 
@@ -192,13 +194,38 @@ def sentence_kinds(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> lis
             elif kind == "text" and kinds and kinds[-1] == "item" and not at_line_start:
                 kind = "item"  # a further sentence of the same item
         kinds.append(kind)
+    for index in range(len(kinds) - 1):
+        if kinds[index] == "item" and _is_numbered_title(text, spans, gaps, kinds, index):
+            kinds[index] = "heading"
     return kinds
+
+
+def _is_numbered_title(
+    text: str, spans: Sequence[Span], gaps: Sequence[int], kinds: Sequence[str], index: int
+) -> bool:
+    """Whether the line "3. Dues" is a title with prose below it, and not an item of a list."""
+    span = spans[index]
+    return (
+        (index == 0 or (gaps[index - 1] > 0 and kinds[index - 1] not in ("item", "lead")))
+        and gaps[index] > 0
+        and kinds[index + 1] in ("text", "lead")
+        and span.end - span.start <= _HEADING_CHARS
+        and not text.endswith(_SENTENCE_ENDS, span.start, span.end)
+        and _NUMBERED_TITLE.match(text, span.start, span.end) is not None
+        and _is_prose(text, spans[index + 1])
+    )
+
+
+def _is_prose(text: str, span: Span) -> bool:
+    return span.end - span.start > _HEADING_CHARS or text.endswith(_SENTENCE_ENDS, span.start, span.end)
 
 
 def _marked(text: str, span: Span, alone: bool) -> str:
     """Kind of a sentence that starts a line with one of the marks."""
     if text[span.start] == "|":
         return "table"
+    if text[span.start] in ".[":
+        return "heading" if alone and _DIRECTIVE.match(text, span.start, span.end) else "text"
     if _MARKDOWN_HEADING.match(text, span.start, span.end):
         return "heading"
     if span.end - span.start <= _HEADING_CHARS and _NUMBERED_HEADING.match(text, span.start, span.end):
@@ -219,7 +246,4 @@ def _alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[int]) ->
         return "text"
     below = spans[index + 1]
     stands_out = index == 0 or gaps[index - 1] > 1 or gaps[index] > 1
-    is_prose = below.end - below.start > _HEADING_CHARS or text.endswith(
-        _SENTENCE_ENDS, below.start, below.end
-    )
-    return "heading" if stands_out and is_prose else "text"
+    return "heading" if stands_out and _is_prose(text, below) else "text"

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sage_core.errors import InputError, MissingExtraError, ModelError
@@ -119,7 +120,8 @@ class CharCounter(_Equal):
 class BertCounter(_Equal):
     """Word pieces of the bundled vocabulary, as all-MiniLM-L6-v2 counts them without ``[CLS]`` and ``[SEP]``.
 
-    A run of more than 100 letters is one unknown token to BERT, whatever its length.
+    To BERT a run of letters that it does not know is one token, whatever its length: Thai, Khmer, emoji,
+    base64. Such a run counts by its length instead, at the rate of cl100k_base for its script.
     """
 
     name = "bert"
@@ -156,7 +158,7 @@ class TiktokenCounter(_Equal):
 
 
 class HuggingFaceCounter(_Equal):
-    """Tokens of a Hugging Face fast tokenizer.
+    """Tokens of a Hugging Face fast tokenizer. Text unknown to it counts by its length, as in ``bert``.
 
     Args:
         name: A folder with ``tokenizer.json``, that file itself, or an id on the hub (fetched on first use).
@@ -167,16 +169,53 @@ class HuggingFaceCounter(_Equal):
 
     def count(self, text: str) -> int:
         """Number of tokens of ``text``."""
-        return len(_tokenizer(self.name).encode(without_lone_surrogates(text), add_special_tokens=False))
+        return self.count_many([text])[0]
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
-        tokenizer = _tokenizer(self.name)
-        encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
-        return [
-            len(found)
-            for found in encode([without_lone_surrogates(text) for text in texts], add_special_tokens=False)
-        ]
+        return count_with(_tokenizer(self.name), texts)
+
+
+class TokenizerCounter(_Equal):
+    """Tokens of a tokenizer that is at hand: of `transformers`, or a bare `tokenizers.Tokenizer`.
+
+    It neither cuts nor pads, whatever the tokenizer's own file asks for, and the tokenizer is left as it is.
+    A run that the tokenizer does not know counts by its length. Pickles if the tokenizer does.
+
+    Args:
+        tokenizer: The tokenizer.
+
+    Raises:
+        InputError: If it is neither.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._bare = _bare_form(tokenizer)
+        if self._bare is None and not callable(getattr(tokenizer, "tokenize", None)):
+            raise InputError(
+                "a transformers tokenizer or a tokenizers.Tokenizer is needed, "
+                f"not {type(tokenizer).__name__}"
+            )
+        source = getattr(tokenizer, "name_or_path", "") or f"{id(tokenizer):x}"
+        self.name = f"{type(tokenizer).__qualname__}:{source}"
+
+    def count(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        return self.count_many([text])[0]
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
+        if self._bare is not None:
+            return count_with(self._bare, texts)
+        return [len(self._tokenizer.tokenize(without_lone_surrogates(text))) for text in texts]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_bare": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._bare = _bare_form(self._tokenizer)
 
 
 class CallableCounter(_Equal):
@@ -212,6 +251,78 @@ class CallableCounter(_Equal):
 
 
 _LOADING = threading.Lock()
+
+
+def count_with(tokenizer: Any, texts: Sequence[str]) -> list[int]:
+    """Tokens of each text by a `tokenizers.Tokenizer` that neither cuts nor pads; special ones not counted.
+
+    A run that the tokenizer does not know counts by its length, not as the one token it becomes.
+    """
+    clean = [without_lone_surrogates(text) for text in texts]
+    encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+    found = encode(clean, add_special_tokens=False)
+    counts = [len(encoding) for encoding in found]
+    unknown = _unknown_id(tokenizer)
+    if unknown is None:
+        return counts
+    odd = [i for i, encoding in enumerate(found) if unknown in encoding.ids]
+    if odd:
+        from sage_core.text.wordpiece import unknown_tokens
+
+        # The fast way above gives no offsets.
+        for i, encoding in zip(
+            odd, tokenizer.encode_batch([clean[i] for i in odd], add_special_tokens=False), strict=True
+        ):
+            counts[i] = sum(
+                unknown_tokens(clean[i][a:b]) if token == unknown else 1
+                for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
+            )
+    return counts
+
+
+def bare_tokenizer(tokenizer: Any) -> Any:
+    """A copy of a `tokenizers.Tokenizer` that neither cuts nor pads; the user's own is left as it is."""
+    own = type(tokenizer).from_str(tokenizer.to_str())
+    own.no_truncation()
+    own.no_padding()
+    return own
+
+
+def _bare_form(tokenizer: Any) -> Any:
+    """The `tokenizers.Tokenizer` in or behind a tokenizer, made bare; None where there is none."""
+    from tokenizers import Tokenizer
+
+    own = tokenizer if isinstance(tokenizer, Tokenizer) else getattr(tokenizer, "backend_tokenizer", None)
+    return bare_tokenizer(own) if isinstance(own, Tokenizer) else None
+
+
+def function_name(function: Callable[..., object]) -> str:
+    """A name for a function that counts, for fingerprints.
+
+    Its own ``name``, or where a module defines it. What cannot be told from another of its kind by either
+    (closures, lambdas, methods) is named for this process only: better a cache missed than a wrong chunk
+    found.
+    """
+    own = getattr(function, "name", None)
+    if isinstance(own, str) and own:
+        return own
+    if (
+        isinstance(function, FunctionType)
+        and function.__closure__ is None
+        and "<" not in function.__qualname__
+    ):
+        return f"{function.__module__}.{function.__qualname__}"
+    return f"{type(function).__qualname__}@{id(function):x}"
+
+
+def _unknown_id(tokenizer: Any) -> int | None:
+    """Id of the token that stands for unknown text; None where the tokenizer has none."""
+    name = getattr(tokenizer.model, "unk_token", None)
+    if isinstance(name, str):
+        found = tokenizer.token_to_id(name)
+        return None if found is None else int(found)
+    number = getattr(tokenizer.model, "unk_id", None)
+    return int(number) if isinstance(number, int) else None
 
 
 def without_lone_surrogates(text: str) -> str:

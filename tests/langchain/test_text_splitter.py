@@ -145,8 +145,6 @@ def test_bad_arguments_are_named():
         made.create_documents("one text")
     with pytest.raises(InputError, match="split_documents"):
         made.split_text(Document(page_content="x"))
-    with pytest.raises(ValueError, match="without overlap"):
-        splitter(chunk_size=100, chunk_overlap=20)
     for size in (0, -1):
         with pytest.raises(ValueError, match="chunk_size"):
             splitter(chunk_size=size)
@@ -165,8 +163,33 @@ def test_sizes_that_are_none_or_do_not_fit_are_named_as_the_user_named_them():
     with pytest.raises(InputError, match=r"min_chunk_size must be at most chunk_size \(100\), not 200"):
         SageTextSplitter(chunk_size=100, min_chunk_size=200)
     with pytest.raises(InputError, match=r"chunk_size must be at most coarse_size \(50\), not 100"):
-        SageTextSplitter(chunk_size=100, coarse_size=50)
-    assert SageTextSplitter(coarse_size=50).segmenter.max_tokens == 50
+        SageTextSplitter(chunk_size=100, coarse_size=50, strategy="threshold")
+    with pytest.raises(InputError, match="chunk_size counts characters here and target_tokens tokens"):
+        SageTextSplitter(chunk_size=1000, target_tokens=100)
+    with pytest.raises(TypeError, match="use `chunk_size`"):
+        SageTextSplitter(max_tokens=100)
+    assert SageTextSplitter(coarse_size=50, strategy="threshold").segmenter.max_tokens == 50
+
+
+def test_what_does_nothing_is_told_once_and_accepted():
+    with pytest.warns(UserWarning, match="chunk_overlap=20 does nothing") as told:
+        made = splitter(chunk_size=100, chunk_overlap=20)
+    assert len(told) == 1
+    assert made._chunk_overlap == 0
+    with pytest.warns(UserWarning, match="coarse_size does nothing with strategy='optimal'") as told:
+        splitter(coarse_size=300)
+    assert len(told) == 1
+
+
+def test_a_chunk_size_gives_chunks_of_about_that_size():
+    text = " ".join(f"Sentence number {n} of the story says something new." for n in range(600))
+    for size in (300, 1000):
+        chunks = SageTextSplitter(chunk_size=size).split_text(text)
+        assert max(map(len, chunks)) <= size
+        assert sum(map(len, chunks)) / len(chunks) == pytest.approx(size * 2 / 3, rel=0.1)
+    tokens = SageTextSplitter(target_tokens=100)
+    mean = sum(map(tokens.segmenter.counter.count, chunks := tokens.split_text(text))) / len(chunks)
+    assert mean == pytest.approx(100, rel=0.1)
 
 
 def test_sizes_alone_and_units():
@@ -176,7 +199,8 @@ def test_sizes_alone_and_units():
     tokens = splitter()
     assert tokens.segmenter.counter.name == "bert"
     assert tokens._chunk_size == tokens.segmenter.max_tokens == Segmenter(HashModel()).max_tokens
-    assert splitter(chunk_size=5000, length_function=word_length).segmenter.coarse_tokens == 5000
+    wide = splitter(chunk_size=5000, length_function=word_length, strategy="threshold")
+    assert wide.segmenter.coarse_tokens == 5000
     assert splitter(chunk_size=7, length_function=word_length).segmenter.min_tokens <= 7
 
 

@@ -18,6 +18,7 @@ from llama_index_instrumentation import get_dispatcher
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser
+from tests.core.conftest import tiktoken_cache  # noqa: F401
 from tests.fakes.llamaindex import OverlapModel, Recorder
 
 # Older versions do not look into the folder that they bring.

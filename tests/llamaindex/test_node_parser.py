@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import time
 from typing import Any
 
@@ -35,6 +36,7 @@ from llama_index.core.utils import get_tokenizer
 
 from sage_core.segmentation import Segmenter
 from sage_core.text.tokens import get_counter
+from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_llamaindex import SageNodeParser
 from tests.fakes.llamaindex import TOPICS, OverlapModel, Recorder, story
 
@@ -170,6 +172,52 @@ def test_metadata_left_out_of_chunks_takes_no_room(segmenter: Segmenter) -> None
     assert all(n.metadata == {} for n in nodes)
 
 
+def test_chunk_size_and_target_give_the_mean() -> None:
+    text = " ".join(f"Sentence number {n} of the story says something new." for n in range(600))
+    count = get_counter("bert").count
+    for arguments, mean in (
+        ({"chunk_size": 150}, 100), ({"target_tokens": 60}, 60), ({"chunk_size": 150, "target_tokens": 60}, 60),
+    ):  # fmt: skip
+        nodes = SageNodeParser(**arguments)([Document(text=text)])
+        sizes = [count(n.get_content()) for n in nodes]
+        assert sum(sizes) / len(sizes) == pytest.approx(mean, rel=0.1)
+    with pytest.warns(UserWarning, match="max_tokens=200 does nothing above chunk_size=100"):
+        SageNodeParser(chunk_size=100, max_tokens=200)
+
+
+def test_metadata_as_long_as_stock_splitters_take_is_no_error_by_default() -> None:
+    document = Document(text=story(), metadata={"k": "word " * 600})
+    assert SageNodeParser()([document])
+
+
+@pytest.mark.parametrize("kind", ["function", "tiktoken", "transformers"])
+def test_the_tokenizer_that_the_user_chose_counts(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tiktoken_cache: None
+) -> None:
+    monkeypatch.setattr("llama_index.core.global_tokenizer", None)
+    if kind == "function":
+        Settings.tokenizer = str.split
+    elif kind == "tiktoken":
+        tiktoken = pytest.importorskip("tiktoken")
+        Settings.tokenizer = tiktoken.get_encoding("cl100k_base").encode
+    else:
+        transformers = pytest.importorskip("transformers")
+        Settings.tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(TOKENIZER_FILE))
+    parser = SageNodeParser(max_tokens=12)
+    expected = {"function": 2, "tiktoken": 5, "transformers": 7}[kind]
+    assert parser._active.counter.count("lighthousekeepers unbelievably") == expected
+    again = pickle.loads(pickle.dumps(parser))
+    assert again._active.counter.count("lighthousekeepers unbelievably") == expected
+    nodes = parser([Document(text=story())])
+    assert max(parser._active.counter.count(n.get_content()) for n in nodes) <= 12
+
+
+def test_the_tokenizer_that_llama_index_chose_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llama_index.core.global_tokenizer", None)
+    SentenceSplitter()
+    assert SageNodeParser()._active.counter == get_counter("bert")
+
+
 def test_settings_chunk_size_reaches_the_parser(segmenter: Segmenter) -> None:
     Settings.node_parser = SageNodeParser(segmenter=segmenter)
     Settings.chunk_size = 20
@@ -177,8 +225,9 @@ def test_settings_chunk_size_reaches_the_parser(segmenter: Segmenter) -> None:
     nodes = Settings.node_parser.get_nodes_from_documents([Document(text=story())])
     assert max(get_counter("bert").count(n.get_content()) for n in nodes) <= 20
     assert Settings.chunk_overlap == 0
-    with pytest.raises(ValueError, match="do not overlap"):
+    with pytest.warns(UserWarning, match="chunk_overlap=20 does nothing"):
         Settings.chunk_overlap = 20
+    assert Settings.chunk_overlap == 0
     with pytest.raises(ValueError, match="greater than 0"):
         Settings.chunk_size = 0
 
@@ -381,8 +430,8 @@ def test_unknown_arguments_are_refused_with_advice() -> None:
             make(embed_model=None)
         with pytest.raises(ValueError, match="use `threshold`"):
             make(breakpoint_percentile_threshold=95)
-        with pytest.raises(ValueError, match="chunk_overlap at 0"):
-            make(chunk_overlap=20)
+        with pytest.warns(UserWarning, match="chunk_overlap=20 does nothing"):
+            assert make(chunk_overlap=20).chunk_overlap == 0
         with pytest.raises(ValueError, match="tokenizer is a name"):
             make(tokenizer=len)
         with pytest.raises(ValueError, match="threshold must be between 0 and 1"):

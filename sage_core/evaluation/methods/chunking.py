@@ -141,7 +141,7 @@ def make_chunker(spec: Spec) -> DocumentSegmenter:
     - ``fixed``: ``tokens`` (200), ``overlap`` (0), ``counter`` (``"bert"``).
     - ``sentences``.
     - ``segmenter``: the arguments of `Segmenter` that JSON can hold: ``model``, ``strategy``, ``threshold``,
-      ``coarse_tokens``, ``max_tokens``, ``min_tokens``, ``counter``.
+      ``coarse_tokens``, ``target_tokens``, ``max_tokens``, ``min_tokens``, ``counter``.
     - ``paper``: the segmenter as the paper has it: pair model, threshold 0.55, windows of 400 tokens.
 
     Raises:
@@ -158,7 +158,9 @@ def make_chunker(spec: Spec) -> DocumentSegmenter:
     elif settings.kind == "sentences":
         chunker = SentenceChunker()
     elif settings.kind == "segmenter":
-        known = ("strategy", "threshold", "coarse_tokens", "max_tokens", "min_tokens", "counter")
+        known = (
+            "strategy", "threshold", "coarse_tokens", "target_tokens", "max_tokens", "min_tokens", "counter",
+        )  # fmt: skip
         given: dict[str, Any] = {name: settings.raw(name) for name in known if name in settings}
         chunker = Segmenter(settings.take("model", str, "default"), **given)
     elif settings.kind == "paper":

@@ -25,7 +25,7 @@ from sage_core.rendering.html.report import (
     usage_html,
 )
 from sage_core.rendering.rows import plain_rows
-from sage_core.segmentation.view import Boundary, SegmentationView
+from sage_core.segmentation.view import REASONS, Boundary, CutReason, SegmentationView
 from sage_core.selection.cut import Selection
 from sage_core.selection.view import SelectionView
 from sage_core.text.spans import Span
@@ -155,17 +155,34 @@ def _segments(view: SegmentationView, most: int | None) -> list[Markup]:
         tile("chunks", f"{count:,}", f"of {len(view.text):,} characters"),
         tile("tokens a chunk", f"{total / count:.0f}" if count else "0", _range(view.tokens)),
         tile("places judged", f"{len(view.boundaries):,}", f"{cuts:,} of them cut"),
+        *_reason_tile(view),
     )
     curve = Markup(boundary_curve_svg(view.boundaries, view.spans, threshold=view.threshold))
     chunks = Markup(
         boundaries_html(
-            view.text, view.boundaries, view.spans, tokens=view.tokens, threshold=view.threshold, most=most
+            view.text,
+            view.boundaries,
+            view.spans,
+            tokens=view.tokens,
+            threshold=view.threshold,
+            most=most,
+            reasons=view.reasons,
         )
     )
     parts = [figures]
     if view.boundaries:
         parts.append(section("P(same) along the text", tag("figure", curve, class_="curve")))
     return [*parts, section("Chunks", _legend(), chunks)]
+
+
+def _reason_tile(view: SegmentationView) -> list[Markup]:
+    """How many cuts each reason made."""
+    counts = {reason: view.reasons.count(reason) for reason in REASONS}
+    found = sorted(((n, reason) for reason, n in counts.items() if n), reverse=True)
+    if not found:
+        return []
+    (most, reason), *others = found
+    return [tile("cuts", f"{most:,} {reason}", ", ".join(f"{n:,} {why}" for n, why in others))]
 
 
 def _legend() -> Markup:
@@ -216,6 +233,7 @@ def boundaries_html(
     tokens: Sequence[int] | None = None,
     threshold: float | None = None,
     most: int | None = None,
+    reasons: Sequence[CutReason] = (),
 ) -> str:
     """Chunks one below the other in alternating colours; a number at every place the model judged.
 
@@ -226,6 +244,7 @@ def boundaries_html(
         tokens: Length of each chunk; None leaves it out.
         threshold: P(same) below which a joint that was kept all the same is drawn as weak.
         most: Most chunks to show; None for all.
+        reasons: Why the text was cut before each chunk but the first; empty leaves it out.
 
     Returns:
         Markup for the inside of a page (`sage_core.rendering.html.fragment` adds the style).
@@ -239,7 +258,7 @@ def boundaries_html(
     at = 0
     for i, span in enumerate(spans[:shown]):
         if i:
-            parts.append(_cut(asked.get(span.start), threshold))
+            parts.append(_cut(asked.get(span.start), threshold, reasons[i - 1] if reasons else None))
         while at < len(places) and places[at] <= span.start:
             at += 1
         first = at
@@ -265,9 +284,20 @@ def boundaries_html(
     return tag("div", *parts, class_="chunks")
 
 
-def _cut(probability: float | None, threshold: float | None) -> Markup:
+_WHY: dict[CutReason, str] = {
+    "heading": "a heading follows",
+    "topic": "the topic changes",
+    "paragraph": "a paragraph ends",
+    "limit": "both together are above the limit",
+    "size": "the chunk was long enough",
+}
+
+
+def _cut(probability: float | None, threshold: float | None, reason: CutReason | None) -> Markup:
     if probability is None:
         words = "cut within a sentence, which is too long for one chunk"
+    elif reason is not None:
+        words = f"{reason}: {_WHY[reason]}, P(same) {probability:.2f}"
     elif threshold is not None and probability >= threshold:
         words = f"cut at P(same) {probability:.2f}, for layout or length"
     else:

@@ -79,7 +79,8 @@ class Tokens:
         ids: Token ids of all sentences, one after the other.
         lengths: (n,) number of ids of each, at most the model's ``max_tokens``.
         surface: (n, ``SURFACE_SIZE``), see ``surface.py``.
-        full_lengths: (n,) number of ids before the rest of long sentences was left out.
+        full_lengths: (n,) tokens of each as the counter ``bert`` counts them: before the rest of long
+            sentences was left out, and with unknown runs counted by their length.
     """
 
     ids: NDArray[np.int32]
@@ -95,12 +96,12 @@ class Tokens:
 
 def tokenize(sentences: Sequence[str], max_tokens: int) -> Tokens:
     """Token ids and surface features of sentences, only the first ``max_tokens`` ids of each."""
-    ids, full = shared_wordpiece().encode(sentences)
+    ids, full, counted = shared_wordpiece().encode(sentences)
     lengths = np.minimum(full, max_tokens)
     if len(full) and int(full.max()) > max_tokens:
         position = np.arange(len(ids)) - np.repeat(np.cumsum(full) - full, full)
         ids = ids[position < max_tokens]
-    return Tokens(ids, lengths, surface_features(sentences), full)
+    return Tokens(ids, lengths, surface_features(sentences), counted)
 
 
 class StaticEncoder:

@@ -262,7 +262,7 @@ def test_every_result_shows_itself(make, capsys):
 
 @pytest.mark.slow
 def test_a_notebook_is_not_flooded():
-    long = Segmenter().explain("A cat sat on the mat. " * 4000)
+    long = Segmenter().explain("A cat sat on the mat. " * 8000)
     assert len(long._repr_html_()) < 0.4 * len(long.to_html())
     assert "more chunks" in long._repr_html_()
 

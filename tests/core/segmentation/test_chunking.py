@@ -3,39 +3,74 @@
 from __future__ import annotations
 
 import itertools
+import math
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.segmentation.cuts import LONG_CHUNK_COST, SHORT_CHUNK_COST, optimal_cuts, threshold_cuts
+from sage_core.segmentation.cuts import SizeCost, optimal_cuts, sized_cuts, threshold_cuts
 
 SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=9)
 
 
-def cost(cuts: list[int], lengths: list[int], keep: list[float], max_tokens: int, min_tokens: int) -> float:
+@st.composite
+def size_costs(draw: st.DrawFn) -> SizeCost:
+    max_tokens = draw(st.integers(1, 25))
+    usual = draw(st.integers(1, max_tokens))
+    return SizeCost(usual, max_tokens, draw(st.integers(0, usual)), draw(st.sampled_from([0.5, 1.0, 3.0])))
+
+
+def cost(cuts: list[int], lengths: list[int], keep: list[float], size_cost: SizeCost, price: float) -> float:
     total = sum(keep[cut - 1] for cut in cuts[1:])
     for start, end in itertools.pairwise([*cuts, len(lengths)]):
         size = sum(lengths[start:end])
-        if size > max_tokens and end - start > 1:
+        if size > size_cost.max_tokens and end - start > 1:
             return float("inf")
-        if size < min_tokens:
-            total += SHORT_CHUNK_COST * (1 - size / min_tokens)
-        elif size > min_tokens:
-            excess = min(size, max_tokens) - min_tokens
-            total += LONG_CHUNK_COST * (excess / (max_tokens - min_tokens)) ** 2 if excess else 0.0
+        size = min(size, size_cost.max_tokens)
+        if size > size_cost.usual or size_cost.min_tokens:
+            total += size_cost.weight * math.log(size / size_cost.usual) ** 2
+        if size < size_cost.min_tokens:
+            total += 3.0 * (1 - size / size_cost.min_tokens)
+        total += price
     return total
 
 
-@given(SIZES, st.integers(1, 25), st.integers(0, 25), st.data())
-def test_no_segmentation_is_better(lengths: list[int], max_tokens: int, least: int, data) -> None:
-    min_tokens = min(least, max_tokens)
+@given(SIZES, size_costs(), st.floats(-3, 3), st.data())
+def test_no_segmentation_is_better(lengths: list[int], size_cost: SizeCost, price: float, data) -> None:
     keep = data.draw(st.lists(st.floats(-5, 5), min_size=len(lengths) - 1, max_size=len(lengths) - 1))
-    found = optimal_cuts(lengths, keep, max_tokens, min_tokens)
+    found = optimal_cuts(lengths, keep, size_cost, price)
     assert found[0] == 0
     inner = range(1, len(lengths))
     every = ([0, *c] for n in range(len(lengths)) for c in itertools.combinations(inner, n))
-    best = min(cost(cuts, lengths, keep, max_tokens, min_tokens) for cuts in every)
-    assert abs(cost(found, lengths, keep, max_tokens, min_tokens) - best) < 1e-9
+    best = min(cost(cuts, lengths, keep, size_cost, price) for cuts in every)
+    assert abs(cost(found, lengths, keep, size_cost, price) - best) < 1e-9
+
+
+@given(
+    st.lists(st.integers(5, 40), min_size=60, max_size=120),
+    st.integers(60, 200),
+    st.floats(-6, 6),
+    st.integers(0, 1000),
+)
+def test_a_target_is_met_whatever_the_model_says(lengths, target: int, bias: float, seed: int) -> None:
+    """A model that always parts, always joins, or anything between: the mean is what was asked for."""
+    random = Random(seed)
+    keep = [random.gauss(bias, 2.0) for _ in lengths[1:]]
+    found = sized_cuts(lengths, keep, SizeCost(target, 2 * target, target // 4, 3.0))
+    wanted = sum(lengths) / target
+    assert abs(len(found) - wanted) <= max(1.0, 0.06 * wanted)
+    assert max(sum(lengths[a:b]) for a, b in itertools.pairwise([*found, len(lengths)])) <= 2 * target
+
+
+def test_a_target_is_met_where_the_model_sees_topics() -> None:
+    """Of the gaps that would do, those of the lowest probability are cut."""
+    lengths = [20] * 40
+    keep = [3.0] * 39
+    topics = [3, 8, 12, 17, 22, 26, 31, 36]  # chunks of 80 and 100 tokens
+    for topic in topics:
+        keep[topic - 1] = -3.0
+    assert sized_cuts(lengths, keep, SizeCost(90, 180, 22, 3.0)) == [0, *topics]
 
 
 @given(SIZES, st.data())
@@ -56,4 +91,5 @@ def test_threshold_keeps_the_limit(lengths: list[int], max_tokens: int, least: i
 
 
 def test_nothing_in_nothing_out() -> None:
-    assert optimal_cuts([], [], 10, 2) == threshold_cuts([], [], 20, 10, 2) == []
+    cost = SizeCost(5, 10, 2)
+    assert optimal_cuts([], [], cost) == sized_cuts([], [], cost) == threshold_cuts([], [], 20, 10, 2) == []

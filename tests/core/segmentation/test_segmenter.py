@@ -52,8 +52,9 @@ def assert_invariants(text: str, chunks: list[Span], segmenter: Segmenter) -> No
 @example(text="e\u0301\u0302\u0303" * 30, max_tokens=3, data=None)
 def test_invariants(counter, strategy, text, max_tokens, data) -> None:
     least = data.draw(st.integers(0, max_tokens)) if data else max_tokens // 2
+    window = 3 * max_tokens if strategy == "threshold" else None
     segmenter = Segmenter(
-        HashModel(), max_tokens=max_tokens, min_tokens=least, coarse_tokens=3 * max_tokens, strategy=strategy,
+        HashModel(), max_tokens=max_tokens, min_tokens=least, coarse_tokens=window, strategy=strategy,
         counter=counter,
     )  # fmt: skip
     assert_invariants(text, segmenter.segment(text), segmenter)
@@ -165,7 +166,9 @@ def test_every_setting_that_changes_chunks_changes_the_fingerprint() -> None:
     segmenters = [
         Segmenter(HashModel()),
         Segmenter(ConstantModel(0.5)),
-        Segmenter(HashModel(), coarse_tokens=300),
+        Segmenter(HashModel(), coarse_tokens=300, strategy="threshold"),
+        Segmenter(HashModel(), target_tokens=70),
+        Segmenter(HashModel(), target_tokens="section"),
         Segmenter(HashModel(), threshold=0.5),
         Segmenter(HashModel(), max_tokens=90),
         Segmenter(HashModel(), min_tokens=10),
@@ -203,6 +206,11 @@ def test_any_sentence_splitter_will_do() -> None:
         ({"min_tokens": -1}, "min_tokens"),
         ({"min_tokens": 80, "max_tokens": 50}, "min_tokens"),
         ({"coarse_tokens": 0}, "coarse_tokens"),
+        ({"target_tokens": 0}, "target_tokens"),
+        ({"target_tokens": "chapter"}, "'section' \\(250\\)"),
+        ({"target_tokens": 90, "max_tokens": 80}, "target_tokens must be at most max_tokens"),
+        ({"target_tokens": 50, "min_tokens": 60}, "min_tokens must be at most target_tokens"),
+        ({"target_tokens": 50, "strategy": "threshold"}, "needs strategy='optimal'"),
         ({"threshold": 1.5}, "threshold"),
         ({"threshold": float("nan")}, "threshold"),
         ({"strategy": "best"}, "strategy"),
@@ -217,8 +225,13 @@ def test_arguments_are_checked_at_once(arguments: dict[str, object], message: st
 
 
 def test_a_small_window_lowers_the_default_limits() -> None:
-    segmenter = Segmenter(HashModel(), coarse_tokens=20)
-    assert (segmenter.max_tokens, segmenter.min_tokens) == (20, 20)
+    segmenter = Segmenter(HashModel(), coarse_tokens=20, strategy="threshold")
+    assert (segmenter.max_tokens, segmenter.min_tokens) == (20, 2)
+
+
+def test_a_setting_that_does_nothing_is_told() -> None:
+    with pytest.warns(UserWarning, match="coarse_tokens does nothing"):
+        Segmenter(HashModel(), coarse_tokens=300)
 
 
 def test_texts_are_strings() -> None:

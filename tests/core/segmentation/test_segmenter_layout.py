@@ -124,7 +124,7 @@ def test_short_chunks_join_the_nearer_neighbour(strategy) -> None:
         ConstantModel(0.3, mark="Seven", other=0.5),
         strategy=strategy,
         min_tokens=4,
-        max_tokens=30,
+        max_tokens=12,
         counter="words",
     )
     assert cut(text, segmenter) == [text[: text.index(" Eight")], text[text.index("Eight") :]]
