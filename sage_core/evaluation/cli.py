@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -42,6 +43,7 @@ Remake the tables of the SAGE paper and of "The Chronicles of RAG", or run an ex
   sage-rag eval run table3 --data sets/       on the published sets in sets/quality and sets/qasper
   sage-rag eval report sage-eval/table3-...   write the report again
   sage-rag eval compare BEFORE AFTER          what changed between two runs
+  sage-rag eval make-questions PATH -o NAME   questions about your own documents, written by an LLM
 
 A run that was broken off goes on when it is started again.
 """
@@ -54,7 +56,7 @@ Examples:
   sage-rag eval run scalability --data dev
   sage-rag eval run mine.json --data books/potter      # books/potter_docs.jsonl, books/potter_questions.jsonl
 """
-READERS = ("auto", "llm", "extractive", "none", "scripted")
+READERS = ("auto", "llm", "local", "extractive", "none", "scripted")
 
 app = typer.Typer(name="eval", help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
@@ -67,7 +69,7 @@ def list_(as_json: JsonOption = False) -> None:
     from sage_core.evaluation.methods import method_names
 
     experiments = {name: load_experiment(name).about for name in experiment_names()}
-    methods = [*method_names(), "no-context", "gold-context"]
+    methods = list(method_names())
     if as_json:
         print_json({"experiments": experiments, "datasets": dataset_names(), "methods": methods})
         return
@@ -84,8 +86,8 @@ def run(
     data: Annotated[
         str | None,
         typer.Option(
-            help="dev (the development sets), a folder with the published sets by name, or PREFIX of "
-            "PREFIX_docs.jsonl and PREFIX_questions.jsonl.",
+            help="dev (the experiment's development sets), dev/NAME (one of them), a folder with the "
+            "published sets by name, or PREFIX of PREFIX_docs.jsonl and PREFIX_questions.jsonl.",
             metavar="DIR",
             show_default="from the hub",
         ),
@@ -109,7 +111,8 @@ def run(
         str,
         typer.Option(
             help="Who answers: auto (an LLM where there is one, else extractive, or none for tables of "
-            "retrieval), llm, extractive, none, scripted (a server that makes answers up, to time calls).",
+            "retrieval), llm, local (--model is a reading model of transformers, such as UnifiedQA), "
+            "extractive, none, scripted (a server that makes answers up, to time calls).",
             metavar="NAME",
         ),
     ] = "auto",
@@ -123,16 +126,55 @@ def run(
     ] = False,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="LLM that compares answers with references, at the same server.",
+            metavar="NAME",
+            show_default="the one that answers",
+        ),
+    ] = None,
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            help="Reranker of rows that name none: hybrid, sage-minilm, a cross-encoder by name or folder, "
+            "or generative:NAME (monoT5, Qwen3-Reranker).",
+            metavar="NAME",
+            show_default="hybrid",
+        ),
+    ] = None,
+    row_reader: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Reading model of a row that has one of its own, as ROW=MODEL; repeat it.",
+            metavar="ROW=MODEL",
+        ),
+    ] = None,
+    projection: Annotated[
+        Path | None,
+        typer.Option(
+            help="Trained projection for rows with a custom embedding (train-projection).", metavar="FILE"
+        ),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help='Prices of LLMs, money for a million tokens: {"gpt-4o-mini": {"prompt": 0.15, "completion": '
+            "0.6}}.",
+            metavar="FILE",
+        ),
+    ] = None,
     concurrency: Annotated[int, typer.Option(help="Questions asked at a time.", metavar="N")] = 1,
-    language: Annotated[
-        str, typer.Option(help="Of the answers, for metrics that count words: en or pt.", metavar="NAME")
-    ] = "en",
+    language: Annotated[str, typer.Option(help="Of texts and answers: en or pt.", metavar="NAME")] = "en",
     cache: Annotated[
         Path, typer.Option(help="Folder where embeddings are kept for the next run.", metavar="DIR")
     ] = Path("sage-eval/embeddings"),
     fresh: Annotated[
         bool,
         typer.Option("--fresh/--resume", help="Throw earlier results away, or go on where they stop."),
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where a row was left out, as where a question failed.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -162,14 +204,20 @@ def run(
         language,
         base_url,
         offline,
+        reranker,
+        projection,
+        _row_readers(row_reader or ()),
+        _prices(prices),
     )
     embedding = SentenceTransformerEmbedder(embedder)
 
     def llm() -> Answerer:
-        return make_answerer(model, base_url, offline, embedding, timeout)
+        return make_answerer(None if reader == "local" else model, base_url, offline, embedding, timeout)
 
     server = "given" if base_url else "default"
-    with no_downloads(offline), choose_reader(found, reader, llm, embedding, server=server) as who:
+    grader = None if judge is None else lambda: make_answerer(judge, base_url, offline, embedding, timeout)
+    asked = Asked(reader, llm, embedding, server, model, grader)
+    with no_downloads(offline), choose_reader(found, asked) as who:
         planned = plan(found, who, embedding, options)
         if not as_json:
             _announce(planned)
@@ -180,7 +228,8 @@ def run(
         print_json(_outcome_dict(outcome, report))
     else:
         _show_outcome(outcome, planned.folder, report)
-    if outcome.failed or outcome.unasked or not (outcome.answered or outcome.kept):
+    missing = outcome.failed or outcome.unasked or (strict and outcome.left_out)
+    if missing or not (outcome.answered or outcome.kept):
         raise typer.Exit(1)
 
 
@@ -192,6 +241,115 @@ def report(
     from sage_core.evaluation.report import write_report
 
     console().print(f"written to {write_report(folder)}", markup=False)
+
+
+@app.command("train-projection")
+def train_projection_(
+    data: Annotated[
+        str,
+        typer.Option(
+            help="dev/NAME, or PREFIX of a set of your own; its questions need evidence.", metavar="SET"
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", metavar="FILE")],
+    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    openai: Annotated[
+        str | None,
+        typer.Option(help="An OpenAI-compatible embedding model instead of --embedder.", metavar="NAME"),
+    ] = None,
+    base_url: BaseUrlOption = None,
+    loss: Annotated[
+        str, typer.Option(help="mse (the paper's) or mnr (Multiple Negatives Ranking).", metavar="NAME")
+    ] = "mse",
+    tokens: Annotated[int, typer.Option(help="Size of the chunks that questions belong to.")] = 1000,
+    epochs: Annotated[int, typer.Option(help="Passes over the questions.")] = 30,
+    seed: Annotated[int, typer.Option(help="Of split, start and negatives.")] = 0,
+    documents: Annotated[
+        str, typer.Option(help="all, or the even or the odd documents, so that the others can test it.")
+    ] = "all",
+    cache: Annotated[
+        Path, typer.Option(help="Folder where embeddings are kept for the next run.", metavar="DIR")
+    ] = Path("sage-eval/embeddings"),
+) -> None:
+    """Train a projection of an embedding on questions and their chunks ("Custom ADA" of The Chronicles).
+
+    Writes the projection and, beside it, the cosines of right and wrong pairs before and after (its figures 6
+    and 7). Use it with `eval run --projection FILE`, on questions it was not trained on.
+    """
+    from sage_core.embedding.openai import OpenAIEmbedder
+    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.evaluation.datasets import dataset_names, load_dataset
+    from sage_core.evaluation.methods import FixedChunker
+    from sage_core.evaluation.retrievers import (
+        CachedEmbedder,
+        ProjectionOptions,
+        question_chunks,
+        train_projection,
+    )
+    from sage_core.evaluation.retrievers.projection import draw_cosines
+
+    if documents not in ("all", "even", "odd"):
+        raise InputError(f"--documents is all, even or odd, not {documents!r}")
+    model = OpenAIEmbedder(openai, base_url=base_url) if openai else SentenceTransformerEmbedder(embedder)
+    kept = CachedEmbedder(model, cache)
+    dataset = load_dataset(data) if data in dataset_names() else load_dataset("jsonl", data)
+    questions, chunks = question_chunks(dataset, FixedChunker(tokens), part=documents)
+    trained = train_projection(
+        kept, questions, chunks, ProjectionOptions(loss=cast("Any", loss), epochs=epochs, seed=seed)
+    )
+    trained.projection.save(output)
+    before, after = draw_cosines(kept, trained.projection, questions, chunks, output.with_suffix(".png"))
+    console().print(
+        f"{trained.pairs[0]} questions trained on, {trained.pairs[1]} held out; epoch {trained.epoch} kept\n"
+        f"right from wrong pairs, held out: {trained.accuracy_before:.3f} before, "
+        f"{trained.accuracy_after:.3f} after; MRR {trained.mrr_before:.3f}, {trained.mrr_after:.3f}\n"
+        f"cosines of right less wrong pairs, means over all: {before:.3f} before, {after:.3f} after\n"
+        f"{output}, {output.with_suffix('.png')}; use it with: sage-rag eval run ... --projection {output}",
+        markup=False,
+    )
+
+
+@app.command("make-questions")
+def make_questions(
+    paths: Annotated[list[Path], typer.Argument(help="Files or folders.", metavar="PATH...")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder and name of the set.", metavar="PREFIX")
+    ],
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    limit: Annotated[
+        int | None, typer.Option(help="So many passages, drawn by chance.", metavar="N", show_default="all")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    evidence: Annotated[
+        str, typer.Option(help="What counts as evidence: answer (its words) or chunk (as in the paper).")
+    ] = "answer",
+) -> None:
+    """Have an LLM write a question about each passage of your documents (The Chronicles, section 2)."""
+    from sage_core.answering import LLMAnswerer
+    from sage_core.documents import expand, read_document
+    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.evaluation.datasets import save_dataset
+    from sage_core.evaluation.question_maker import make_dataset
+    from sage_core.evaluation.records import EvalDocument
+
+    if evidence not in ("answer", "chunk"):
+        raise InputError(f"--evidence is answer or chunk, not {evidence!r}")
+    answerer = make_answerer(model, base_url, False, SentenceTransformerEmbedder(), timeout)
+    if not isinstance(answerer, LLMAnswerer):
+        raise InputError("questions are written by an LLM: set OPENAI_API_KEY, or give --base-url")
+    documents = [EvalDocument(str(path), read_document(path).text) for path in expand(paths)]
+    made = make_dataset(
+        documents, answerer.chat, name=output.name, evidence=cast("Any", evidence), limit=limit, seed=seed
+    )
+    files = save_dataset(made.dataset, output)
+    states = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in made.states.items())
+    console().print(
+        f"{len(made.dataset.questions)} questions ({states}), {made.usage.total:,} tokens: {files[1]}\n"
+        f"ask them with: sage-rag eval run chronicles-table6 --data {output}",
+        markup=False,
+    )
 
 
 @app.command("compare")
@@ -228,23 +386,30 @@ def no_downloads(wanted: bool) -> Iterator[None]:
             constants.HF_HUB_OFFLINE = False
 
 
-@contextmanager
-def choose_reader(
-    experiment: Experiment,
-    kind: str,
-    llm: Callable[[], Answerer],
-    embedder: Embedder,
-    *,
-    server: str = "default",
-) -> Iterator[Reader]:
-    """Who answers; a scripted server runs as long as the block.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says of who answers.
 
-    Args:
-        experiment: What is run.
+    Attributes:
         kind: One of `READERS`.
         llm: Makes the LLM, or the extractive answerer where there is none.
         embedder: Of the extractive answerer.
         server: What the record says of the LLM's server.
+        model: Name of the reading model, for ``"local"``.
+        judge: Makes the LLM that compares answers with references; None for the one that answers.
+    """
+
+    kind: str
+    llm: Callable[[], Answerer]
+    embedder: Embedder
+    server: str = "default"
+    model: str | None = None
+    judge: Callable[[], Answerer] | None = None
+
+
+@contextmanager
+def choose_reader(experiment: Experiment, asked: Asked) -> Iterator[Reader]:
+    """Who answers; a scripted server runs as long as the block.
 
     Raises:
         InputError: For an unknown kind, or an LLM that there is neither a key nor a server for.
@@ -252,27 +417,54 @@ def choose_reader(
     from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
     from sage_core.evaluation import readers
     from sage_core.evaluation.scripted_server import MODEL, Latency, ScriptedServer
+    from sage_core.llm import OpenAIChat
 
+    kind = asked.kind
     if kind not in READERS:
         raise InputError(f"--reader is one of {', '.join(READERS)}, not {kind!r}")
     if kind == "auto":
-        kind = "llm" if isinstance(llm(), LLMAnswerer) else _without_llm(experiment)
-    if kind == "llm":
-        answerer = llm()
-        if not isinstance(answerer, LLMAnswerer):
-            raise InputError("--reader llm needs OPENAI_API_KEY or --base-url, and no --offline")
-        yield readers.Reader(readers.LLM, answerer, answerer.chat, server)
-    elif kind == "extractive":
-        yield readers.Reader(readers.EXTRACTIVE, ExtractiveAnswerer(embedder))
-    elif kind == "none":
-        yield readers.Reader(readers.NOBODY, readers.NoReader())
-    else:
-        from sage_core.llm import OpenAIChat
+        kind = "llm" if isinstance(asked.llm(), LLMAnswerer) else _without_llm(experiment)
+    grader = asked.judge() if asked.judge is not None else None
+    if grader is not None and not isinstance(grader, LLMAnswerer):
+        raise InputError("--judge needs OPENAI_API_KEY or --base-url, and no --offline")
+    judge = None if grader is None else grader.chat
+    found = asked.llm() if kind == "llm" else None
+    if kind == "llm" and not isinstance(found, LLMAnswerer):
+        raise InputError("--reader llm needs OPENAI_API_KEY or --base-url, and no --offline")
+    if kind == "llm" and isinstance(found, LLMAnswerer):
+        yield readers.Reader(readers.LLM, found, found.chat, asked.server, judge)
+    elif kind == "local":
+        from sage_core.evaluation.local_readers import LocalReader
 
+        if not asked.model:
+            raise InputError("--reader local needs --model: the name or folder of a reading model")
+        local = LocalReader(asked.model, critic=ExtractiveAnswerer(asked.embedder))
+        yield readers.Reader(readers.LOCAL, local, judge=judge)
+    elif kind == "extractive":
+        yield readers.Reader(readers.EXTRACTIVE, ExtractiveAnswerer(asked.embedder), judge=judge)
+    elif kind == "none":
+        yield readers.Reader(readers.NO_ANSWERER, readers.NoReader())
+    else:
         latency = Latency(**experiment.options.get("latency", {}))
         with ScriptedServer(latency) as scripted:
             chat = OpenAIChat(MODEL, base_url=scripted.base_url, api_key="none")
             yield readers.Reader(readers.SCRIPTED, LLMAnswerer(chat), None, "scripted")
+
+
+def _row_readers(given: Sequence[str]) -> dict[str, str]:
+    """Reading model by row, from ROW=MODEL."""
+    pairs = [text.partition("=") for text in given]
+    if wrong := [row for row, sign, model in pairs if not (row.strip() and sign and model.strip())]:
+        raise InputError(f"--row-reader is ROW=MODEL, not {wrong[0]!r}")
+    return {row.strip(): model.strip() for row, _, model in pairs}
+
+
+def _prices(file: Path | None) -> dict[str, tuple[float, float]]:
+    from sage_core.llm.pricing import PriceList
+
+    if file is None:
+        return {}
+    return {name: (p.prompt, p.completion) for name, p in PriceList.from_file(file).prices.items()}
 
 
 def _without_llm(experiment: Experiment) -> str:
@@ -300,6 +492,11 @@ def _show_outcome(outcome: Outcome, folder: Path, report: Path) -> None:
     out.print(results_view(results))
     for row, reason in outcome.left_out.items():
         out.print(f"left out: {row}: {reason}", style="yellow", markup=False)
+    if outcome.left_out:
+        count = f"{len(outcome.left_out)} of {len(results.rows)} rows left out"
+        out.print(
+            f"{count}, for the reasons above; --strict makes that an error", style="yellow", markup=False
+        )
     if outcome.failed or outcome.unasked:
         out.print(
             f"{outcome.failed} questions failed, {outcome.unasked} were not asked after them: run it again "

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
@@ -12,9 +15,9 @@ from sage_core.evaluation.experiment import QUESTIONS, Experiment, Row
 from sage_core.evaluation.measurements import measurement
 from sage_core.evaluation.metrics.registry import Scorer, of_retrieval
 from sage_core.evaluation.plan import DEVELOPMENT, EmbeddingAccess, MethodMaker, Plan, RunOptions, choose_data
-from sage_core.evaluation.readers import NOBODY, Reader
+from sage_core.evaluation.readers import NO_ANSWERER, Reader
 from sage_core.evaluation.records import Dataset
-from sage_core.evaluation.run_folder import RunFolder, configuration
+from sage_core.evaluation.run_folder import PRICES, RunFolder, configuration
 from sage_core.evaluation.runner import Outcome, Progress, Runner
 
 
@@ -26,7 +29,7 @@ def plan(experiment: Experiment, reader: Reader, embedder: Embedder, options: Ru
             nobody answers.
     """
     chosen = _chosen(experiment, options.rows, options.embeddings)
-    if reader.kind == NOBODY and experiment.kind == QUESTIONS:
+    if reader.kind == NO_ANSWERER and experiment.kind == QUESTIONS:
         metrics = tuple(of_retrieval(experiment.metrics))
         if not metrics:
             raise InputError(f"experiment {experiment.name!r} measures answers: choose another --reader")
@@ -43,6 +46,8 @@ def plan(experiment: Experiment, reader: Reader, embedder: Embedder, options: Ru
         "embedder": embedder.name,
         "language": options.language,
         "options": dict(experiment.options),
+        "reranker": options.reranker,
+        "projection": _file_digest(options.projection),
     }
     found = configuration(chosen, chosen.rows, datasets, **settings)
     return Plan(chosen, tuple(datasets), reader, embedder, options, found)
@@ -57,11 +62,15 @@ def execute(plan: Plan, *, progress: Callable[[Progress], None] | None = None) -
     options, experiment = plan.options, plan.experiment
     raw = {**experiment.raw, "metrics": list(experiment.metrics)}
     folder = RunFolder(plan.folder, plan.configuration, experiment=raw, fresh=options.fresh)
-    maker = MethodMaker(plan.reader, plan.embedder, cache=options.cache, access=options.embeddings)
+    maker = MethodMaker(plan.reader, plan.embedder, options)
     with folder:
+        if options.prices:
+            prices = {name: {"prompt": p, "completion": c} for name, (p, c) in options.prices.items()}
+            (plan.folder / PRICES).write_text(json.dumps(prices), encoding="utf-8")
         if experiment.kind != QUESTIONS:
             return measurement(experiment.kind).run(plan, folder, maker, progress)
-        scorer = Scorer(experiment.metrics, judge_model=plan.reader.chat, language=options.language)
+        judge = plan.reader.judge or plan.reader.chat
+        scorer = Scorer(experiment.metrics, judge_model=judge, language=options.language)
         runner = Runner(folder, maker, scorer, concurrency=options.concurrency, progress=progress)
         return runner.run(experiment.rows, plan.datasets)
 
@@ -84,11 +93,18 @@ def _resolved(row: Row, access: EmbeddingAccess) -> Row:
     offline = method.pop("offline_index", None)
     if offline is not None and not access.answers(method.get("index")):
         method["index"] = offline
-    return Row(row.name, method)
+    return Row(row.name, method, row.paper)
+
+
+def _file_digest(path: Path | None) -> str | None:
+    """A short name for a file's content; None without a file."""
+    if path is None or not path.is_file():
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _data_kind(data: str | None, datasets: Sequence[Dataset], experiment: Experiment) -> str:
-    if data == DEVELOPMENT:
+    if data == DEVELOPMENT or (data or "") in dataset_names():
         return "dev"
     published = set(experiment.datasets) & dataset_names().keys()
     return "published" if {d.name for d in datasets} <= published else "own"

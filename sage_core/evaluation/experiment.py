@@ -17,10 +17,22 @@ QUESTIONS = "questions"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table: its name, and the method in the terms of `sage_core.evaluation.methods`."""
+    """A row of a table.
+
+    Attributes:
+        name: Says what is run.
+        method: The method in the terms of `sage_core.evaluation.methods`.
+        paper: Name of the paper's row that it stands for; the row's own where it is the same.
+    """
 
     name: str
     method: Mapping[str, Any]
+    paper: str = ""
+
+    @property
+    def printed_as(self) -> str:
+        """Name of the paper's row."""
+        return self.paper or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +73,6 @@ class PrintedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class CitedRow:
-    """A row that is quoted and not run: a reader of its own, not a retrieval method."""
-
-    row: str
-    source: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Experiment:
     """One table or figure.
 
@@ -90,7 +93,6 @@ class Experiment:
         pairs: Rows to compare, each with its own baseline.
         options: Settings of a measurement.
         paper: What the paper prints; None for experiments of our own.
-        cited: Rows of the paper that are quoted only.
         notes: What is wrong or unclear in the paper, and what differs here.
         raw: The file as read.
     """
@@ -111,7 +113,6 @@ class Experiment:
     pairs: tuple[tuple[str, str], ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     paper: PrintedTable | None = None
-    cited: tuple[CitedRow, ...] = ()
     notes: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -190,7 +191,6 @@ def _experiment(raw: dict[str, Any]) -> Experiment:
         raise InputError("title missing")
     raw["rows"] = tuple(_row(row) for row in raw.get("rows", ()))
     raw["pairs"] = tuple((str(a), str(b)) for a, b in raw.get("pairs", ()))
-    raw["cited"] = tuple(CitedRow(**row) for row in raw.get("cited", ()))
     for name in ("datasets", "development", "metrics", "notes"):
         raw[name] = _strings(name, raw.get(name, ()))
     if raw.get("paper") is not None:
@@ -200,7 +200,7 @@ def _experiment(raw: dict[str, Any]) -> Experiment:
 
 def _row(raw: Mapping[str, Any]) -> Row:
     method = dict(raw)
-    return Row(str(method.pop("row")), method)
+    return Row(str(method.pop("row")), method, str(method.pop("paper", "")))
 
 
 def _printed(raw: Mapping[str, Any]) -> PrintedTable:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import cycle, islice
+from multiprocessing import get_context
 from statistics import median
 from typing import Any
 
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, SageError
 from sage_core.evaluation.experiment import Row
 from sage_core.evaluation.metrics import memory_peak, score_question
-from sage_core.evaluation.plan import MethodMaker, Plan
-from sage_core.evaluation.readers import EXTRACTIVE, LLM
+from sage_core.evaluation.plan import MethodMaker, Plan, RunOptions
+from sage_core.evaluation.readers import EXTRACTIVE, LLM, LOCAL, Reader
 from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Method, MethodResult
 from sage_core.evaluation.run_folder import RunFolder
 from sage_core.evaluation.runner import Outcome, Progress
@@ -41,60 +43,82 @@ class Load:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _LoadJob:
+    """One line of the table: what a process of its own measures."""
+
+    row: Row
+    level: int
+    reader: Reader
+    embedder: Embedder
+    options: RunOptions
+    documents: Sequence[EvalDocument]
+    questions: Sequence[EvalQuestion]
+    warm: Sequence[EvalQuestion]
+
+
 def measure_load(
     plan: Plan, folder: RunFolder, maker: MethodMaker, progress: Callable[[Progress], None] | None
 ) -> Outcome:
     """Every row at one question at a time, and one of them at each level of concurrency.
 
-    Options: ``levels`` (1, 5, 10), ``questions`` (20: at least so many are asked at each level),
+    Options: ``levels`` (1, 5, 10), ``questions`` (20: at least so many are asked, the same at each level),
     ``scaled_row``, ``characters`` (60,000: about the paper's corpus of 10,336 tokens), ``warm_questions``
-    (120). Everything is measured warm: models are loaded, and enough other questions have been asked that the
-    reranker has met the chunks, so that levels differ in concurrency alone.
+    (120). Each line is measured in a process of its own, so that its memory is that of its own models. All is
+    warm: models are loaded, and enough other questions have been asked that the reranker has met the chunks.
     """
     options = plan.experiment.options
     documents, questions = corpus(plan.datasets[0], int(options.get("characters", 60_000)))
-    least = int(options.get("questions", 20))
-    jobs = [
+    levels = [int(level) for level in options.get("levels", (1, 5, 10))]
+    least, most = int(options.get("questions", 20)), max(levels)
+    asked = list(islice(cycle(questions), -(-least // most) * most))
+    warm = questions[-int(options.get("warm_questions", 120)) :]
+    lines = [
         (row, level)
         for row in plan.experiment.rows
-        for level in options.get("levels", (1, 5, 10))
+        for level in levels
         if level == 1 or row.name == options.get("scaled_row")
     ]
     done = {line["row"] for line in folder.lines() if line["kind"] == "measured"}
-    begin = outcome = failed = 0
+    measured = failed = 0
     left_out: dict[str, str] = {}
-    ready: tuple[str, Method, dict[str, float]] | None = None
-    for number, (row, level) in enumerate(jobs):
+    for number, (row, level) in enumerate(lines):
         if _name(row, level) in done or row.name in left_out:
             continue
         if progress is not None:
-            progress(Progress(_name(row, level), "answering", number, len(jobs), failed))
-        try:
-            if ready is None or ready[0] != row.name:
-                warm = questions[-int(options.get("warm_questions", 120)) :]
-                ready = (row.name, *_prepared(maker, row, documents, warm))
-        except SageError as error:
-            left_out[row.name] = str(error)
-            folder.append({"kind": "left_out", "row": row.name, "reason": str(error)})
+            progress(Progress(_name(row, level), "answering", number, len(lines), failed))
+        job = _LoadJob(row, level, plan.reader, plan.embedder, plan.options, documents, asked, warm)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            found = pool.submit(_measured_load, job).result()
+        if isinstance(found, str):
+            left_out[row.name] = found
+            folder.append({"kind": "left_out", "row": row.name, "reason": found})
             continue
-        # Each level has questions of its own, as far as there are enough: an embedded question is remembered.
-        count = max(level, -(-least // level) * level)
-        asked = list(islice(cycle(questions), begin, begin + count))
-        begin += count
-        with memory_peak() as peak:
-            load = answer_all(ready[1], asked, level)
-        failed += load.failed
-        if not load.results:
-            raise InputError(f"{_name(row, level)}: all {load.failed} questions failed")
-        figures = {"host memory, GB": (peak.host_bytes or 0) / _GIGABYTE}
-        figures["GPU memory, GB"] = (peak.gpu_bytes or 0) / _GIGABYTE
-        figures |= ready[2] | latencies(load)
-        if plan.reader.kind in (LLM, EXTRACTIVE):
-            figures["F1"] = _f1(load)
-        note = f"{len(load.results)} questions, {load.failed} failed, {len(documents)} documents"
+        figures, missed = found
+        failed += missed
+        note = f"{len(asked) - missed} questions, {missed} failed, {len(documents)} documents"
         folder.append({"kind": "measured", "row": _name(row, level), "figures": figures, "note": note})
-        outcome += 1
-    return Outcome(outcome, len(done), failed, left_out)
+        measured += 1
+    return Outcome(measured, len(done), failed, left_out)
+
+
+def _measured_load(job: _LoadJob) -> tuple[dict[str, float], int] | str:
+    """Figures of a line and how many questions failed; or why the row cannot be run."""
+    try:
+        maker = MethodMaker(job.reader, job.embedder, job.options)
+        method, prepared = _prepared(maker, job.row, job.documents, job.warm)
+        with memory_peak() as peak:
+            load = answer_all(method, job.questions, job.level)
+    except SageError as error:
+        return str(error)
+    if not load.results:
+        return f"all {load.failed} questions failed"
+    figures = {"host memory, GB": (peak.host_bytes or 0) / _GIGABYTE}
+    figures["GPU memory, GB"] = (peak.gpu_bytes or 0) / _GIGABYTE
+    figures |= prepared | latencies(load)
+    if job.reader.kind in (LLM, LOCAL, EXTRACTIVE):
+        figures["F1"] = _f1(load)
+    return figures, load.failed
 
 
 def corpus(dataset: Dataset, characters: int) -> tuple[list[EvalDocument], list[EvalQuestion]]:

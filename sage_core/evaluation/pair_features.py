@@ -109,6 +109,11 @@ def mine(text: Text, protocol: str, count: int, seed: int) -> Pairs:
     """Balanced pairs, at most ``count``."""
     rng = np.random.default_rng(seed)
     pairs, labels = mine_pairs(text.corpus, PROTOCOLS[protocol], rng, positive_share=0.5)
+    if not len(labels):
+        raise InputError(
+            f"no pairs of kind {protocol!r} in {len(text.sentences)} sentences: give more documents, with "
+            "several paragraphs of several sentences each"
+        )
     return pairs[:count], labels[:count]
 
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from sage_core.answering import Answerer, ExtractiveAnswerer
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, LLMError, MissingExtraError
-from sage_core.evaluation.datasets import load_dataset
+from sage_core.evaluation.datasets import dataset_names, load_dataset
+from sage_core.evaluation.datasets.load import PREFIX
 from sage_core.evaluation.experiment import Experiment, Row
-from sage_core.evaluation.methods.whole_document import GoldContext, NoContext
+from sage_core.evaluation.local_readers import LocalReader
 from sage_core.evaluation.readers import Reader
 from sage_core.evaluation.records import Dataset, EvalQuestion, Method
 from sage_core.evaluation.run_folder import digest_of
 from sage_core.llm.access import OPENAI_URL, api_key, server_url
 from sage_core.llm.failures import redact_url
-from sage_core.text.tokens import get_counter
+from sage_core.ranking import named_reranker
 
 DEVELOPMENT = "dev"
 
@@ -31,8 +34,9 @@ def choose_data(
 
     Args:
         experiment: The experiment.
-        data: ``"dev"`` for the development sets; a folder that holds the published sets by name; the prefix
-            of a pair of files in our own format; None for the published sets from the hub.
+        data: ``"dev"`` for the development sets of the experiment, ``"dev/NAME"`` for one by name; a folder
+            that holds the published sets by name; the prefix of a pair of files in our own format; None for
+            the published sets from the hub.
         questions: So many questions of each set, drawn with ``seed``; None for all.
         seed: Of the sample.
 
@@ -49,6 +53,8 @@ def _load(experiment: Experiment, data: str | None) -> list[Dataset]:
     pooled = experiment.pooled
     if data == DEVELOPMENT:
         return [load_dataset(name, pooled=pooled) for name in _development(experiment)]
+    if data is not None and data.startswith(PREFIX) and data in dataset_names():
+        return [load_dataset(data, pooled=pooled)]
     if data is None:
         return [_from_hub(name, pooled) for name in experiment.datasets]
     if _is_pair(data):
@@ -166,6 +172,10 @@ class RunOptions:
         base_url: Server of the OpenAI-compatible embeddings, as it is the LLM's; None for
             ``OPENAI_BASE_URL``, else OpenAI's own.
         offline: Ask no server for embeddings.
+        reranker: Name of the reranker where a row names none (`named_reranker`); None for ``"hybrid"``.
+        projection: File of the trained projection that rows with a custom embedding use.
+        row_readers: Reading model by row, for rows that need one of their own.
+        prices: Money for a million tokens sent and received, by LLM.
     """
 
     data: str | None = None
@@ -179,6 +189,10 @@ class RunOptions:
     language: str = "en"
     base_url: str | None = None
     offline: bool = False
+    reranker: str | None = None
+    projection: Path | None = None
+    row_readers: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def embeddings(self) -> EmbeddingAccess:
@@ -220,58 +234,76 @@ class MethodMaker:
     Args:
         reader: Answers and grades.
         embedder: The embedding model where a row names none.
-        cache: Folder where embeddings are kept between runs.
-        access: Which embeddings of a server can be had.
+        options: How the experiment is run.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        embedder: Embedder,
-        *,
-        cache: Path | None = None,
-        access: EmbeddingAccess | None = None,
-    ) -> None:
+    def __init__(self, reader: Reader, embedder: Embedder, options: RunOptions | None = None) -> None:
         from sage_core.evaluation.methods import SharedWork
         from sage_core.evaluation.retrievers import CachedEmbedder
 
+        self._options = options if options is not None else RunOptions()
         self._reader = reader
-        self._embedder = CachedEmbedder(embedder, cache)
-        self._cache = cache
-        self._access = access if access is not None else EmbeddingAccess()
+        self._embedder = CachedEmbedder(embedder, self._options.cache)
         self._shared = SharedWork()
+        name = self._options.reranker
+        self._reranker = None if name is None else named_reranker(name, embedder=self._embedder)
 
     def alone(self) -> MethodMaker:
         """A maker that has the same models, but no chunks and no embeddings yet: for measuring time."""
-        return MethodMaker(self._reader, self._embedder.embedder, access=self._access)
+        return MethodMaker(self._reader, self._embedder.embedder, replace(self._options, cache=None))
 
     def __call__(self, row: Row) -> Method:
         """The method of a row.
 
         Raises:
-            InputError: For a configuration that is wrong.
+            InputError: For a configuration that is wrong, or what it needs and is not there.
         """
         from sage_core.evaluation.methods import make_method
 
-        kind = row.method.get("method")
-        settings = {key: value for key, value in row.method.items() if key != "method"}
-        if kind in ("gold-context", "no-context"):
-            make = GoldContext if kind == "gold-context" else NoContext
-            try:
-                return make(self._reader.answerer, get_counter(), name=row.name, **settings)
-            except TypeError as error:
-                raise InputError(f"row {row.name!r}: {error}") from error
-        if reason := self._access.refusal(row.method):
+        spec = {name: value for name, value in row.method.items() if name != "reader"}
+        answerer = self._answerer(row)
+        access = self._options.embeddings
+        if reason := access.refusal(spec):
             raise InputError(reason)
         return make_method(
-            {**row.method, "name": row.name},
-            reader=self._reader.answerer,
+            {**_with_projection(spec, self._options.projection), "name": row.name},
+            reader=answerer,
             embedder=self._embedder,
+            reranker=self._reranker,
             summary_model=self._reader.chat,
             shared=self._shared,
-            cache_dir=self._cache,
-            base_url=self._access.base_url,
+            cache_dir=self._options.cache,
+            base_url=access.base_url,
+            language=self._options.language,
         )
+
+    def _answerer(self, row: Row) -> Answerer:
+        """Who answers in a row: a reading model of its own where the row asks for one."""
+        wanted = row.method.get("reader")
+        if wanted is None:
+            return self._reader.answerer
+        given = self._options.row_readers
+        model = wanted.get("model") if isinstance(wanted, Mapping) else given.get(row.name)
+        if not model:
+            raise InputError(f"needs a {wanted} reader of its own: --row-reader '{row.name}=MODEL'")
+        return LocalReader(str(model), critic=ExtractiveAnswerer(self._embedder))
+
+
+def _with_projection(spec: Any, projection: Path | None) -> Any:
+    """The configuration with the projection's file wherever a projected embedding names none."""
+    if isinstance(spec, list | tuple):
+        return [_with_projection(part, projection) for part in spec]
+    if not isinstance(spec, Mapping):
+        return spec
+    found = {name: _with_projection(value, projection) for name, value in spec.items()}
+    if found.get("kind") == "projected" and not found.get("projection"):
+        if projection is None:
+            raise InputError(
+                "needs a projection of its embedding: make one with `sage-rag eval train-projection`, and "
+                "give it with --projection"
+            )
+        found["projection"] = str(projection)
+    return found
 
 
 def _openai_specs(spec: object) -> list[dict[str, object]]:

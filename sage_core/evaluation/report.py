@@ -11,9 +11,16 @@ from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.evaluation.experiment import Column, Experiment, parse_experiment
-from sage_core.evaluation.metrics import Difference, Interval, relative_cost_efficiency, wilson
+from sage_core.evaluation.metrics import (
+    Difference,
+    Interval,
+    degradation,
+    relative_cost_efficiency,
+    relative_maximum,
+    wilson,
+)
 from sage_core.evaluation.metrics.registry import JUDGED, metric_label
-from sage_core.evaluation.readers import NOBODY, PLAINLY
+from sage_core.evaluation.readers import NO_ANSWERER, READER_NOTES
 from sage_core.evaluation.results import EFFORT, FEW, Results, read_results
 
 _EFFORT_LABELS = {
@@ -80,7 +87,8 @@ def choices_table(results: Results, dataset: str) -> str:
 
 
 def effort_table(results: Results, dataset: str) -> str:
-    """What each row cost a question, on average."""
+    """What each row cost a question, on average; money where the LLM's price is known (equation 1)."""
+    priced = any(results.money(dataset, row) for row in results.rows)
     rows = []
     for row in results.rows:
         values = [list(results.values(dataset, row, m).values()) for m in EFFORT]
@@ -88,9 +96,25 @@ def effort_table(results: Results, dataset: str) -> str:
             continue
         cells = [f"{sum(v) / len(v):,.{_effort_digits(m)}f}" for m, v in zip(EFFORT, values, strict=True)]
         cells[-1] = f"{median(values[-1]):.3f}"
+        money = results.money(dataset, row)
+        spent = [f"{1000 * sum(money.values()) / len(money):.4f}" if money else "-"] if priced else []
         prepared = sum(line["seconds"] for line in results.prepared.get((dataset, row), ()))
-        rows.append([row, *cells, f"{prepared:.1f}"])
-    return markdown_table(["method", *(label(m) for m in EFFORT), "preparing, s in all"], rows)
+        rows.append([row, *cells, *spent, f"{prepared:.1f}"])
+    head = ["method", *(label(m) for m in EFFORT), *(["money, 1,000 questions"] if priced else [])]
+    return markdown_table([*head, "preparing, s in all"], rows)
+
+
+def degradation_table(results: Results, dataset: str, metric: str, gold: str) -> str:
+    """What of the relative maximum each row loses ("The Chronicles of RAG", equation 1)."""
+    best = relative_maximum(list(results.values(dataset, gold, metric).values()))
+    rows = []
+    for row in results.rows:
+        values = list(results.values(dataset, row, metric).values())
+        if values and best > 0:
+            mean = sum(values) / len(values)
+            # The paper prints what is lost with a minus sign.
+            rows.append([row, f"{mean:.3f}", f"{-100 * degradation(mean, best):+.1f} %"])
+    return markdown_table(["method", label(metric), f"against {gold}"], rows)
 
 
 def difference_table(
@@ -156,10 +180,19 @@ def measured_table(results: Results) -> str:
     """What a measurement found, row by row."""
     columns = list(dict.fromkeys(name for line in results.measured for name in line["figures"]))
     rows = [
-        [line["row"], *(number(line["figures"].get(column), 3) for column in columns), line.get("note", "")]
+        [
+            line["row"],
+            *(number(line["figures"].get(column), _measured_digits(column)) for column in columns),
+            line.get("note", ""),
+        ]
         for line in results.measured
     ]
     return markdown_table(["row", *columns, "note"], rows)
+
+
+def _measured_digits(column: str) -> int:
+    """Savings of 99.997 % are told from those of 99.999 %."""
+    return 5 if column.endswith(" saved") else 3
 
 
 def _digits(metric: str) -> int:
@@ -198,23 +231,19 @@ def printed_table(experiment: Experiment, results: Results) -> str:
     if measured:
         shared = [c for c in paper.columns if any(c.label in figures for figures in measured.values())]
         headers += [f"ours: {_column_heading(column)}" for column in shared]
-    quoted = {row.row for row in experiment.cited}
+    printed_as = {row.name: row.printed_as for row in experiment.rows}
+    ours_first = dict.fromkeys([*printed_as, *results.rows, *measured])
+    covered = {printed_as.get(row, row) for row in ours_first}
     rows = []
-    for row in dict.fromkeys([*paper.rows, *results.rows, *measured]):
-        printed = paper.rows.get(row, (None,) * len(paper.columns))
-        cells = [number(figure, 3) for figure in printed]
+    for row in [*ours_first, *(row for row in paper.rows if row not in covered)]:
+        theirs = printed_as.get(row, row)
+        cells = [number(figure, 3) for figure in paper.rows.get(theirs, (None,) * len(paper.columns))]
         cells += [number(_our_mean(experiment, results, row, *o), 3) for o in ours]
         if measured:
-            cells += [number(measured.get(row, {}).get(c.label), 3) for c in shared]
-        rows.append([f"{row} (quoted)" if row in quoted else row, *cells])
+            found = measured.get(row, {})
+            cells += [number(found.get(c.label), _measured_digits(c.label)) for c in shared]
+        rows.append([row if row == theirs else f"{row} (paper: {theirs})", *cells])
     return markdown_table(headers, rows)
-
-
-def cited_table(experiment: Experiment) -> str:
-    """Rows that are quoted and not run."""
-    return markdown_table(
-        ["row", "source", "why it is not run"], [[c.row, c.source, c.why] for c in experiment.cited], left=3
-    )
 
 
 def _column_heading(column: Column) -> str:
@@ -236,7 +265,7 @@ def _our_mean(
 
 _EVIDENCE = "evidence_recall"
 _MEASURED_STAGES = ("retrieval, s", "feedback, s", "answering, s")
-_COLOURS = ("#4C72B0", "#DD8452", "#55A868", "#C44E52", "#8172B3", "#937860", "#DA8BC3", "#8C8C8C")
+_COLORS = ("#4C72B0", "#DD8452", "#55A868", "#C44E52", "#8172B3", "#937860", "#DA8BC3", "#8C8C8C")
 
 
 def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[str, str]]:
@@ -287,6 +316,81 @@ def draw(results: Results, metrics: Sequence[str], folder: Path) -> list[tuple[s
     return made
 
 
+def _special_plots(
+    results: Results, options: Mapping[str, Any], metrics: Sequence[str], folder: Path
+) -> list[tuple[str, str]]:
+    """Plots that an experiment asks for: the heat map of depths, quality against the relative maximum."""
+    made: list[tuple[str, str]] = []
+    for number, dataset in enumerate(results.datasets):
+        ending = f"-{number + 1}" if len(results.datasets) > 1 else ""
+        metric = next((m for m in metrics if any(results.values(dataset, r, m) for r in results.rows)), None)
+        if metric is None:
+            continue
+        if options.get("heat_map"):
+            name = f"depth{ending}.png"
+            _heat_map(results, dataset, metric, folder / name)
+            made.append((name, f"{dataset}: {label(metric)} by size of the context and depth of the answer"))
+        gold = str(options.get("relative_maximum", ""))
+        if gold and results.values(dataset, gold, metric):
+            name = f"maximum{ending}.png"
+            _against_maximum(results, dataset, metric, gold, folder / name)
+            caption = f"{label(metric)} as a share of {gold}, and against MRR@10 where it is measured"
+            made.append((name, f"{dataset}: {caption} (Chronicles, figures 12 and 14)"))
+    return made
+
+
+def _heat_map(results: Results, dataset: str, metric: str, path: Path) -> None:
+    """Means by tokens (across) and depth (down), green is better; and by depth (Chronicles, figures 2, 3)."""
+    cells: dict[tuple[float, float], float] = {}
+    for row in results.rows:
+        values = results.values(dataset, row, metric).values()
+        settings = results.settings.get(row, {})
+        if values and settings.get("depth") is not None:
+            cells[float(settings["depth"]), float(settings["tokens"])] = sum(values) / len(values)
+    depths, sizes = (sorted({key[i] for key in cells}) for i in (0, 1))
+    grid = [[cells.get((depth, size), math.nan) for size in sizes] for depth in depths]
+    figure, axes = _axes(2 + 1.1 * len(sizes), 4.5)
+    axes.grid(visible=False)
+    image = axes.imshow(grid, cmap="RdYlGn", aspect="auto")
+    axes.set_xticks(range(len(sizes)), [f"{size:,.0f}" for size in sizes])
+    means = [[v for v in line if not math.isnan(v)] for line in grid]
+    named = [
+        f"{100 * depth:.0f} % (mean {sum(m) / len(m):.2f})" if m else f"{100 * depth:.0f} %"
+        for depth, m in zip(depths, means, strict=True)
+    ]
+    axes.set_yticks(range(len(depths)), named, fontsize=8)
+    axes.set_xlabel("tokens of context")
+    axes.set_ylabel("depth of the answer")
+    figure.colorbar(image, ax=axes, label=label(metric))
+    _save(figure, path)
+
+
+def _against_maximum(results: Results, dataset: str, metric: str, gold: str, path: Path) -> None:
+    """Bars of quality in per cent of the relative maximum; beside them a scatter over MRR@10."""
+    best = relative_maximum(list(results.values(dataset, gold, metric).values()))
+    means = {
+        row: sum(values) / len(values)
+        for row in results.rows
+        if (values := list(results.values(dataset, row, metric).values()))
+    }
+    ranks = {row: v for row in means if (v := list(results.values(dataset, row, "mrr@10").values()))}
+    figure, axes = _axes(8, 1.2 + 0.35 * len(means))
+    shares = [100 * mean / best if best > 0 else 0.0 for mean in means.values()]
+    axes.barh(list(means), shares, color=_COLORS[0])
+    axes.axvline(100, color="#888888", linewidth=1)
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", labelsize=8)
+    axes.set_xlabel(f"{label(metric)}, per cent of {gold}")
+    if ranks:
+        inset = figure.add_axes((0.72, 0.2, 0.24, 0.35))
+        x = [sum(ranks[row]) / len(ranks[row]) for row in ranks]
+        inset.scatter(x, [100 * means[row] / best - 100 for row in ranks], s=12, color=_COLORS[1])
+        inset.set_xlabel("MRR@10", fontsize=7)
+        inset.set_ylabel("degradation, %", fontsize=7)
+        inset.tick_params(labelsize=6)
+    _save(figure, path)
+
+
 def _quality_by_tokens(results: Results, dataset: str, rows: Sequence[str], metric: str, path: Path) -> None:
     figure, axes = _axes(8, 4.5)
     for position, row in enumerate(rows):
@@ -295,7 +399,7 @@ def _quality_by_tokens(results: Results, dataset: str, rows: Sequence[str], metr
             continue
         sent = results.values(dataset, row, "context_tokens").values()
         error = [[quality.value - quality.low], [quality.high - quality.value]]
-        style = {"fmt": "o", "capsize": 3, "color": _COLOURS[position % len(_COLOURS)], "label": row}
+        style = {"fmt": "o", "capsize": 3, "color": _COLORS[position % len(_COLORS)], "label": row}
         axes.errorbar(sum(sent) / len(sent), quality.value, yerr=error, **style)
     axes.set_xlabel("tokens of context a question (mean)")
     axes.set_ylabel(label(metric))
@@ -323,7 +427,7 @@ def _stacked(stages: Mapping[str, Mapping[str, float]], axis: str, path: Path) -
     left = [0.0] * len(rows)
     for position, stage in enumerate(names):
         widths = [stages[row].get(stage, 0.0) for row in rows]
-        axes.barh(rows, widths, left=left, label=stage, color=_COLOURS[position % len(_COLOURS)])
+        axes.barh(rows, widths, left=left, label=stage, color=_COLORS[position % len(_COLORS)])
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=8)
@@ -374,6 +478,7 @@ def write_report(folder: Path) -> Path:
     experiment = experiment_of(results)
     try:
         plots = draw(results, experiment.metrics, folder)
+        plots += _special_plots(results, experiment.options, experiment.metrics, folder)
         hint = ""
     except MissingExtraError as error:
         plots, hint = [], str(error)
@@ -410,6 +515,8 @@ def render(
         parts += _dataset(experiment, results, dataset)
     if results.measured:
         parts += ["## Measured", measured_table(results)]
+    if results.settings:
+        parts += ["## Settings", *_settings(results)]
     if results.left_out:
         rows = [[row, reason] for row, reason in results.left_out.items()]
         parts += ["## Rows left out", markdown_table(["row", "reason"], rows, left=2)]
@@ -426,7 +533,7 @@ def _conditions(experiment: Experiment, results: Results) -> Iterator[str]:
     """What the figures are, before any figure."""
     configuration = results.configuration
     reader = configuration.get("reader", {})
-    yield f"**Answers:** {reader.get('label', 'nobody')}. {PLAINLY.get(reader.get('kind', ''), '')}"
+    yield f"**Answers:** {reader.get('label', 'nobody')}. {READER_NOTES.get(reader.get('kind', ''), '')}"
     yield f"**Data:** {_WHAT_DATA[configuration.get('data', 'own')]}"
     if experiment.reader and reader.get("kind") == "llm":
         yield f"The paper's LLM is {experiment.reader}."
@@ -500,6 +607,12 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
     if comparisons:
         yield "### Differences"
         yield difference_table(results, dataset, comparisons, experiment.metrics)
+    gold = str(experiment.options.get("relative_maximum", ""))
+    metric = next((m for m in experiment.metrics if gold and results.values(dataset, gold, m)), "")
+    if metric:
+        yield "### Degradation"
+        yield f"Loss against the relative maximum, which is the {label(metric)} of {gold} (equation 1)."
+        yield degradation_table(results, dataset, metric, gold)
     reference = experiment.options.get("cost_efficiency")
     metric = experiment.metrics[0] if experiment.metrics else ""
     if reference and results.values(dataset, str(reference), metric):
@@ -508,9 +621,35 @@ def _dataset(experiment: Experiment, results: Results, dataset: str) -> Iterator
         yield efficiency_table(results, dataset, metric, str(reference))
 
 
+def _settings(results: Results) -> Iterator[str]:
+    """What each row was run with: first what all share, then row by row."""
+    flat = {row: dict(_flattened(settings)) for row, settings in results.settings.items()}
+    first = next(iter(flat.values()))
+    shared = {
+        name: value for name, value in first.items() if all(f.get(name) == value for f in flat.values())
+    }
+    if len(flat) > 1 and shared:
+        yield "All rows: " + "; ".join(f"{name} {value}" for name, value in shared.items()) + "."
+    own = shared if len(flat) > 1 else {}
+    rows = [
+        [row, "; ".join(f"{name} {value}" for name, value in found.items() if name not in own)]
+        for row, found in flat.items()
+    ]
+    yield markdown_table(["row", "settings"], rows, left=2)
+
+
+def _flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Settings as names with dots, and their values as JSON without quotes around texts."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
+
+
 def _empty_answers(results: Results, dataset: str) -> str:
     """How many answers of each row are empty; nothing where nobody was to answer."""
-    if results.configuration.get("reader", {}).get("kind") == NOBODY:
+    if results.configuration.get("reader", {}).get("kind") == NO_ANSWERER:
         return ""
     found = []
     for row in results.rows:
@@ -539,9 +678,6 @@ def _paper(experiment: Experiment, results: Results) -> Iterator[str]:
         yield "## The paper's figures"
         yield f"{experiment.paper.source}, beside ours where rows and metrics are the same."
         yield printed_table(experiment, results)
-    if experiment.cited:
-        yield "Rows that are quoted and not run:"
-        yield cited_table(experiment)
     if experiment.notes:
         yield "### Notes"
         yield "\n".join(f"- {note}" for note in experiment.notes)

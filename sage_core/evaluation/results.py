@@ -11,7 +11,9 @@ from typing import Any
 from sage_core.errors import InputError
 from sage_core.evaluation.metrics import Difference, Interval, bootstrap_mean, paired_difference, wilson
 from sage_core.evaluation.metrics.registry import is_share
-from sage_core.evaluation.run_folder import RESULTS, Line, read_header, read_lines
+from sage_core.evaluation.run_folder import PRICES, RESULTS, Line, read_header, read_lines
+from sage_core.llm.pricing import PriceList
+from sage_core.llm.usage import Price, TokenUsage, cost
 
 EFFORT = ("context_tokens", "selected", "tokens", "calls", "seconds")
 """What a result cost, whatever the metrics: tokens sent as context, pieces, all LLM tokens, calls, time."""
@@ -35,6 +37,7 @@ class Results:
         settings: Settings of the methods, by row.
         left_out: Rows that could not be run at all, with the reason.
         measured: Lines of measurements.
+        prices: Prices of LLMs, where the run was given any.
     """
 
     header: Mapping[str, Any]
@@ -44,6 +47,7 @@ class Results:
     settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     measured: list[Line] = field(default_factory=list)
+    prices: PriceList = field(default_factory=PriceList)
 
     @property
     def configuration(self) -> Mapping[str, Any]:
@@ -96,6 +100,25 @@ class Results:
             groups=[lines[q]["document"] for q in both],
         )
 
+    def price(self, row: str) -> Price | None:
+        """Price of the LLM that answers in a row; None where it is not known."""
+        label = str(
+            self.settings.get(row, {}).get("reader") or self.configuration.get("reader", {}).get("label")
+        )
+        return self.prices.of(label.partition(", graded by")[0])
+
+    def money(self, dataset: str, row: str) -> dict[str, float]:
+        """Money of the LLM calls of each question (equation 1); empty without a price."""
+        price = self.price(row)
+        if price is None:
+            return {}
+        return {
+            question: sum(
+                cost(TokenUsage(u["prompt"], u["completion"]), price) for u in line["usage"].values()
+            )
+            for question, line in self.answers.get((dataset, row), {}).items()
+        }
+
     def few_documents(self) -> dict[str, int]:
         """Data sets whose answered questions are about fewer than `FEW` documents, and how many."""
         asked: dict[str, set[str]] = {}
@@ -147,7 +170,10 @@ def read_results(folder: Path) -> Results:
     Raises:
         InputError: Where it is no run, or is damaged.
     """
-    return gather(read_header(folder), read_lines(folder / RESULTS))
+    results = gather(read_header(folder), read_lines(folder / RESULTS))
+    if (folder / PRICES).is_file():
+        results.prices = PriceList.from_file(folder / PRICES)
+    return results
 
 
 def gather(header: Mapping[str, Any], lines: Iterable[Line]) -> Results:

@@ -80,6 +80,8 @@ logger = logging.getLogger(__name__)
 
 HEADER = "header.json"
 RESULTS = "results.jsonl"
+PRICES = "prices.json"
+"""Prices of LLMs, where the run was given any; read by the report."""
 SCHEMA = 1
 
 Line = dict[str, Any]

@@ -18,11 +18,14 @@ from types import TracebackType
 from typing import Any
 
 from sage_core.errors import InputError
+from sage_core.evaluation.readers import PAPER_CRITIC_SYSTEM
+from sage_core.feedback import CRITIC_SYSTEM
 from sage_core.llm.usage import estimate_tokens
 
 MODEL = "scripted (no LLM)"
 _OPTION = re.compile(r"^([A-Z])\. ", re.MULTILINE)
-_CRITIC = "You grade an answer"
+# The first words of a critic's instructions, ours and the paper's.
+_CRITICS = (CRITIC_SYSTEM[:40], PAPER_CRITIC_SYSTEM[:40])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,11 @@ class ScriptedServer:
         """The body for a chat request, after the delay."""
         messages = request.get("messages") or []
         texts = [m["content"] if isinstance(m.get("content"), str) else json.dumps(m) for m in messages]
-        critic = any(_CRITIC in t for m, t in zip(messages, texts, strict=True) if m.get("role") == "system")
+        critic = any(
+            text.startswith(_CRITICS)
+            for message, text in zip(messages, texts, strict=True)
+            if message.get("role") == "system"
+        )
         time.sleep(self.latency.critic if critic else self.latency.answer)
         with self._lock:
             self.calls += 1

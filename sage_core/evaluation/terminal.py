@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
+from threading import Lock
+from time import monotonic
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markup import escape
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from sage_core.evaluation.report import label, number, p_value
 from sage_core.evaluation.results import EFFORT, Change, Results
 from sage_core.evaluation.runner import Progress as RunProgress
 
+_EVERY_SECONDS = 30.0
+
 
 @contextmanager
 def eval_bar(console: Console | None = None) -> Iterator[Callable[[RunProgress], None]]:
-    """A bar for a run: pass what it yields as ``progress``. Drawn on a terminal only."""
+    """A bar for a run: pass what it yields as ``progress``. Without a terminal, a line now and then."""
     console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
     columns = (
         TextColumn("[bold]{task.description}"),
         BarColumn(),
@@ -27,7 +37,7 @@ def eval_bar(console: Console | None = None) -> Iterator[Callable[[RunProgress],
         TextColumn("{task.fields[failed]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None, failed="")
 
         def show(state: RunProgress) -> None:
@@ -38,14 +48,55 @@ def eval_bar(console: Console | None = None) -> Iterator[Callable[[RunProgress],
         yield show
 
 
+class _Lines:
+    """A line where a row begins, and every half minute."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._row = ""
+        self._last = 0.0
+        self._lock = Lock()
+
+    def __call__(self, state: RunProgress) -> None:
+        with self._lock:
+            now = monotonic()
+            if state.row == self._row and now - self._last < _EVERY_SECONDS:
+                return
+            self._row, self._last = state.row, now
+            failed = f", {state.failed} failed" if state.failed else ""
+            line = f"{state.done} of {state.total}{failed}: {state.row}, {state.stage}"
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def results_view(results: Results) -> RenderableType:
     """A table for each data set: means of metrics and of what they cost."""
     metrics = list(results.configuration.get("metrics", ()))
     answered = [d for d in results.datasets if any(dataset == d for dataset, _ in results.answers)]
-    views: list[RenderableType] = [_table(results, dataset, metrics) for dataset in answered]
+    views: list[RenderableType] = [_Fitting(_table(results, dataset, metrics)) for dataset in answered]
     if results.measured:
-        views.append(_measured(results))
+        views.append(_Fitting(_measured(results)))
     return Group(*views)
+
+
+class _Fitting:
+    """A table, or, on a screen too narrow for it, a line for each figure under each row's name."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        table = self._table
+        if Measurement.get(console, options.update(width=10_000), table).maximum <= options.max_width:
+            yield table
+            return
+        if table.title:
+            yield Text.from_markup(f"[dim]{table.title}[/]")
+        names = [str(column.header) for column in table.columns]
+        rows = zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True)
+        for row, *cells in rows:
+            yield Text.from_markup(f"[bold]{row}[/]")
+            shown = [f"{name} {cell}" for name, cell in zip(names[1:], cells, strict=True) if cell != "-"]
+            yield Padding("; ".join(shown), (0, 0, 0, 2))
 
 
 def comparison_view(changes: Sequence[Change]) -> RenderableType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sage_core.cli.main import run
-from sage_core.evaluation.datasets import save_dataset
+from sage_core.evaluation.datasets import load_dataset, save_dataset
 from sage_core.evaluation.records import Dataset, EvalQuestion
 from sage_core.evaluation.results import Results, read_results
 from tests.fakes.evaluation_runs import toy_dataset
@@ -84,7 +85,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.index("table2 ") < out.index("table10 ") < out.index("chronicles-table1 ")
     assert "dev/quality_leval" in out and "naive+segmentation" in out and "gold-context" in out
     assert run(["eval", "list", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["experiments"]) == 22
+    assert len(json.loads(capsys.readouterr().out)["experiments"]) == 23
 
 
 def test_retrieval_without_a_reader(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,3 +377,96 @@ def test_a_server_of_ones_own_embeds_and_answers(
     found = results()
     assert len(found.answers["facts", "server"]) == 2
     assert found.configuration["rows"]["stand-in"]["index"] == "bm25"
+
+
+def test_rows_left_out_are_counted_and_strict_makes_them_an_error(
+    own: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [OWN["rows"][0], {"row": "openai", "method": "naive", "index": "openai"}]  # type: ignore[index]
+    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": rows}))
+    assert run([*own, "--reader", "none"]) == 0
+    assert "1 of 2 rows left out" in capsys.readouterr().out
+    assert run([*own, "--reader", "none", "--strict"]) == 1
+
+
+def test_a_narrow_screen_and_a_pipe_stay_readable(
+    own: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run([*own, "--reader", "none"]) == 0
+    shown = capsys.readouterr()
+    assert re.search(r"^one\n  Recall@1 0?\.?\d", shown.out, re.MULTILINE)
+    assert max(map(len, shown.out.splitlines()[:8])) <= 40 and "…" not in shown.out
+    assert "of 24: one, preparing" in shown.err and "of 24: two, preparing" in shown.err
+
+
+def test_another_llm_judges(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with LLMServer(lambda r: '{"score": 7}' if "compare an answer" in r.system else "here") as server:
+        arguments = [*own, "--methods", "one", "--base-url", server.base_url, "--model", "tiny"]
+        assert run([*arguments, "--judge", "sober"]) == 0
+        by_model = {r.body["model"]: "compare an answer" in r.system for r in server.requests}
+    assert by_model == {"tiny": False, "sober": True}
+    assert results().configuration["reader"]["judge"] == "sober"
+    assert "--judge needs" in mistake(capsys, *own, "--judge", "sober", "--offline")
+
+
+def test_prices_give_money(own: list[str], tmp_path: Path) -> None:
+    (tmp_path / "prices.json").write_text('{"tiny": {"prompt": 1, "completion": 2}}')
+    with LLMServer(lambda r: '{"score": 7}' if "compare" in r.system else "here") as server:
+        arguments = [*own, "--methods", "one", "--base-url", server.base_url, "--model", "tiny"]
+        assert run([*arguments, "--prices", "prices.json"]) == 0
+    assert "money, 1,000 questions | " in Path("out/report.md").read_text()
+    assert results().money("facts", "one")
+
+
+def test_a_projection_is_trained_and_used(
+    own: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["eval", "train-projection", "--data", "facts", "-o", "custom.safetensors", "--tokens", "12"]
+    for loss in ("mse", "mnr"):
+        assert run([*arguments, "--loss", loss, "--epochs", "2", "--cache", "cache"]) == 0
+        assert "--projection custom.safetensors" in capsys.readouterr().out
+    assert Path("custom.png").stat().st_size > 1000
+    rows = [{"row": "custom", "method": "naive", "index": {"kind": "projected"}}]
+    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": rows, "baseline": ""}))
+    assert run([*own, "--reader", "none", "--projection", "custom.safetensors"]) == 0
+    assert len(results().answers["facts", "custom"]) == 12
+
+
+def test_questions_are_made_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "guide.md").write_text("The ferry leaves at eleven on Sundays. Tickets are sold on board.")
+    with LLMServer([{"question": "Where are tickets sold?", "answer": "on board"}]) as server:
+        arguments = ["eval", "make-questions", "guide.md", "-o", "made", "--base-url", server.base_url]
+        assert run([*arguments, "--model", "tiny"]) == 0
+    assert "1 questions (1 made)" in capsys.readouterr().out
+    question = json.loads(gzip.decompress(Path("made_questions.jsonl.gz").read_bytes()))
+    assert question["evidence"][0]["text"] == "on board"
+    assert "OPENAI_API_KEY" in mistake(capsys, "eval", "make-questions", "guide.md", "-o", "made")
+
+
+def test_a_development_set_by_name(sage_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAGE_DATA", str((ROOT / sage_data).resolve()))
+    for name, count in (("hotpot_pool", 143), ("fairytaleqa", 1025), ("clapnq_unanswerable", 300)):
+        found = load_dataset(f"dev/{name}")
+        assert len(found.questions) == count and all(q.answers for q in found.questions)
+    assert all(len(q.evidence) > 1 for q in load_dataset("dev/2wiki_pool").questions[:20])
+    arguments = [
+        "eval",
+        "run",
+        "chronicles-table4",
+        "--data",
+        "dev/hotpot_pool",
+        "--questions",
+        "3",
+        "-o",
+        "out",
+    ]
+    assert run(arguments) == 0
+    assert results().datasets == ["dev/hotpot_pool"] and results().configuration["data"] == "dev"
+
+
+def test_a_table_of_features_needs_pairs(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    own[2] = "table10"
+    assert run(own) == 2
+    assert "give more documents, with several paragraphs" in capsys.readouterr().err

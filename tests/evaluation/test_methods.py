@@ -66,7 +66,8 @@ def test_every_method_runs_offline_and_keeps_the_contract(name):
     steps = []
     assert method.prepare([DOCUMENT], progress=lambda *step: steps.append(step)) == {}
     assert all(seconds >= 0 for seconds in method.prepare_seconds.values())
-    for asked in (LIGHTHOUSE, SEALS, NOTHING):
+    # Questions without marked evidence have no gold context, which is an error of its own.
+    for asked in (q for q in (LIGHTHOUSE, SEALS, NOTHING) if q.evidence or name != "gold-context"):
         result = method.answer(asked)
         assert result.context_tokens == sum(get_counter().count_many([p.text for p in result.context]))
         for piece in (*result.context, *(hit.piece for hit in result.ranked)):

@@ -11,9 +11,11 @@ import pytest
 from sage_core.errors import InputError
 from sage_core.evaluation.experiment import Experiment, load_experiment, parse_experiment
 from sage_core.evaluation.report import (
+    _special_plots,
     choices_table,
     difference_table,
     efficiency_table,
+    effort_table,
     markdown_table,
     quality_table,
     render,
@@ -21,6 +23,8 @@ from sage_core.evaluation.report import (
 )
 from sage_core.evaluation.results import Results, compare, gather
 from sage_core.evaluation.run_folder import Line
+from sage_core.llm.pricing import PriceList
+from sage_core.llm.usage import Price
 
 DATASET = {
     "name": "quality",
@@ -189,12 +193,6 @@ def test_ours_stands_beside_the_papers_in_its_unit() -> None:
     assert [c.strip() for c in row.strip("|").split("|")] == ["SAGE", "64.5", "77.1", "75"]
 
 
-def test_quoted_rows_are_marked_and_explained() -> None:
-    experiment = load_experiment("table7")
-    text = render(experiment, gather(header("table7"), []))
-    assert "CoLISA (DeBERTaV3-large) (quoted)" in text and "a fine-tuned reader" in text
-
-
 def test_what_the_figures_are_is_said_first() -> None:
     experiment = load_experiment("table12")
     for kind, words in (("extractive", "No LLM answered"), ("scripted", "quality is that of chance")):
@@ -277,3 +275,59 @@ def test_every_experiment_can_be_reported(experiment: Experiment) -> None:
 )
 def experiment(request: pytest.FixtureRequest) -> Experiment:
     return load_experiment(request.param)
+
+
+def test_degradation_is_against_the_gold_chunk_and_drawn(tmp_path: Path) -> None:
+    """Chronicles, table 8: 7.55 for the gold chunk, 6.57 for ADA-002 with nine chunks: -13.0 %."""
+    rows = {"gold chunk": 7.55, "ADA-002, 9 chunks": 6.57}
+    lines = [
+        {**answer(row, i, right=True), "scores": {"judge_score": score, "mrr@10": 0.5}}
+        for row, score in rows.items()
+        for i in range(3)
+    ]
+    experiment = load_experiment("chronicles-table8")
+    found = gather(header("chronicles-table8"), lines)
+    text = render(experiment, found)
+    assert "### Degradation" in text and "| ADA-002, 9 chunks | 6.570 | -13.0 % |" in text
+    names = [name for name, _ in _special_plots(found, experiment.options, experiment.metrics, tmp_path)]
+    assert names == ["maximum.png"] and (tmp_path / "maximum.png").stat().st_size > 1000
+
+
+def test_the_depth_of_the_answer_is_a_heat_map(tmp_path: Path) -> None:
+    experiment = load_experiment("chronicles-fig2")
+    rows = [row.name for row in experiment.rows]
+    lines = [{**answer(row, 0, right=True), "scores": {"f1": 0.5}} for row in rows]
+    settings = [
+        {
+            "kind": "method",
+            "row": row.name,
+            "key": "k",
+            "settings": {n: row.method[n] for n in ("depth", "tokens")},
+        }
+        for row in experiment.rows
+    ]
+    found = gather(header("chronicles-fig2"), [*settings, *lines])
+    names = [name for name, _ in _special_plots(found, experiment.options, experiment.metrics, tmp_path)]
+    assert names == ["depth.png"] and (tmp_path / "depth.png").stat().st_size > 5000
+
+
+def test_money_stands_where_prices_are_known() -> None:
+    found = results()
+    row, dataset = found.rows[0], found.datasets[0]
+    assert found.money(dataset, row) == {} and "money" not in effort_table(found, dataset)
+    label = str(found.configuration["reader"]["label"])
+    found.prices = PriceList({label: Price(1_000_000, 2_000_000)})
+    line = next(iter(found.answers[dataset, row].values()))
+    spent = sum(u["prompt"] + 2 * u["completion"] for u in line["usage"].values())
+    assert next(iter(found.money(dataset, row).values())) == spent > 0
+    assert "money, 1,000 questions" in effort_table(found, dataset)
+
+
+def test_settings_of_every_row_are_printed_and_what_all_share_once() -> None:
+    settings = {
+        "a": {"index": "bm25", "selection": {"min_k": 7}},
+        "b": {"index": "dense", "selection": {"min_k": 7}},
+    }
+    lines = [{"kind": "method", "row": row, "key": "k", "settings": s} for row, s in settings.items()]
+    text = render(load_experiment("table12"), gather(header("table12"), lines))
+    assert "All rows: selection.min_k 7." in text and "| a | index bm25 |" in text

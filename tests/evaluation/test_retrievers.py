@@ -88,15 +88,28 @@ def test_bm25_parameters_change_scores():
         BM25Index(b=1.5)
 
 
+def test_bm25_by_language():
+    """Portuguese stems find other forms of a word, which plain words do not."""
+    texts = ["As corujas voavam sobre as torres.", "O jantar foi servido no salão."]
+    stems, plain = BM25Index(language="pt"), BM25Index(language="plain")
+    for index in (stems, plain):
+        index.build([Piece(text, "d") for text in texts])
+    assert [hit.piece.text for hit in stems.search("Onde voa a coruja?", 2)][:1] == texts[:1]
+    assert plain.search("Onde voava coruja?", 2) == []
+    with pytest.raises(InputError, match="language"):
+        BM25Index(language="xx")
+    assert "pt stems" in make_index("bm25", models=ModelPool(language="pt")).name
+
+
 def test_bm25_of_plain_words_knows_no_english():
     texts = ["Os barcos e as ilhas", "The islands of the north"]
-    english, plain = BM25Index(), BM25Index(english=False)
+    english, plain = BM25Index(), BM25Index(language="plain")
     for index in (english, plain):
         index.build(pieces(texts))
     assert [h.piece.text for h in english.search("which island?", 2)] == [texts[1]]
     assert plain.search("which island?", 2) == []
     assert [h.piece.text for h in plain.search("the ISLANDS", 2)] == [texts[1]]
-    assert make_index({"kind": "bm25", "english": False}).name == plain.name != english.name
+    assert make_index({"kind": "bm25", "language": "plain"}).name == plain.name != english.name
 
 
 @pytest.mark.parametrize("make", [BM25Index, lambda: DenseIndex(HashEmbedder())])

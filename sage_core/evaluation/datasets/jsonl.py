@@ -2,8 +2,9 @@
 
 A document is ``{"doc_id", "title", "text"}`` and may have an ``abstract``. A question is ``{"qid", "doc_id",
 "question", "answers", "evidence": [{"start", "end"}]}``; evidence may carry its ``text``, which is checked,
-and a ``doc_id`` of its own where it stands in another document. ``options`` and ``gold`` (the position of the
-right one) make it multiple choice; ``hard`` marks the hard part of a set.
+and a ``doc_id`` of its own where it stands in another document; then the question may leave its own out.
+``options`` and ``gold`` (the position of the right one) make it multiple choice; ``hard`` marks the hard part
+of a set.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _abstract(record: Record) -> str:
 
 
 def _question(record: Record, documents: Mapping[str, EvalDocument]) -> EvalQuestion:
-    document = record.text("doc_id")
+    document = record.text("doc_id", default="") or _first_document(record)
     if document not in documents:
         raise record.error(f"there is no document {document!r} in the file of documents")
     evidence = (_evidence(e, document, documents) for e in record.records("evidence", required=False))
@@ -132,6 +133,28 @@ def _question(record: Record, documents: Mapping[str, EvalDocument]) -> EvalQues
         gold=gold,
         hard=None if hard is None else bool(hard),
     )
+
+
+def _first_document(record: Record) -> str:
+    """The document of the first evidence, where evidence lies in several and the question names none."""
+    for entry in record.records("evidence", required=False):
+        return entry.text("doc_id")
+    return record.text("doc_id")
+
+
+def read_unanswerable(path: Path) -> Contents:
+    """Read questions that come with a passage which does not answer them: ``qid``, ``question``, ``passage``.
+
+    Raises:
+        InputError: Where the file is missing or malformed.
+    """
+    contents = Contents(str(path))
+    for record in read_json_lines(path, "a file of unanswerable questions"):
+        key = record.text("qid")
+        question = EvalQuestion(key, key, record.text("question"), ("",))
+        passage = EvalDocument(key, record.text("passage"), record.text("title", default=""))
+        contents.add(passage, [question])
+    return contents
 
 
 def _evidence(record: Record, document: str, documents: Mapping[str, EvalDocument]) -> Evidence:

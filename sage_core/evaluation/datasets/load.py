@@ -9,7 +9,7 @@ from pathlib import Path
 from sage_core.errors import InputError
 from sage_core.evaluation.datasets.contents import Contents, Wanted, split_name
 from sage_core.evaluation.datasets.hub import HUB_PREFIX, hub_rows, is_parquet, parquet_rows
-from sage_core.evaluation.datasets.jsonl import read_jsonl
+from sage_core.evaluation.datasets.jsonl import read_jsonl, read_unanswerable
 from sage_core.evaluation.datasets.published import FORMATS, Format
 from sage_core.evaluation.records import Dataset
 
@@ -42,6 +42,10 @@ DEV_SETS = {
     "onestopqa": DevSet("short news, multiple choice; the advanced level", pooled=True, keep=":Adv:"),
     "cuad_leval": DevSet("clauses of long contracts"),
     "nq_leval": DevSet("questions about whole encyclopaedia pages; evidence for few"),
+    "fairytaleqa": DevSet("FairytaleQA: tales; evidence: whole sections"),
+    "hotpot_pool": DevSet("HotpotQA over one pool of paragraphs; evidence in several", pooled=True),
+    "2wiki_pool": DevSet("2WikiMultihopQA over one pool of paragraphs; evidence in several", pooled=True),
+    "clapnq_unanswerable": DevSet("questions with a passage of the right article that does not answer them"),
     "quality_leval": DevSet("QuALITY: long stories, multiple choice, no evidence"),
     "qasper_leval": DevSet("QASPER: questions about papers; evidence for few"),
 }
@@ -68,6 +72,9 @@ def read_dev(name: str, folder: Path, wanted: Wanted) -> Contents:
             f"there is no folder {folder} of development sets: set SAGE_DATA to the folder that holds dev/, "
             "or give a path"
         )
+    alone = folder / f"{name}.jsonl.gz"
+    if name == "clapnq_unanswerable" and alone.is_file():
+        return read_unanswerable(alone)
     known = sorted(p.name.partition("_questions.jsonl")[0] for p in folder.glob("*_questions.jsonl*"))
     if name not in known:
         raise InputError(f"there is no development set {name!r} in {folder}: there are {', '.join(known)}")

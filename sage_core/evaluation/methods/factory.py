@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 from sage_core.answering import Answerer
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
-from sage_core.evaluation.methods.answering import Reading
+from sage_core.evaluation.methods.answering import Reading, digest
 from sage_core.evaluation.methods.chunking import ChunkSource, PieceSource, SharedSpans, make_chunker
 from sage_core.evaluation.methods.context_builders import Arrangement, AsRanked, Assembled, SentenceWindow
 from sage_core.evaluation.methods.retrieval import Plan, RetrievalMethod
@@ -19,10 +19,14 @@ from sage_core.evaluation.methods.tree import TreeOptions, TreeSource
 from sage_core.evaluation.methods.whole_document import (
     ContextMaker,
     FullText,
+    GoldContext,
+    NoContext,
+    Placement,
     RecursiveSummary,
     TitleAndAbstract,
     WholeDocumentMethod,
 )
+from sage_core.evaluation.readers import PAPER_COIN, PAPER_CRITIC_SYSTEM, PaperCritic
 from sage_core.evaluation.records import Method
 from sage_core.evaluation.retrievers import ModelPool, make_index
 from sage_core.evaluation.specs import Settings, Spec
@@ -71,7 +75,7 @@ def read_selection(
         # The rule takes min_k alone, so that the loop's steps of min_k are steps of the number of chunks.
         return FeedbackConfig(rule=FixedK(1), min_k=top_k, **values)
     if paper:
-        values = {"min_k": 7, "gradient": PAPER_GRADIENT, **values}
+        values = {"min_k": PAPER_MIN_K, "gradient": PAPER_GRADIENT, **values}
     for name in ("min_k", "max_k", "gradient"):
         if name in settings:
             values[name] = settings.raw(name)
@@ -112,17 +116,25 @@ class SharedWork:
         reranker: Reranker | None,
         cache_dir: str | Path | None,
         base_url: str | None = None,
+        language: str = "en",
     ) -> ModelPool:
         """The pool of these models: the same for the same objects."""
-        key = (id(embedder), id(reranker), str(cache_dir), base_url)
+        key = (id(embedder), id(reranker), str(cache_dir), base_url, language)
         if key not in self._pools:
-            pool = ModelPool(embedder=embedder, reranker=reranker, cache_dir=cache_dir, base_url=base_url)
+            pool = ModelPool(
+                embedder=embedder,
+                reranker=reranker,
+                cache_dir=cache_dir,
+                base_url=base_url,
+                language=language,
+            )
             # The objects are kept too: the id of one that is gone may come again.
             self._pools[key] = (pool, (embedder, reranker))
         return self._pools[key][0]
 
 
 _TOP_K = 10
+PAPER_MIN_K = 7
 _CANDIDATES = 30
 
 # What each name of the family switches on.
@@ -156,6 +168,7 @@ def make_method(
     shared: SharedWork | None = None,
     cache_dir: str | Path | None = None,
     base_url: str | None = None,
+    language: str = "en",
 ) -> Method:
     """A method from its configuration.
 
@@ -169,6 +182,11 @@ def make_method(
     - ``segmentation``: chunks of the segmenter, else of 200 tokens; ``chunks`` names others (`make_chunker`).
     - ``selection``: rerank, then select by ``rule`` (`read_selection`); else the index's best ``top_k`` (10).
     - ``feedback``: grade and try again (`read_selection`); without ``selection`` it moves ``top_k``.
+    - ``paper``: the paper's own settings: pair model at threshold 0.55, a ratio of 0.3 to the score before,
+      min_k 7, plus or minus 1, and its critic's prompt (figure 6, in our words). ``coin`` (False) keeps that
+      prompt's instruction to draw the adjustment; ``printed`` (False) takes Algorithm 2 as it is printed,
+      which keeps min_k chunks whatever their scores.
+    - ``with_options`` (False): search with the options of a multiple-choice question too.
     - ``index`` (`make_index`; ``dense``), ``candidates`` (30: asked of the index).
     - ``rerank`` (whether to rerank without ``selection`` too), ``reranker`` (`make_reranker`).
     - ``order`` (``"rank"``, or ``"document"``, which also joins neighbours), ``budget`` (tokens of context).
@@ -182,6 +200,8 @@ def make_method(
       ``cluster_tokens``, ``levels``, ``least``), the best of all up to ``budget`` (2,000). As ``naive``.
     - ``recursive-summary``: ``part_tokens`` (1,200), ``summary_tokens`` (200), ``max_tokens`` (1,000).
     - ``full-context``: ``max_tokens`` (100,000). ``title+abstract``: none.
+    - ``gold-context``: the chunks that hold the marked evidence; ``chunks`` (1,000 tokens); with ``tokens``
+      and ``depth`` (0 to 1) they stand so deep in a context of that size. ``no-context``: none.
 
     A method also has ``prepare_seconds``, the seconds by stage (``segment``, ``cluster``, ``summarise``,
     ``index``) of its last `prepare`.
@@ -198,6 +218,7 @@ def make_method(
         shared: What the methods of one table share.
         cache_dir: Folder where embeddings are kept between runs.
         base_url: Server of OpenAI-compatible embeddings; see `ModelPool`.
+        language: Of the texts, for indexes of words.
 
     Raises:
         InputError: For an unknown name or setting, or a value out of range.
@@ -208,7 +229,7 @@ def make_method(
         raise InputError(f"unknown method {settings.kind!r}: one of {', '.join(method_names())}")
     shared = shared if shared is not None else SharedWork()
     counter = counter if counter is not None else get_counter()
-    models = shared.models(embedder, reranker, cache_dir, base_url)
+    models = shared.models(embedder, reranker, cache_dir, base_url, language)
     summariser: Callable[[], Summariser] = lambda: (  # noqa: E731
         LLMSummariser(summary_model)
         if summary_model is not None
@@ -279,12 +300,25 @@ def _family(kit: _Kit) -> Method:
     segmented: Spec = "paper" if switch["paper"] else "segmenter"
     source = kit.chunks(segmented if switch["segmentation"] else "fixed")
     top_k = None if switch["selection"] else kit.top_k(_TOP_K)
-    selection = read_selection(settings, top_k=top_k, feedback=switch["feedback"], paper=switch["paper"])
+    printed, coin = settings.take("printed", bool, False), settings.take("coin", bool, False)
+    if (printed or coin) and not switch["paper"]:
+        raise InputError(f"method {settings.kind!r}: printed and coin are settings of sage-paper")
+    selection = read_selection(
+        settings,
+        top_k=PAPER_MIN_K if printed and top_k is None else top_k,
+        feedback=switch["feedback"],
+        paper=switch["paper"],
+    )
+    reading = kit.reading
+    about: dict[str, object] = {"method": settings.kind, **switch}
+    if switch["paper"]:
+        reading = replace(reading, reader=PaperCritic(reading.reader, coin=coin))
+        about |= {"printed": printed, "coin": coin, "critic": digest(PAPER_CRITIC_SYSTEM, PAPER_COIN)}
     return RetrievalMethod(
         kit.name,
         source=source,
         index=make_index(kit.index_spec(cast("Spec", on.get("index", "dense"))), models=kit.models),
-        reading=kit.reading,
+        reading=reading,
         plan=Plan(
             selection,
             switch["feedback"],
@@ -292,7 +326,8 @@ def _family(kit: _Kit) -> Method:
         ),
         arrangement=kit.arrangement(),
         reranker=kit.reranker(switch["selection"] or bool(on.get("rerank"))),
-        about={"method": settings.kind, **switch},
+        about=about,
+        with_options=settings.take("with_options", bool, False),
     )
 
 
@@ -312,6 +347,7 @@ def _best_up_to(kit: _Kit, source: PieceSource, arrangement: Arrangement, top_k:
         arrangement=arrangement,
         reranker=kit.reranker(False),
         about={"method": kit.settings.kind},
+        with_options=kit.settings.take("with_options", bool, False),
     )
 
 
@@ -369,6 +405,14 @@ def _title_and_abstract(kit: _Kit) -> Method:
     return _whole(kit, TitleAndAbstract())
 
 
+def _gold(kit: _Kit) -> Method:
+    tokens, depth = kit.settings.take("tokens", int), kit.settings.take("depth", float)
+    if (tokens is None) != (depth is None):
+        raise InputError("method 'gold-context' takes tokens and depth together")
+    place = None if tokens is None or depth is None else Placement(tokens, depth)
+    return GoldContext(kit.name, kit.chunks({"kind": "fixed", "tokens": 1000}), kit.reading, place)
+
+
 _OTHERS: dict[str, Callable[[_Kit], Method]] = {
     "title+abstract": _title_and_abstract,
     "recursive-summary": _recursive_summary,
@@ -376,4 +420,6 @@ _OTHERS: dict[str, Callable[[_Kit], Method]] = {
     "full-context": _full_context,
     "sentence-window": _sentence_window,
     "dos-rag": _dos_rag,
+    "gold-context": _gold,
+    "no-context": lambda kit: NoContext(kit.name, kit.reading),
 }

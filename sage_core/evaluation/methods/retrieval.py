@@ -23,6 +23,7 @@ from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Ver
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import Reranker, rank
 from sage_core.selection.cut import Scale, Selection
+from sage_core.text.tokens import without_lone_surrogates
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class RetrievalMethod:
         reranker: Puts it in another order; None keeps the index's.
         arrangement: Makes the context of what was selected.
         about: More settings for the record.
+        with_options: Whether the options of a multiple-choice question are searched for too.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class RetrievalMethod:
         arrangement: Arrangement,
         reranker: Reranker | None = None,
         about: Mapping[str, object] | None = None,
+        with_options: bool = False,
     ) -> None:
         self.name = name
         self._source = source
@@ -103,7 +106,8 @@ class RetrievalMethod:
         self._plan = plan
         self._arrangement = arrangement
         self._reranker = reranker
-        self._about = dict(about or {})
+        self._about = {**(about or {}), **({"with_options": True} if with_options else {})}
+        self._with_options = with_options
         self._pieces: Sequence[Piece] = ()
         self.prepare_seconds: Mapping[str, float] = {}
         """Seconds by stage of the last `prepare`: ``segment``, ``summarise``, ``index``."""
@@ -146,7 +150,10 @@ class RetrievalMethod:
     def answer(self, question: EvalQuestion) -> MethodResult:
         """See `Method.answer`."""
         watch = Stopwatch()
-        ranked = self._ranked(text_of(question), watch)
+        asked = text_of(question)
+        if self._with_options and question.options:
+            asked = " ".join([asked, *map(without_lone_surrogates, question.options)])
+        ranked = self._ranked(asked, watch)
         if not ranked:
             return empty(question, ranked, watch)
         if self._plan.feedback:

@@ -24,6 +24,7 @@ from sage_core.evaluation.retrievers.projection import (
     Projection,
     ProjectionOptions,
     TrainedProjection,
+    question_chunks,
     train_projection,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "make_embedder",
     "make_index",
     "make_reranker",
+    "question_chunks",
     "reciprocal_rank_fusion",
     "train_projection",
 ]

@@ -24,8 +24,8 @@ from sage_core.evaluation.retrievers.dense import (
 from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex
 from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
 from sage_core.evaluation.specs import Settings, Spec
-from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker
-from sage_core.ranking.named import HYBRID, HYBRID_CROSSED
+from sage_core.ranking import CrossEncoderReranker, GenerativeReranker, Reranker, named_reranker
+from sage_core.ranking.named import GENERATIVE, HYBRID, HYBRID_CROSSED
 
 EMBEDDERS = ("sbert", "dpr", "openai", "projected")
 
@@ -41,6 +41,7 @@ class ModelPool:
         cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
         base_url: Server of OpenAI-compatible embeddings where a configuration names none; None for
             ``OPENAI_BASE_URL``, else OpenAI's own.
+        language: Of the texts, for indexes of words.
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class ModelPool:
         reranker: Reranker | None = None,
         cache_dir: str | Path | None = None,
         base_url: str | None = None,
+        language: str = "en",
     ) -> None:
+        self.language = language
         self._cache_dir = cache_dir
         self._base_url = base_url
         self._made: dict[str, object] = {}
@@ -76,8 +79,7 @@ class ModelPool:
                 self._reranker = self.reranker("hybrid")
             return self._reranker
         if isinstance(spec, str):
-            hybrid = spec in (HYBRID, HYBRID_CROSSED)
-            spec = {"kind": spec} if hybrid else {"kind": "cross-encoder", "model": spec}
+            spec = _reranker_spec(spec)
         return self._once("reranker", spec, lambda: self._make_reranker(spec))
 
     def _once(self, what: str, spec: Spec, make: Callable[[], T]) -> T:
@@ -140,9 +142,17 @@ class ModelPool:
                 batch_size=settings.take("batch_size", int, 32),
                 max_length=settings.take("max_length", int),
             )
+        elif settings.kind == "generative":
+            reranker = GenerativeReranker(
+                settings.need("model", str),
+                device=settings.take("device", str),
+                batch_size=settings.take("batch_size", int, 16),
+                max_length=settings.take("max_length", int),
+            )
         else:
             raise InputError(
-                f"unknown reranker {settings.kind!r}: {HYBRID!r}, {HYBRID_CROSSED!r} or 'cross-encoder'"
+                f"unknown reranker {settings.kind!r}: one of {HYBRID}, {HYBRID_CROSSED}, cross-encoder, "
+                "generative"
             )
         settings.end()
         return reranker
@@ -165,7 +175,7 @@ def make_index(
 
     A string is short for ``{"kind": string}``. Kinds and their settings (all optional):
 
-    - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``english`` (True; False takes words as they are).
+    - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``language`` (the run's: "en", "pt", ..., or "plain").
     - ``dense``: ``embedder`` (see `make_embedder`; the shared one where left out), ``store`` (``"numpy"``,
       ``"faiss"`` or ``"chroma"``).
     - ``sbert``, ``dpr``, ``openai``, ``projected``: ``dense`` with that kind of embedder, whose settings
@@ -194,7 +204,7 @@ def make_index(
         index = BM25Index(
             k1=settings.take("k1", float, 1.5),
             b=settings.take("b", float, 0.75),
-            english=settings.take("english", bool, True),
+            language=settings.take("language", str, models.language),
         )
     elif settings.kind == "dense":
         store = make_store(settings.take("store", str, "numpy"))
@@ -243,6 +253,7 @@ def make_reranker(spec: Spec, *, embedder: Embedder | None = None) -> Reranker:
     - ``hybrid``: the offline default, over ``embedder``.
     - ``cross-encoder``: ``model`` (a name or folder; required), ``device``, ``batch_size`` (32),
       ``max_length``.
+    - ``generative``: the same for a model such as monoT5 or Qwen3-Reranker (`GenerativeReranker`).
 
     Args:
         spec: The configuration; a string that is not ``"hybrid"`` is the name of a cross-encoder.
@@ -263,3 +274,12 @@ def _hybrid(settings: Settings, models: ModelPool) -> HybridIndex:
         raise InputError(f"index 'hybrid': parts is a list of configurations, not {parts!r}")
     made = [make_index(part, models=models) for part in parts]
     return HybridIndex(made, k=settings.take("k", float, 60.0), depth=settings.take("depth", int, 100))
+
+
+def _reranker_spec(name: str) -> dict[str, str]:
+    """The configuration that a reranker's name is short for."""
+    if name in (HYBRID, HYBRID_CROSSED):
+        return {"kind": name}
+    if name.startswith(GENERATIVE):
+        return {"kind": "generative", "model": name.removeprefix(GENERATIVE)}
+    return {"kind": "cross-encoder", "model": name}

@@ -7,13 +7,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import Embedder, unit_rows
 from sage_core.errors import InputError, MissingExtraError, ModelError
+from sage_core.evaluation.records import Dataset
+from sage_core.pipeline.ingest import DocumentSegmenter
 
 Floats = NDArray[np.float32]
 
@@ -117,6 +119,9 @@ class ProjectedEmbedder:
         return row
 
 
+_MNR_SCALE = 20.0  # what cosines are multiplied by, as sentence-transformers has it
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectionOptions:
     """Settings of the training.
@@ -130,6 +135,8 @@ class ProjectionOptions:
         dropout: Share of the embedding's entries left out in training.
         held_out: Share of the questions that tell how well it went, and which epoch is kept.
         seed: Of the split, the negatives, the dropout and the start.
+        loss: ``"mse"``: the cosine of a pair is pulled to 1 or -1 (the paper). ``"mnr"``: Multiple Negatives
+            Ranking, the right chunk among those of the other questions of its step.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -143,8 +150,11 @@ class ProjectionOptions:
     dropout: float = 0.2
     held_out: float = 0.2
     seed: int = 0
+    loss: Literal["mse", "mnr"] = "mse"
 
     def __post_init__(self) -> None:
+        if self.loss not in ("mse", "mnr"):
+            raise InputError(f"loss is 'mse' or 'mnr', not {self.loss!r}")
         if min(self.size or 1, self.negatives, self.epochs, self.batch_size) < 1:
             raise InputError("size, negatives, epochs and batch_size must be at least 1")
         if not self.learning_rate > 0 or not 0 <= self.dropout < 1 or not 0 < self.held_out < 1:
@@ -253,6 +263,14 @@ def _fit(
             left, other = (_dropped(torch, x, dropout, generator) for x in (left, other))
         return torch.cosine_similarity(torch.tanh(left @ matrix), torch.tanh(other @ matrix), dim=1)
 
+    def ranking_loss(some: NDArray[np.int64]) -> Any:
+        """Cross-entropy of the right chunk among the different chunks of a step, by cosine times 20."""
+        chosen = np.unique(right[some])
+        left, other = (_dropped(torch, x, options.dropout, generator) for x in (q[some], c[chosen]))
+        left, other = (torch.nn.functional.normalize(torch.tanh(x @ matrix), dim=1) for x in (left, other))
+        targets = torch.from_numpy(np.searchsorted(chosen, right[some]))
+        return torch.nn.functional.cross_entropy(_MNR_SCALE * left @ other.T, targets)
+
     def now() -> Projection:
         return Projection(matrix.detach().numpy().copy(), name)
 
@@ -262,7 +280,10 @@ def _fit(
         shuffled = rng.permutation(train)
         for step in range(0, len(train), options.batch_size):
             pairs = _pairs(shuffled[step : step + options.batch_size], right, options.negatives, rng, train)
-            loss = ((cosines(pairs, options.dropout) - torch.from_numpy(pairs.labels)) ** 2).mean()
+            if options.loss == "mnr":
+                loss = ranking_loss(shuffled[step : step + options.batch_size])
+            else:
+                loss = ((cosines(pairs, options.dropout) - torch.from_numpy(pairs.labels)) ** 2).mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -339,3 +360,68 @@ def _torch() -> Any:
     except ImportError as error:
         raise MissingExtraError("training a projection", "models") from error
     return torch
+
+
+def question_chunks(
+    dataset: Dataset, chunker: DocumentSegmenter, *, part: str = "all"
+) -> tuple[list[str], list[str]]:
+    """Questions, and for each the chunk that holds the most of its evidence: what a projection learns from.
+
+    Args:
+        dataset: The questions; those without evidence are left out.
+        chunker: Cuts the documents.
+        part: ``"all"``, or the questions about the ``"even"`` or ``"odd"`` documents.
+    """
+    kept = [d for i, d in enumerate(dataset.documents) if part == "all" or (i % 2 == 1) == (part == "odd")]
+    spans = dict(zip([d.id for d in kept], chunker.segment_many([d.text for d in kept]), strict=True))
+    texts = {d.id: d.text for d in kept}
+    questions, chunks = [], []
+    for question in dataset.questions:
+        places = [e for e in question.evidence if e.document in texts]
+        if places:
+            first = places[0]
+            best = max(
+                spans[first.document],
+                key=lambda s: min(s.end, first.span.end) - max(s.start, first.span.start),
+            )
+            questions.append(question.text)
+            chunks.append(best.of(texts[first.document]))
+    return questions, chunks
+
+
+def draw_cosines(
+    embedder: Embedder, projection: Projection, questions: Sequence[str], chunks: Sequence[str], path: Path
+) -> tuple[float, float]:
+    """Histograms of the cosines of right and wrong pairs, before and after (Chronicles, figures 6 and 7).
+
+    Returns:
+        Mean cosine of right pairs less that of wrong ones, before and after.
+
+    Raises:
+        MissingExtraError: Where matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("drawing plots", "eval") from error
+    asked = np.stack([embedder.embed_query(question) for question in questions])
+    rows = embedder.embed_documents(list(chunks))
+    # A wrong chunk for each question: that of one half-way through the list, unless it is the same.
+    shift = len(chunks) // 2
+    wrong = [(i + shift) % len(chunks) for i in range(len(chunks))]
+    differ = np.array([chunks[i] != chunks[w] for i, w in enumerate(wrong)])
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    gaps = []
+    for place, name in enumerate(("before", "after")):
+        left, right = (asked, rows) if name == "before" else (projection(asked), projection(rows))
+        good, bad = (left * right).sum(1), (left * right[wrong]).sum(1)[differ]
+        gaps.append(float(good.mean() - bad.mean()))
+        axes = figure.add_subplot(1, 2, place + 1)
+        axes.hist([good, bad], bins=40, label=["right chunk", "another chunk"], density=True)
+        axes.set_title(f"{name} training", fontsize=9)
+        axes.set_xlabel("cosine of question and chunk")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    return gaps[0], gaps[1]
