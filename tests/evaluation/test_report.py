@@ -267,7 +267,9 @@ def test_tables_hold_text_as_it_is() -> None:
 
 def test_every_experiment_can_be_reported(experiment: Experiment) -> None:
     raw = {**header(), "experiment": dict(experiment.raw)}
-    render(parse_experiment(json.dumps(experiment.raw), where="x", name="x"), gather(raw, []))
+    text = render(parse_experiment(json.dumps(experiment.raw), where="x", name="x"), gather(raw, []))
+    assert experiment.title in text
+    assert "## Made with" in text
 
 
 @pytest.fixture(

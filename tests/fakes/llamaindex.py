@@ -78,6 +78,7 @@ class ScriptedLLM(MockLLM):
     _grades: list[Any] = PrivateAttr(default_factory=lambda: [grade(10)])
     _prompts: list[tuple[str, str]] = PrivateAttr(default_factory=list)
     _delay: float = PrivateAttr(default=0.0)
+    _gate: asyncio.Event | None = PrivateAttr(default=None)
     _chats: bool = PrivateAttr(default=False)
 
     @property
@@ -119,6 +120,8 @@ class ScriptedLLM(MockLLM):
     @llm_completion_callback()
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         await asyncio.sleep(self._delay)
+        if self._gate is not None:
+            await asyncio.wait_for(self._gate.wait(), 30)
         return CompletionResponse(text=self._reply(prompt))
 
     @llm_completion_callback()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -473,26 +473,18 @@ def test_split_text_in_all_its_forms(parser: SageNodeParser) -> None:
 
 
 async def test_async_gives_the_same_and_lets_the_loop_run(segmenter: Segmenter) -> None:
-    class Slow(OverlapModel):
+    loop_ran = threading.Event()
+
+    class Waiting(OverlapModel):
         def probabilities(self, documents: Any) -> Any:
-            time.sleep(0.2)
+            assert loop_ran.wait(30)
             return super().probabilities(documents)
 
-    parser = SageNodeParser(segmenter=Segmenter(Slow(), min_tokens=0))
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.005)
-            ticks += 1
-
-    ticker = asyncio.create_task(tick())
+    parser = SageNodeParser(segmenter=Segmenter(Waiting(), min_tokens=0))
+    asyncio.get_running_loop().call_later(0.01, loop_ran.set)
     nodes = await parser.aget_nodes_from_documents([Document(text=story())])
-    ticker.cancel()
     assert [n.get_content() for n in nodes] == TOPICS
     assert_linked(nodes)
-    assert ticks > 3
 
 
 async def test_events_and_spans(segmenter: Segmenter, recorder: Recorder) -> None:

@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import pickle
-import time
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -228,9 +228,11 @@ async def test_events(recorder: Recorder) -> None:
 
 
 async def test_async_reranking_lets_the_loop_run() -> None:
-    class Slow(WordReranker):
+    loop_ran = threading.Event()
+
+    class Waiting(WordReranker):
         def score(self, query: str, texts: Sequence[str]) -> list[float]:
-            time.sleep(0.2)
+            assert loop_ran.wait(30)
             return super().score(query, texts)
 
     class Native(WordReranker):
@@ -238,18 +240,8 @@ async def test_async_reranking_lets_the_loop_run() -> None:
             await asyncio.sleep(0)
             return [0.25] * len(texts)
 
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.005)
-            ticks += 1
-
-    ticker = asyncio.create_task(tick())
-    await SageNodePostprocessor(reranker=Slow()).apostprocess_nodes(scored(1.0), query_str="q")
-    ticker.cancel()
-    assert ticks > 3
+    asyncio.get_running_loop().call_later(0.01, loop_ran.set)
+    await SageNodePostprocessor(reranker=Waiting()).apostprocess_nodes(scored(1.0), query_str="q")
     kept = await SageNodePostprocessor(reranker=Native()).apostprocess_nodes(scored(1.0), query_str="q")
     assert kept[0].score == 0.25
 
