@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from numpy.typing import NDArray
 from pydantic import Field
+
+from tests.fakes.models import WordReranker
 
 TEXT = (
     "Dr. Ibarra keeps bees on the roof. The hives face south, and p.m. visits are calm. "
@@ -25,19 +25,6 @@ TEXT = (
     "这是一个关于茶的故事。茶叶在山上生长。人们在春天采茶。\n"
     "🚲 A bicycle courier 🚲 crosses the bridge.   He is late.\t"
 )
-
-
-class HashModel:
-    """P(same) from a hash of the two sentences: looks random, is always the same."""
-
-    fingerprint = "hash-model-1"
-
-    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        return [np.array([_unit(a + "|" + b) for a, b in pairwise(d)], dtype=np.float32) for d in documents]
-
-
-def _unit(text: str) -> float:
-    return int(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) / 0xFFFFFFFF
 
 
 class WordEmbeddings(Embeddings):
@@ -53,17 +40,6 @@ class WordEmbeddings(Embeddings):
         for word in re.findall(r"\w+", text.lower()):
             vector[int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.size] += 1
         return [float(x) for x in vector / np.linalg.norm(vector)]
-
-
-class WordReranker:
-    """Share of the question's words that a text has."""
-
-    name = "word-share"
-    scale = "probability"
-
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        words = set(re.findall(r"\w+", query.lower()))
-        return [len(words & set(re.findall(r"\w+", t.lower()))) / max(len(words), 1) for t in texts]
 
 
 class AsyncWordReranker(WordReranker):

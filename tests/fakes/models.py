@@ -1,15 +1,18 @@
-"""Small real models for tests of the store: an embedder of hashed words, a segmenter at blank lines."""
+"""Small deterministic models for tests: boundary models, embedders, a reranker, a segmenter at blank lines."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.selection import Scale
 from sage_core.text.spans import Span, trimmed
 
 
@@ -47,3 +50,76 @@ class BlankLineSegmenter:
     def _segment(self, text: str) -> list[Span]:
         cuts = [0, *(m.end() for m in re.finditer(r"\n\s*\n", text)), len(text)]
         return list(trimmed(text, (Span(a, b) for a, b in itertools.pairwise(cuts))))
+
+
+class CharacterEmbedder:
+    """Deterministic vectors from characters; counts what it is asked to embed."""
+
+    name = "all-MiniLM-L6-v2"
+
+    def __init__(self, fill: float | None = None) -> None:
+        self.fill = fill
+        self.embedded: list[str] = []
+        self.calls = 0
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.calls += 1
+        self.embedded += texts
+        rows = np.stack([self.embed_query(t) for t in texts])
+        return rows if self.fill is None else np.full_like(rows, self.fill)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        vector = np.zeros(64, dtype=np.float32)
+        for a, b in itertools.pairwise(text):
+            vector[(ord(a) * 31 + ord(b)) % 64] += 1
+        return vector / max(float(np.linalg.norm(vector)), 1e-9)
+
+
+class WordReranker:
+    """Share of the question's words that a text has; NaN for texts that call themselves unscorable."""
+
+    scale: Scale = "probability"
+
+    def __init__(self, name: str = "words") -> None:
+        self.name = name
+        self.seen: list[str] = []
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.seen = list(texts)
+        asked = _words(query)
+        return [math.nan if "unscorable" in t else len(asked & _words(t)) / max(len(asked), 1) for t in texts]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+class HashModel:
+    """P(same) from a hash of the two sentences: arbitrary, but always the same."""
+
+    fingerprint = "hash-model"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        self.calls += 1
+        return [np.array([_hash(a + "\n" + b) for a, b in pairwise(d)], np.float32) for d in documents]
+
+
+class ConstantModel:
+    """The same P(same) everywhere, but ``other`` before sentences that contain ``mark``."""
+
+    def __init__(self, value: float, mark: str = "\0", other: float = 0.01) -> None:
+        self.fingerprint = f"constant-{value}-{mark}-{other}"
+        self.value, self.mark, self.other = value, mark, other
+
+    def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        return [
+            np.array([self.other if self.mark in b else self.value for b in d[1:]], np.float32)
+            for d in documents
+        ]
+
+
+def _hash(text: str) -> float:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:4], "big") / 2**32

@@ -20,7 +20,8 @@ from sage_core.errors import InputError
 from sage_core.selection.cut import select
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor
-from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings, WordReranker
+from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings
+from tests.fakes.models import WordReranker
 
 CLIFF = [0.9, 0.85, 0.8, 0.79, 0.75, 0.7, 0.65, 0.6, 0.05, 0.04]
 
@@ -269,7 +270,7 @@ async def test_async_awaits_rerankers_that_can_be_awaited():
 
 def test_repr_is_short_and_shows_no_objects():
     text = repr(SageCompressor(reranker=WordReranker()))
-    assert "word-share" in text and "object at" not in text and len(text) < 200
+    assert "words" in text and "object at" not in text and len(text) < 200
 
 
 def test_is_a_langchain_compressor_in_a_pipeline():

@@ -12,7 +12,8 @@ from langchain_core.prompts import PromptTemplate
 from langchain_core.tools import create_retriever_tool
 
 from sage_langchain import SageCompressor, SageRetriever
-from tests.fakes.langchain import WordReranker, graded
+from tests.fakes.langchain import graded
+from tests.fakes.models import WordReranker
 from tests.langchain.test_chain import DOCUMENTS, TWO_ROUNDS, chain
 from tests.langchain.test_chain_streams import StreamingChat
 

@@ -18,7 +18,8 @@ from pydantic import ValidationError
 
 from sage_core.errors import InputError
 from sage_langchain import SageCompressor, SageRetriever, ScoredVectorStoreRetriever
-from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings, WordReranker
+from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings
+from tests.fakes.models import WordReranker
 
 TOPICS = ("bees", "presses", "tea", "bridges", "ferries", "lamps")
 WORDS = [

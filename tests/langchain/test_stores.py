@@ -12,7 +12,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, ScoredVectorStoreRetriever
-from tests.fakes.langchain import TEXT, HashModel, WordEmbeddings, WordReranker
+from tests.fakes.langchain import TEXT, WordEmbeddings
+from tests.fakes.models import HashModel, WordReranker
 
 TEXTS = [
     "bees on the roof",

@@ -21,7 +21,8 @@ import sage_core
 from sage_core.errors import InputError
 from sage_core.segmentation import Segmenter
 from sage_langchain import SageTextSplitter
-from tests.fakes.langchain import TEXT, HashModel, WordEmbeddings
+from tests.fakes.langchain import TEXT, WordEmbeddings
+from tests.fakes.models import HashModel
 
 VOCABULARY = Path(sage_core.__file__).parent / "text" / "tokenizer.json"
 

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
-from tests.fakes.langchain import ListReranker, ScriptedChat, WordReranker, graded
+from tests.fakes.langchain import ListReranker, ScriptedChat, graded
+from tests.fakes.models import WordReranker
 from tests.langchain.test_chain import DOCUMENTS, SCORES, retriever
 
 HISTORY = {"input": "and at night?", "chat_history": [HumanMessage("What do bees do?")]}

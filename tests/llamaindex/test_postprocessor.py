@@ -22,28 +22,13 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from sage_core.selection import guess_scale
-from sage_core.selection.cut import Gradient, Scale
+from sage_core.selection.cut import Gradient
 from sage_core.selection.rules import Earliest, ExpectedF, FixedK, LargestGap, Threshold, TopP
 from sage_llamaindex import SageNodePostprocessor
 from tests.fakes.llamaindex import Recorder, scored
+from tests.fakes.models import WordReranker
 
 SCORES = st.lists(st.none() | st.floats(allow_infinity=False, width=32), max_size=40)
-
-
-class WordReranker:
-    """A reranker by rule: the share of the question's words that a text holds."""
-
-    name = "words"
-    scale: Scale = "probability"
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        self.seen = list(texts)
-        words = set(query.split())
-        # What a model gives: numpy's floats.
-        return [np.float32(len(words & set(t.split())) / len(words)) for t in texts]  # type: ignore[misc]
 
 
 def ids(nodes: Sequence[NodeWithScore]) -> list[str]:

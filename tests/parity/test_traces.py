@@ -23,8 +23,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from sage_langchain import create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
-from tests.fakes.langchain import ScriptedChat, WordEmbeddings, WordReranker
+from tests.fakes.langchain import ScriptedChat, WordEmbeddings
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
+from tests.fakes.models import WordReranker
 
 TEXTS = ["bees on the roof", "the press by the canal", "bees in winter", "tea on the mountain"]
 

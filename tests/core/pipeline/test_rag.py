@@ -22,7 +22,7 @@ from sage_core.pipeline.sage import Sage
 from sage_core.selection.cut import Scale, Selection, select
 from sage_core.store.chunks import Chunk
 from tests.fakes.llm_server import LLMServer, Reply, Request
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
 
 ANIMALS = [
     "puffin",
@@ -38,20 +38,6 @@ ANIMALS = [
     "dunlin",
     "plover",
 ]
-
-
-class WordReranker:
-    """Share of the question's words in the text. NaN for texts that say so."""
-
-    name = "words"
-    scale: Scale = "probability"
-
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        words = set(query.lower().strip("?").split())
-        return [
-            float("nan") if "unscorable" in t else len(words & set(t.lower().strip(".").split())) / len(words)
-            for t in texts
-        ]
 
 
 @pytest.fixture(scope="module")

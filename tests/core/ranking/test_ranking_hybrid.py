@@ -1,6 +1,5 @@
 """The offline reranker: its parts by hand and as properties, the whole on the bundled embedding model."""
 
-import itertools
 import json
 import math
 import pickle
@@ -16,6 +15,7 @@ from sage_core.errors import InputError, ModelError
 from sage_core.ranking import Calibration, HybridReranker, Request, VectorReranker, rank
 from sage_core.ranking.features import FEATURES, feature_matrix
 from sage_core.text.keywords import bm25_share, gram_share, idf, words
+from tests.fakes.models import CharacterEmbedder
 
 WORDS = st.lists(st.sampled_from(["lamp", "keeper", "tower", "salt", "灯台"]), max_size=12)
 QUERY = "When was the lighthouse lit for the first time?"
@@ -26,27 +26,6 @@ TEXTS = [
     "The lighthouse keeper kept bees.",
     "  \n ",
 ]
-
-
-class HashEmbedder:
-    """Deterministic vectors from characters; counts what it is asked to embed."""
-
-    name = "all-MiniLM-L6-v2"
-
-    def __init__(self, fill=None):
-        self.fill, self.embedded, self.calls = fill, [], 0
-
-    def embed_documents(self, texts):
-        self.calls += 1
-        self.embedded += texts
-        rows = np.stack([self.embed_query(t) for t in texts])
-        return rows if self.fill is None else np.full_like(rows, self.fill)
-
-    def embed_query(self, text):
-        vector = np.zeros(64, dtype=np.float32)
-        for a, b in itertools.pairwise(text):
-            vector[(ord(a) * 31 + ord(b)) % 64] += 1
-        return vector / max(float(np.linalg.norm(vector)), 1e-9)
 
 
 def test_words():
@@ -128,7 +107,7 @@ def test_features_by_hand():
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=80), max_size=6))
 def test_every_text_gets_a_probability(query, texts):
-    scores = HybridReranker(HashEmbedder()).score(query, texts)
+    scores = HybridReranker(CharacterEmbedder()).score(query, texts)
     assert len(scores) == len(texts)
     for text, score in zip(texts, scores, strict=True):
         assert type(score) is float
@@ -139,25 +118,25 @@ def test_every_text_gets_a_probability(query, texts):
 
 @given(st.permutations(range(len(TEXTS))))
 def test_order_of_the_candidates_does_not_matter(order):
-    scores = HybridReranker(HashEmbedder()).score(QUERY, TEXTS)
-    shuffled = HybridReranker(HashEmbedder()).score(QUERY, [TEXTS[i] for i in order])
+    scores = HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS)
+    shuffled = HybridReranker(CharacterEmbedder()).score(QUERY, [TEXTS[i] for i in order])
     np.testing.assert_allclose(shuffled, [scores[i] for i in order], rtol=1e-6)
 
 
 def test_the_same_text_twice_scores_the_same():
-    first, second, _ = HybridReranker(HashEmbedder()).score(QUERY, [TEXTS[1], TEXTS[1], TEXTS[0]])
+    first, second, _ = HybridReranker(CharacterEmbedder()).score(QUERY, [TEXTS[1], TEXTS[1], TEXTS[0]])
     assert first == second > 0
 
 
 @pytest.mark.parametrize("fill", [np.nan, np.inf, 0.0])
 def test_an_embedder_gone_wrong_leaves_the_words(fill):
-    scores = HybridReranker(HashEmbedder(fill)).score(QUERY, TEXTS)
+    scores = HybridReranker(CharacterEmbedder(fill)).score(QUERY, TEXTS)
     assert all(0 <= s <= 1 for s in scores)
     assert scores[1] == max(scores)
 
 
 def test_texts_are_embedded_once_while_they_are_kept():
-    embedder = HashEmbedder()
+    embedder = CharacterEmbedder()
     reranker = HybridReranker(embedder, cache_size=3)
     reranker.score(QUERY, TEXTS)
     assert embedder.calls == 1
@@ -165,18 +144,18 @@ def test_texts_are_embedded_once_while_they_are_kept():
     assert all(t.strip() for t in embedder.embedded)
     again = reranker.score("Who kept bees?", TEXTS)
     assert embedder.calls == 1
-    assert again == HybridReranker(HashEmbedder()).score("Who kept bees?", TEXTS)
+    assert again == HybridReranker(CharacterEmbedder()).score("Who kept bees?", TEXTS)
     reranker.score(QUERY, ["One.", "Two.", "Three."])
     assert reranker.score("Who kept bees?", TEXTS) == again
     assert embedder.calls == 3, "a bounded cache must have dropped the first texts"
 
 
 def test_vectors_made_beforehand_are_used_as_they_are():
-    maker, embedder = HashEmbedder(), HashEmbedder()
+    maker, embedder = CharacterEmbedder(), CharacterEmbedder()
     filled = [t for t in TEXTS if t.strip()]
     kept = dict(zip(filled, HybridReranker(maker).text_vectors(filled), strict=True))
     reranker = HybridReranker(embedder)
-    expected = HybridReranker(HashEmbedder()).score(QUERY, TEXTS)
+    expected = HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS)
     assert reranker.score(QUERY, TEXTS, [kept.get(t) for t in TEXTS]) == expected
     assert embedder.calls == 0
     # Where some are missing, only those are embedded; half the precision is enough.
@@ -190,26 +169,26 @@ def test_vectors_made_beforehand_are_used_as_they_are():
 
 def test_vectors_must_be_one_per_text():
     with pytest.raises(InputError, match="1 vectors for 5 texts"):
-        HybridReranker(HashEmbedder()).score(QUERY, TEXTS, [None])
+        HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS, [None])
 
 
 def test_a_cache_of_none_changes_nothing():
-    assert HybridReranker(HashEmbedder(), cache_size=0).score(QUERY, TEXTS) == HybridReranker(
-        HashEmbedder()
+    assert HybridReranker(CharacterEmbedder(), cache_size=0).score(QUERY, TEXTS) == HybridReranker(
+        CharacterEmbedder()
     ).score(QUERY, TEXTS)
 
 
 def test_several_questions_share_one_call_of_the_embedder():
-    embedder = HashEmbedder()
+    embedder = CharacterEmbedder()
     requests = [Request(QUERY, TEXTS), Request(" ", TEXTS), Request("Bees?", []), Request("Bees?", TEXTS[2:])]
     together = HybridReranker(embedder).score_many(requests)
     assert embedder.calls == 1
     for request, scores in zip(requests, together, strict=True):
-        assert scores == HybridReranker(HashEmbedder()).score(*request)
+        assert scores == HybridReranker(CharacterEmbedder()).score(*request)
 
 
 def test_threads_agree():
-    reranker = HybridReranker(HashEmbedder(), cache_size=2)
+    reranker = HybridReranker(CharacterEmbedder(), cache_size=2)
     expected = reranker.score(QUERY, TEXTS)
     with ThreadPoolExecutor(8) as pool:
         for scores in pool.map(lambda _: reranker.score(QUERY, TEXTS), range(40)):
@@ -217,7 +196,7 @@ def test_threads_agree():
 
 
 def test_it_pickles_without_what_it_kept():
-    reranker = HybridReranker(HashEmbedder())
+    reranker = HybridReranker(CharacterEmbedder())
     scores = reranker.score(QUERY, TEXTS)
     reranker._embedder.embedded.clear()
     data = pickle.dumps(reranker)
@@ -249,7 +228,7 @@ def test_better_evidence_never_lowers_the_probability():
 
 
 def test_another_model_is_said_to_be_uncalibrated(caplog):
-    embedder = HashEmbedder()
+    embedder = CharacterEmbedder()
     embedder.name = "something-else"
     HybridReranker(embedder)
     assert "not for something-else" in caplog.text
@@ -258,13 +237,13 @@ def test_another_model_is_said_to_be_uncalibrated(caplog):
 def test_calibrations_that_cannot_be_used(tmp_path):
     path = tmp_path / "calibration.json"
     with pytest.raises(ModelError, match="calibrate_reranker"):
-        HybridReranker(HashEmbedder(), calibration=path)
+        HybridReranker(CharacterEmbedder(), calibration=path)
     good = {"embedder": "e", "intercept": 0, "coefficients": dict.fromkeys(FEATURES, 1.0)}
     path.write_text(json.dumps(good))
     assert Calibration.load(path).coefficients == (1.0,) * len(FEATURES)
     for bad in ("[", "[]", '{"coefficients": {"cosine": 1}}', json.dumps({**good, "intercept": "x"})):
         path.write_text(bad)
         with pytest.raises(ModelError):
-            HybridReranker(HashEmbedder(), calibration=str(path))
+            HybridReranker(CharacterEmbedder(), calibration=str(path))
     with pytest.raises(InputError):
-        HybridReranker(HashEmbedder(), cache_size=-1)
+        HybridReranker(CharacterEmbedder(), cache_size=-1)

@@ -15,7 +15,7 @@ from sage_core.segmentation import Boundary, Layout, Segmenter
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import CallableCounter
 from tests.core.text.test_sentences import MESSY
-from tests.fakes.boundary_models import ConstantModel, HashModel
+from tests.fakes.models import ConstantModel, HashModel
 
 TEXT = (
     "The ferry leaves at nine. It carries cars and bicycles. Tickets are sold on board. "

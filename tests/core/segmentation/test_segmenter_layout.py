@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sage_core.segmentation import Layout, Segmenter
-from tests.fakes.boundary_models import ConstantModel, HashModel
+from tests.fakes.models import ConstantModel, HashModel
 
 STRATEGIES = pytest.mark.parametrize("strategy", ["threshold", "optimal"])
 
