@@ -13,7 +13,7 @@ from sage_core.segmentation import Layout, Segmenter
 from sage_core.segmentation.chunker import english_trust
 from sage_core.text.spans import check_tiling
 from sage_core.text.tokens import get_counter
-from tests.fakes.boundary_models import ConstantModel
+from tests.fakes.models import ConstantModel
 from tests.fakes.scripts import PROSE, SCRIPTS
 
 DEMO = sorted((Path(__file__).parents[3] / "demo" / "documents").iterdir())
