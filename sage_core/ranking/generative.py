@@ -43,12 +43,10 @@ class GenerativeReranker:
     Sequence-to-sequence rerankers (monoT5, mT5) and causal ones (Qwen3-Reranker) are told apart by their
     configuration. Loads on first use, pickles without its weights, safe across threads.
 
-        reranker = GenerativeReranker("castorini/monot5-base-msmarco")
-        reranker = GenerativeReranker("Qwen/Qwen3-Reranker-0.6B", device="cuda")
-
-    Examples:
-        >>> reranker = GenerativeReranker("castorini/monot5-base-msmarco")
-        >>> scores = reranker.score("When?", ["At seven.", "By boat."])  # doctest: +SKIP
+        >>> GenerativeReranker("castorini/monot5-base-msmarco")
+        GenerativeReranker('castorini/monot5-base-msmarco')
+        >>> GenerativeReranker("Qwen/Qwen3-Reranker-0.6B", device="cuda").scale
+        'logit'
 
     Args:
         name_or_path: A model's name on the Hugging Face hub, or a folder.
