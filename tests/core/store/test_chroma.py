@@ -28,6 +28,7 @@ from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import TEXTS, fill, names
 
 pytest.importorskip("chromadb")
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 QUERY = HashEmbedder().embed_query("the")
@@ -147,7 +148,7 @@ for round_ in range(1, rounds + 1):
 """
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.exhaustive)])
 def test_two_writers_and_a_reader_while_the_server_is_killed(tmp_path: Path, rounds: int) -> None:
     server = Server(tmp_path / "data")
     address = f"{server.url}/pages"
