@@ -258,8 +258,11 @@ class _Page:
             return False
         if tag == "a":
             return "chrome" in named or (stats.chars <= 4 and _is_link_mark(element))
-        if tag == "button":  # an accordion's headings are buttons
-            return not any(a.tag in _HEADINGS or a.tag == "summary" for a in element.iterancestors())
+        if tag == "button":  # the headings of an accordion are buttons
+            above = next(
+                (a for a in element.iterancestors() if a.tag in _HEADINGS or a.tag == "summary"), None
+            )
+            return above is None or stats.chars < 0.9 * self.stats[above].chars
         if tag == "sup":
             return "reference" in element.get("class", "").split()
         if self._holds_the_content(element, stats):

@@ -201,7 +201,12 @@ def _lines(text: str) -> list[_Line]:
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
 _EMPHASIS = re.compile(r"(\*{1,3}|(?<!\w)_{1,3}|~~)(?=\S)([^*_~]+?)(?<=\S)\1(?!\w)")
 _CODE_SPAN = re.compile(r"(`+)([^`]+)\1")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+# Not any word in angle brackets: "RefCell<T>" is one.
+_TAG = re.compile(
+    r"</?(?:a|abbr|b|br|center|code|del|div|em|font|i|img|ins|kbd|mark|p|picture|s|small|source|span|strong|sub|sup|u)"
+    r"(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
 _ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*\Z")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
