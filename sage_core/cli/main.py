@@ -30,7 +30,7 @@ that are graded and tried again.
 \b
 First steps:
   sage-rag demo                                   watch everything on sample documents
-  sage-rag ingest docs/ --store .sage             read a folder (txt, md, html, pdf)
+  sage-rag ingest docs/ --store .sage             read a folder (text, Markdown, HTML, Word, PDF)
   sage-rag ask "When does it open?" --store .sage ask it
   sage-rag segment README.md                      see where a text is cut
 
