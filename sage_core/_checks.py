@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import math
 import numbers
 import operator
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 
-from sage_core.errors import InputError
+from sage_core.errors import InputError, MissingExtraError
 
 
 def check_int(name: str, value: object, *, minimum: int) -> int:
@@ -106,6 +110,41 @@ def near_match(name: str, known: Iterable[str], advice: Mapping[str, str] | None
         return f": {advice[name]}"
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def likely_typo(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant; None for a path, a name with its owner, or one far off."""
+    if name in (known := list(known)) or "/" in name or os.sep in name or Path(name).exists():
+        return None
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), None)
+
+
+def check_folder(what: str, name: str) -> None:
+    """Raise InputError for what can only be a path, and is none.
+
+    Args:
+        what: What the path should lead to, for the message.
+        name: A name or a path.
+    """
+    if name.startswith(("/", "./", "../", "~")) and not Path(name).expanduser().exists():
+        raise InputError(f"no {what} at {shortened(name)}: there is no such file or folder")
+
+
+def check_installed(what: str, extra: str, *modules: str) -> None:
+    """Raise MissingExtraError where one of the modules is not installed; none is loaded."""
+    for module in modules:
+        try:
+            found = sys.modules[module] if module in sys.modules else importlib.util.find_spec(module)
+        except (ImportError, ValueError):
+            found = None
+        if found is None:
+            raise MissingExtraError(what, extra)
+
+
+def shortened(text: object, most: int = 80) -> str:
+    """The text in a message: its beginning, where it is long."""
+    words = " ".join(str(text).split())
+    return repr(words if len(words) <= most else f"{words[:most]}...")
 
 
 def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], object]:

@@ -1,18 +1,22 @@
-"""sage-rag for LangChain: `SageTextSplitter`, `SageCompressor`, `SageRetriever` and `SageChain`."""
+"""sage-rag for LangChain: `SageTextSplitter`, `SageCompressor`, `SageRetriever` and `SageChain`.
 
-try:
+    from sage_langchain import SageRetriever, SageTextSplitter, create_sage_chain
+
+Names are loaded when first used, so that importing this package alone costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
     from sage_langchain.chain import SageChain, create_sage_chain
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
     from sage_langchain.text_splitter import SageTextSplitter
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("langchain_core", "langchain_text_splitters"):
-        raise
-    from sage_core.errors import MissingExtraError
-
-    raise MissingExtraError("sage_langchain", "langchain") from error
 
 __all__ = [
     "MiniLMEmbeddings",
@@ -23,3 +27,31 @@ __all__ = [
     "ScoredVectorStoreRetriever",
     "create_sage_chain",
 ]
+
+_HOMES = {
+    "MiniLMEmbeddings": "embeddings",
+    "SageChain": "chain",
+    "SageCompressor": "compressor",
+    "SageRetriever": "retriever",
+    "SageTextSplitter": "text_splitter",
+    "ScoredVectorStoreRetriever": "scored_search",
+    "create_sage_chain": "chain",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.{_HOMES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("langchain_core", "langchain_text_splitters"):
+            raise
+        from sage_core.errors import MissingExtraError
+
+        raise MissingExtraError("sage_langchain", "langchain") from error
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

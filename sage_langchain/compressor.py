@@ -15,6 +15,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
+from sage_core._checks import check_installed
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore, named_reranker
 from sage_core.ranking.foreign import collected_scores, returning_all
@@ -123,6 +124,8 @@ class SageCompressor(BaseDocumentCompressor):
             raise InputError(f"top_n must be at least 1, not {self.top_n}")
         if self.score_key is not None and self.reranker is not None:
             raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
+        if self.score_key is None and (self.reranker is None or isinstance(self.reranker, str)):
+            check_installed("a reranker", "models,local", "torch", "sentence_transformers")
         self._adopted()
         return self
 

@@ -106,6 +106,12 @@ class SageRetriever(BaseRetriever):
         """Settings of a compressor stand for a `SageCompressor` with them."""
         if not isinstance(given, dict):
             return given
+        if "search_type" in given:
+            raise InputError(
+                "there is no search_type: candidates are reranked and selected. For a search of another kind "
+                "give its retriever, SageRetriever(base_retriever=store.as_retriever(search_type='mmr', "
+                "search_kwargs={'k': 30}))"
+            )
         known = {"selection", *SageCompressor.model_fields} - set(cls.model_fields)
         settings = {name: value for name, value in given.items() if name in known}
         if not settings:

@@ -37,6 +37,9 @@ _ADVICE = {
     "sentence_split_regex": "use `sentences`, a function from a text to (start, end) pairs",
     "max_tokens": "use `chunk_size`, which counts characters unless `length_function` counts tokens",
     "min_tokens": "use `min_chunk_size`",
+    "coarse_tokens": "use `coarse_size`",
+    "tokenizer": "use SageTextSplitter.from_huggingface_tokenizer(tokenizer)",
+    "counter": "use `length_function`, a function from a text to its length",
     "tokens_per_chunk": "use `chunk_size` with from_huggingface_tokenizer(tokenizer)",
 }
 

@@ -363,6 +363,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
 
 def _check_documents(documents: Sequence[Any]) -> None:
+    if isinstance(documents, BaseNode):
+        raise InputError("documents are a list of Document objects: give [document]")
     if isinstance(documents, str) or any(isinstance(item, str) for item in documents):
         raise InputError("documents are Document objects, not texts: give [Document(text=text)]")
 

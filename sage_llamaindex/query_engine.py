@@ -19,7 +19,7 @@ from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import QueryBundle, QueryType
 from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self
@@ -102,6 +102,8 @@ _SYNTHESIS = frozenset(inspect.signature(get_response_synthesizer).parameters)
 
 def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
     """The whole feedback trace behind a response of `SageQueryEngine`; None where there was no feedback."""
+    if not isinstance(response, get_args(RESPONSE_TYPE)):
+        raise InputError(f"feedback_of takes what an engine returned, not {type(response).__name__}")
     found = vars(response).get(RESULT)
     return found if isinstance(found, FeedbackResult) else None
 
@@ -179,6 +181,10 @@ class SageQueryEngine(RetrieverQueryEngine):
         max_k: int | None = None,
         gradient: float | None = None,
     ) -> None:
+        if isinstance(retriever, BaseIndex):
+            raise InputError("the retriever is an index: SageQueryEngine.from_index(index) takes one")
+        if not callable(getattr(retriever, "retrieve", None)):
+            raise InputError(f"retriever is a LlamaIndex retriever, not {type(retriever).__name__}")
         self._options = EngineOptions(
             critic=critic,
             critic_template=critic_template,
@@ -348,6 +354,18 @@ class SageQueryEngine(RetrieverQueryEngine):
             modules["critic"] = self._critic
         return modules
 
+    def query(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
+        """Answer a question.
+
+        Raises:
+            InputError: For what is no question, or a blank one.
+        """
+        return super().query(_checked_question(str_or_query_bundle))
+
+    async def aquery(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
+        """`query` as a coroutine."""
+        return await super().aquery(_checked_question(str_or_query_bundle))
+
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         """Answer a query."""
@@ -401,3 +419,13 @@ class SageQueryEngine(RetrieverQueryEngine):
     @property
     def _with_feedback(self) -> bool:
         return self._options.feedback != "off" and self._parts().can_improve
+
+
+def _checked_question(asked: QueryType) -> QueryType:
+    if not isinstance(asked, str | QueryBundle):
+        raise InputError(f"a question is a text or a QueryBundle, not {type(asked).__name__}")
+    if isinstance(asked, QueryBundle) and (asked.embedding or asked.image_path):
+        return asked  # what is looked for need not be in words
+    if not (asked if isinstance(asked, str) else asked.query_str).strip():
+        raise InputError("the question is blank")
+    return asked

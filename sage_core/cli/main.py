@@ -138,6 +138,8 @@ def _usage_error(error: Exception) -> int:
     if code is None or show is None:
         raise error
     show()
+    if "unexpected extra argument" in str(getattr(error, "message", "")):
+        typer.echo('A question of several words goes in quotes: sage-rag ask "When does it open?"', err=True)
     return int(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from sage_core._checks import shortened
 from sage_core.errors import InputError
 
 Kind = Literal["text", "markdown", "rst", "asciidoc", "html", "pdf", "docx"]
@@ -79,6 +81,9 @@ def as_paths(given: PathArgument | Iterable[PathArgument]) -> list[Path]:
     return [as_path(path) for path in given]
 
 
+_TEXT_HINT = "; this looks like a text: write it into a file, and ingest that"
+
+
 def kind_of(path: Path) -> Literal["file", "folder", "other", "missing"]:
     """What lies at a path, links followed.
 
@@ -90,7 +95,8 @@ def kind_of(path: Path) -> Literal["file", "folder", "other", "missing"]:
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        hint = _TEXT_HINT if error.errno == errno.ENAMETOOLONG else ""
+        raise InputError(f"{shortened(path)} cannot be read: {error.strerror or error}{hint}") from None
     if stat.S_ISDIR(mode):
         return "folder"
     return "file" if stat.S_ISREG(mode) else "other"
@@ -175,7 +181,12 @@ def expand_sources(
     for path in as_paths(paths):
         kind = kind_of(path)
         if kind == "missing":
-            raise InputError(f"no such file or folder: {path}")
+            text = "\n" in str(path)
+            raise InputError(
+                f"no such file or folder: {shortened(path)}{_TEXT_HINT}"
+                if text
+                else f"no such file or folder: {path}"
+            )
         if kind == "other":
             raise InputError(f"{path} is neither a file nor a folder")
         if kind == "file":

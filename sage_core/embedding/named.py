@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sage_core._checks import check_folder
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
@@ -28,13 +29,14 @@ def named_embedder(
         device: Where a model that runs here is put, as in torch; None chooses.
 
     Raises:
-        InputError: For a blank name.
+        InputError: For a blank name, or a folder that is not there.
     """
     if not name.strip() or name.strip() == OPENAI:
         raise InputError(
             f"the embedding model's name is blank: say 'all-MiniLM-L6-v2', a name or folder of "
             f"sentence-transformers, or '{OPENAI}text-embedding-3-small'"
         )
+    check_folder("embedding model", name)
     if name.startswith(OPENAI):
         return OpenAIEmbedder(name.removeprefix(OPENAI), base_url=base_url, timeout=timeout)
     return SentenceTransformerEmbedder(name, device=device)

@@ -278,7 +278,9 @@ class Sage:
 
 
 def _checked_question(question: str) -> str:
-    if not isinstance(question, str) or not question.strip():
+    if not isinstance(question, str):
+        raise InputError(f"a question is a text, not {type(question).__name__}")
+    if not question.strip():
         raise InputError("the question is blank")
     return without_lone_surrogates(question.strip())
 

@@ -16,7 +16,7 @@ from sage_core._microbatch import MicroBatcher
 from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER, PackedCrossEncoder, is_packed
-from sage_core.ranking.protocol import Request
+from sage_core.ranking.protocol import Request, check_request
 from sage_core.selection.cut import Scale
 from sage_core.text.tokens import without_lone_surrogates
 
@@ -101,6 +101,7 @@ class CrossEncoderReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One raw logit per text; see `Reranker.score`. Simultaneous calls share batches."""
+        check_request(query, texts)
         return self._together(Request(query, texts))
 
     def score_many(self, requests: Sequence[Request]) -> list[list[float]]:

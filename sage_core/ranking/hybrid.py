@@ -19,7 +19,7 @@ from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import feature_matrix
-from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest, checked_scores
+from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest, check_request, checked_scores
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import words
 from sage_core.text.sentences import split_sentences
@@ -127,6 +127,7 @@ class HybridReranker:
             texts: The candidates.
             vectors: What `text_vectors` gave for each, where known.
         """
+        check_request(query, texts)
         request = Request(query, texts) if vectors is None else VectorRequest(query, texts, vectors)
         return self._together(request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sage_core._checks import check_folder, likely_typo
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
@@ -28,13 +29,19 @@ def named_reranker(name: str, *, embedder: Embedder | None = None, device: str |
         device: Where a cross-encoder or a model that generates runs.
 
     Raises:
-        InputError: For a blank name, and a device with ``"hybrid"``, which has no model of its own.
+        InputError: For a blank name, one that is nearly another, a folder that is not there, and a device
+            with ``"hybrid"``, which has no model of its own.
     """
     if not name.strip():
         raise InputError(
             f"the reranker's name is blank: say {HYBRID!r}, {HYBRID_CROSSED!r}, {BUNDLED!r}, "
             f"{GENERATIVE + 'NAME'!r}, or a cross-encoder's name or folder"
         )
+    known = (HYBRID, HYBRID_CROSSED, BUNDLED)
+    meant = likely_typo(name, known)
+    if meant is not None:
+        raise InputError(f"no reranker {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
+    check_folder("cross-encoder", name)
     if name == HYBRID_CROSSED:
         return HybridReranker(embedder, cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
     if name.startswith(GENERATIVE):

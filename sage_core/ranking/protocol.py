@@ -139,6 +139,15 @@ async def ascore(reranker: Reranker, query: str, texts: Sequence[str]) -> list[f
     return checked_scores(reranker.name, scores, len(texts))
 
 
+def check_request(query: object, texts: object) -> None:
+    """Raise InputError unless this is a question and its candidates, in this order."""
+    if not isinstance(query, str):
+        swapped = "; the question comes first, score(query, texts)" if isinstance(texts, str) else ""
+        raise InputError(f"query is a text, not {type(query).__name__}{swapped}")
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise InputError(f"texts are a list of texts, one per candidate, not {type(texts).__name__}")
+
+
 def checked_scores(name: str, scores: Iterable[float | None], expected: int) -> list[float]:
     """The scores as Python floats, NaN for None.
 

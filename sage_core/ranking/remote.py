@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError, RerankerError
+from sage_core.ranking.protocol import check_request
 from sage_core.selection.cut import SCALES, Scale
 
 logger = logging.getLogger(__name__)
@@ -186,6 +187,7 @@ class RemoteReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score per text; see `Reranker.score`."""
+        check_request(query, texts)
         scores: list[float] = []
         deadline = _Deadline(self._timeout)
         for start in range(0, len(texts), self._batch_size):
