@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from sage_core import Sage
 from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import InputError, LLMError
 from sage_core.evaluation.methods import SharedWork, make_method, method_names
@@ -20,7 +21,8 @@ from tests.fakes.island import DOCUMENT, LIGHTHOUSE, NOTHING, SEALS, question
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder
 
-FAMILY = [name for name in method_names() if name.startswith(("naive", "sage")) and name != "sage-paper"]
+APART = ("sage-paper", "sage-shipped")
+FAMILY = [name for name in method_names() if name.startswith(("naive", "sage")) and name not in APART]
 SMALL = {"kind": "fixed", "tokens": 30}
 
 
@@ -344,3 +346,20 @@ def test_importing_methods_and_retrievers_stays_light():
         "bm25s",
     }
     assert not heavy & set(done.stdout.split())
+
+
+def test_the_shipped_sage_is_sage_itself(tmp_path):
+    """The row's answer, context and ranking are those of `Sage` asked by hand."""
+    embedder, reader = HashEmbedder(), ExtractiveAnswerer(HashEmbedder())
+    method = prepared(make_method("sage-shipped", reader=reader, embedder=embedder))
+    (tmp_path / "island.txt").write_text(DOCUMENT.text, newline="")
+    with Sage(tmp_path / "store", embedder=embedder, answerer=reader) as sage:
+        sage.ingest([tmp_path / "island.txt"])
+        for question in (LIGHTHOUSE, SEALS, NOTHING):
+            mine, theirs = method.answer(question), sage.ask(question.text, question.options or None)
+            assert mine.answer == theirs.text and mine.stop_reason == theirs.feedback.stop_reason
+            assert [p.text for p in mine.context] == [c.chunk.text for c in theirs.sources]
+            assert [hit.score for hit in mine.ranked] == [c.score for c in theirs.retrieval.candidates]
+            assert all(p.span is not None and p.span.of(DOCUMENT.text) == p.text for p in mine.context)
+    blank = make_method("sage-shipped", reader=reader, embedder=embedder)
+    assert prepared(blank, EvalDocument("island", " ")).answer(LIGHTHOUSE).stop_reason == "empty"

@@ -14,6 +14,7 @@ from sage_core.evaluation.methods.answering import Reading, digest
 from sage_core.evaluation.methods.chunking import ChunkSource, PieceSource, SharedSpans, make_chunker
 from sage_core.evaluation.methods.context_builders import Arrangement, AsRanked, Assembled, SentenceWindow
 from sage_core.evaluation.methods.retrieval import Plan, RetrievalMethod
+from sage_core.evaluation.methods.shipped import ShippedSage
 from sage_core.evaluation.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
 from sage_core.evaluation.methods.tree import TreeOptions, TreeSource
 from sage_core.evaluation.methods.whole_document import (
@@ -32,6 +33,7 @@ from sage_core.evaluation.retrievers import ModelPool, make_index
 from sage_core.evaluation.specs import Settings, Spec
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import ChatModel
+from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.context import Order
 from sage_core.ranking import Reranker
 from sage_core.selection import rules as selection_rules
@@ -200,6 +202,8 @@ def make_method(
       ``cluster_tokens``, ``levels``, ``least``), the best of all up to ``budget`` (2,000). As ``naive``.
     - ``recursive-summary``: ``part_tokens`` (1,200), ``summary_tokens`` (200), ``max_tokens`` (1,000).
     - ``full-context``: ``max_tokens`` (100,000). ``title+abstract``: none.
+    - ``sage-shipped``: `Sage` itself over a store of its own; ``embedder`` (`make_embedder`), ``reranker``,
+      ``candidates``, ``order``, ``budget``, and the settings of selection and loop as for ``sage``.
     - ``gold-context``: the chunks that hold the marked evidence; ``chunks`` (1,000 tokens); with ``tokens``
       and ``depth`` (0 to 1) they stand so deep in a context of that size. ``no-context``: none.
 
@@ -413,6 +417,26 @@ def _gold(kit: _Kit) -> Method:
     return GoldContext(kit.name, kit.chunks({"kind": "fixed", "tokens": 1000}), kit.reading, place)
 
 
+def _shipped(kit: _Kit) -> Method:
+    settings, usual = kit.settings, SageConfig()
+    order = cast("Order", settings.take("order", str, usual.order))
+    config = replace(
+        usual,
+        feedback=read_selection(settings, top_k=None, feedback=True),
+        candidates=settings.take("candidates", int, usual.candidates),
+        order=order,
+        max_context_tokens=settings.take("budget", int),
+    )
+    reranker = settings.spec("reranker")
+    return ShippedSage(
+        kit.name,
+        kit.reading,
+        kit.models.embedder(settings.spec("embedder")),
+        None if reranker is None else kit.models.reranker(reranker),
+        config,
+    )
+
+
 _OTHERS: dict[str, Callable[[_Kit], Method]] = {
     "title+abstract": _title_and_abstract,
     "recursive-summary": _recursive_summary,
@@ -420,6 +444,7 @@ _OTHERS: dict[str, Callable[[_Kit], Method]] = {
     "full-context": _full_context,
     "sentence-window": _sentence_window,
     "dos-rag": _dos_rag,
+    "sage-shipped": _shipped,
     "gold-context": _gold,
     "no-context": lambda kit: NoContext(kit.name, kit.reading),
 }
