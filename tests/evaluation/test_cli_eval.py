@@ -85,7 +85,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.index("table2 ") < out.index("table10 ") < out.index("chronicles-table1 ")
     assert "dev/quality_leval" in out and "naive+segmentation" in out and "gold-context" in out
     assert run(["eval", "list", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["experiments"]) == 23
+    assert len(json.loads(capsys.readouterr().out)["experiments"]) == 24
 
 
 def test_retrieval_without_a_reader(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:

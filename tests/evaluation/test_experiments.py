@@ -32,7 +32,7 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
 
 
 def test_all_tables_are_there() -> None:
-    sage = [*(f"table{i}" for i in range(2, 13)), "fig7", "scalability"]
+    sage = [*(f"table{i}" for i in range(2, 13)), "fig7", "exp11", "scalability"]
     assert set(NAMES) == {*sage, *(f"chronicles-table{i}" for i in range(1, 10)), "chronicles-fig2"}
 
 
