@@ -14,11 +14,17 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_text_splitters import TextSplitter
 
 from sage_core._checks import near_match
-from sage_core.errors import InputError
+from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, Size, chunk_sizes
 from sage_core.text.spans import Span, padded
-from sage_core.text.tokens import CallableCounter, CharCounter, TokenCounter, function_name, get_counter
-from sage_langchain._lengths import TiktokenLength, TokenizerLength
+from sage_core.text.tokens import (
+    CallableCounter,
+    CharCounter,
+    TokenCounter,
+    TokenizerCounter,
+    function_name,
+    get_counter,
+)
 
 if TYPE_CHECKING:
     from sage_core.segmentation import BoundaryModel, Segmenter
@@ -324,6 +330,55 @@ def _counter(chunk_size: int | None, length_function: Callable[[str], int]) -> T
     if isinstance(length_function, TokenCounter):
         return length_function
     return CallableCounter(length_function, function_name(length_function))
+
+
+class TiktokenLength:
+    """Number of tiktoken tokens of a text: a length function that can be pickled.
+
+    Args:
+        encoding_name: Name of a tiktoken encoding.
+        model_name: Name of an OpenAI model, which overrides ``encoding_name``.
+        allowed_special: Special tokens allowed in the text.
+        disallowed_special: Special tokens that raise an error when met in the text.
+
+    Raises:
+        MissingExtraError: If tiktoken is not installed.
+    """
+
+    def __init__(
+        self,
+        encoding_name: str,
+        model_name: str | None,
+        allowed_special: Literal["all"] | AbstractSet[str],
+        disallowed_special: Literal["all"] | Collection[str],
+    ) -> None:
+        try:
+            import tiktoken
+        except ImportError as error:
+            raise MissingExtraError("from_tiktoken_encoder", "tiktoken") from error
+        # An Encoding pickles as its name alone.
+        self._encoding = (
+            tiktoken.get_encoding(encoding_name)
+            if model_name is None
+            else tiktoken.encoding_for_model(model_name)
+        )
+        self._allowed = allowed_special
+        self._disallowed = disallowed_special
+        self.name = f"tiktoken:{self._encoding.name}"
+
+    def __call__(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        return len(
+            self._encoding.encode(text, allowed_special=self._allowed, disallowed_special=self._disallowed)
+        )
+
+
+class TokenizerLength(TokenizerCounter):
+    """Number of a Hugging Face tokenizer's tokens: a length function; pickles if the tokenizer does."""
+
+    def __call__(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        return self.count(text)
 
 
 _ARGUMENTS = frozenset(inspect.signature(SageTextSplitter.__init__).parameters) - {"self", "unknown"}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sage_core.errors import InputError, MissingExtraError, ModelError
+from sage_core.text.callables import function_fingerprint
 
 if TYPE_CHECKING:
     from sage_core.text.wordpiece import WordPiece
@@ -299,20 +300,17 @@ def _bare_form(tokenizer: Any) -> Any:
 def function_name(function: Callable[..., object]) -> str:
     """A name for a function that counts, for fingerprints.
 
-    Its own ``name``, or where a module defines it. What cannot be told from another of its kind by either
-    (closures, lambdas, methods) is named for this process only: better a cache missed than a wrong chunk
-    found.
+    Its own ``name``, or where it was defined and what it computes (`function_fingerprint`). Where that cannot
+    be known (methods, objects) the name is new each time: better a cache missed than a wrong chunk found.
     """
     own = getattr(function, "name", None)
     if isinstance(own, str) and own:
         return own
-    if (
-        isinstance(function, FunctionType)
-        and function.__closure__ is None
-        and "<" not in function.__qualname__
-    ):
-        return f"{function.__module__}.{function.__qualname__}"
-    return f"{type(function).__qualname__}@{id(function):x}"
+    known = function_fingerprint(function)
+    if known is None:
+        return f"{type(function).__qualname__}@{uuid.uuid4().hex[:16]}"
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '')}.{name}:{known[:16]}"
 
 
 def _unknown_id(tokenizer: Any) -> int | None:

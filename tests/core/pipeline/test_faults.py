@@ -1,0 +1,257 @@
+"""Many questions against a server with random faults; nothing lost, mixed up, left open or leaked."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import json
+import logging
+import os
+import pickle
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sage_core.answering import LLMAnswerer
+from sage_core.embedding.openai import OpenAIEmbedder
+from sage_core.errors import LLMError
+from sage_core.feedback import FeedbackConfig
+from sage_core.llm import Message, OpenAIChat
+from sage_core.pipeline.config import SageConfig
+from sage_core.pipeline.sage import Sage
+from sage_core.ranking import RemoteReranker
+from tests.fakes.bad_server import BadServer, headers_and_nothing
+from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
+
+pytest.importorskip("openai")
+
+ASKS = 200
+PLACES = 20
+HELLO = [Message("user", "Where is the lighthouse?")]
+KEY = "sk-secret-0123456789abcdef"
+
+FAULTS: dict[str, Callable[[], Reply]] = {
+    "429": lambda: Reply(status=429, headers={"retry-after": "0.01"}),
+    "500": lambda: Reply(status=500),
+    "reset": lambda: Reply(drop=True),
+    "reset in the middle": lambda: Reply("a reply that breaks off", half=True),
+    "half JSON": lambda: Reply(raw='{"choices": [{"message"'),
+    "empty choices": lambda: Reply(raw='{"choices": []}'),
+    "null content": lambda: Reply(text=None),
+    "huge": lambda: Reply("x" * 300_000),
+}
+
+
+class Faulty:
+    """Answers with the question's own mark; one reply in four is a fault, which is never repeated thrice."""
+
+    def __init__(self) -> None:
+        self.chance = random.Random(17)
+        self.seen: Counter[str] = Counter()
+        self.in_a_row: Counter[str] = Counter()
+
+    def __call__(self, request: Request) -> Reply:
+        marks = set(re.findall(r"mark-\d+", request.user))
+        assert len(marks) == 1, f"a request that mixes questions: {marks}"
+        mark = marks.pop()
+        call = f"{mark} {request.is_critic}"
+        if self.chance.random() < 0.25 and self.in_a_row[call] < 2:
+            self.in_a_row[call] += 1
+            fault = self.chance.choice(list(FAULTS))
+            self.seen[fault] += 1
+            return FAULTS[fault]()
+        self.in_a_row[call] = 0
+        if request.is_critic:
+            return Reply(json.dumps({"reason": mark, "score": 9, "adjust": 0}))
+        negative = self.chance.random() < 0.2
+        return Reply(f"the answer to {mark}", usage=(-5, 3) if negative else (100, 10))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("places")
+    for i in range(PLACES):
+        (folder / f"{i}.txt").write_text(f"Place {i} has a lighthouse.\n\nPlace {i} has a pier.\n")
+    made = folder / "store"
+    with Sage(made, segmenter=BlankLineSegmenter(), embedder=HashEmbedder()) as sage:
+        sage.ingest(folder)
+    return made
+
+
+def chat_with(url: str, **settings: object) -> OpenAIChat:
+    given = {"api_key": KEY, "backoff": 0.001, "max_reply_bytes": 200_000, **settings}
+    return OpenAIChat("test", base_url=url, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("awaited", [True, False])
+def test_two_hundred_asks_against_a_faulty_server(store: Path, awaited: bool) -> None:
+    def check(number: int, found: object) -> str:
+        if isinstance(found, LLMError):
+            assert "larger than 200,000 bytes" in str(found) and found.chunks, "retrieval is not lost"
+            return "told"
+        assert found.text == f"the answer to mark-{number}"  # type: ignore[attr-defined]
+        assert found.feedback.usage.calls >= 1 and found.feedback.usage.total >= 0  # type: ignore[attr-defined]
+        return "answered"
+
+    def question(number: int) -> str:
+        return f"Which place of mark-{number} has a lighthouse?"
+
+    script = Faulty()
+    with LLMServer(script) as server:
+        sage = Sage(
+            store,
+            segmenter=BlankLineSegmenter(),
+            embedder=HashEmbedder(),
+            reranker=WordReranker(),
+            answerer=LLMAnswerer(chat_with(server.base_url)),
+            config=SageConfig(candidates=10, top_k=3, feedback=FeedbackConfig(min_k=2)),
+        )
+        with sage:
+            if awaited:
+
+                async def all_of_them() -> list[object]:
+                    asks = (sage.aask(question(i)) for i in range(ASKS))
+                    return await asyncio.gather(*asks, return_exceptions=True)
+
+                results = asyncio.run(all_of_them())
+            else:
+
+                def ask(number: int) -> object:
+                    try:
+                        return sage.ask(question(number))
+                    except LLMError as error:
+                        return error
+
+                with ThreadPoolExecutor(50) as pool:
+                    results = list(pool.map(ask, range(ASKS)))
+    outcomes = Counter(check(i, found) for i, found in enumerate(results))
+    assert sum(outcomes.values()) == ASKS and outcomes["answered"] > ASKS * 0.8
+    assert set(script.seen) == set(FAULTS), "every kind of fault was met"
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def resident_kib() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files through /proc")
+def test_two_thousand_calls_leave_nothing_open() -> None:
+    with LLMServer(["On the cape."]) as server:
+        chat = chat_with(server.base_url)
+
+        def some(n: int) -> None:
+            for i in range(n):
+                if i % 50 == 0:  # an event loop of its own, as a web handler or a notebook has
+                    asyncio.run(chat.acomplete(HELLO))
+                elif i % 50 == 1:  # an adapter of its own, dropped without `close`
+                    chat_with(server.base_url).complete(HELLO)
+                elif i % 10 == 2:  # a stream left early
+                    stream = chat.stream(HELLO)
+                    next(stream)
+                    stream.close()
+                else:
+                    assert chat.complete(HELLO).text == "On the cape."
+            server.requests.clear()
+
+        def settled() -> tuple[int, int]:
+            for _ in range(50):
+                gc.collect()
+                time.sleep(0.05)
+                if open_files() <= before_files + 8:
+                    break
+            return open_files(), threading.active_count()
+
+        some(200)
+        gc.collect()
+        before_files, before_threads, before_memory = open_files(), threading.active_count(), resident_kib()
+        some(2_000)
+        files, threads = settled()
+        grown = resident_kib() - before_memory
+        chat.close()
+    assert files <= before_files + 8, "connections are closed or kept for the next call"
+    assert threads <= before_threads
+    assert grown < 20_000, f"memory grew by {grown} KiB"
+
+
+def test_cancelling_one_call_leaves_the_others() -> None:
+    def script(request: Request) -> Reply:
+        return Reply("late", delay=30) if "slow" in request.user else Reply("quick")
+
+    async def run(chat: OpenAIChat) -> list[str]:
+        slow = asyncio.ensure_future(chat.acomplete([Message("user", "slow")]))
+        quick = [asyncio.ensure_future(chat.acomplete([Message("user", f"q{i}")])) for i in range(5)]
+        await asyncio.sleep(0.05)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        found = [(await task).text for task in quick]
+        await chat.aclose()
+        return found
+
+    with LLMServer(script) as server:
+        began = time.monotonic()
+        assert asyncio.run(run(chat_with(server.base_url))) == ["quick"] * 5
+        assert time.monotonic() - began < 15
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+@pytest.mark.parametrize("call", ["complete(m)", "stream(m).__next__()"])
+def test_an_interrupt_ends_a_waiting_call(call: str) -> None:
+    code = (
+        "import sys\nfrom sage_core.llm import Message, OpenAIChat\n"
+        "m = [Message('user', 'q')]\nchat = OpenAIChat('m', base_url=sys.argv[1], api_key='k')\n"
+        f"print('asking', flush=True)\ntry: chat.{call}\nexcept KeyboardInterrupt: print('interrupted')"
+    )
+    with BadServer(headers_and_nothing) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, server.url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None and process.stdout.readline() == "asking\n"
+        for _ in range(200):
+            if server.requests:
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (out, process.returncode, err) == ("interrupted\n", 0, "")
+
+
+def test_keys_are_in_no_log_error_repr_or_pickle(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    spill = Reply(status=400, error={"message": f"bad key {KEY}", "code": KEY})
+    with LLMServer([spill], embed=lambda text: [1.0], embed_first=[spill] * 9) as server:
+        asked: list[tuple[object, Callable[[], object]]] = []
+        embedder = OpenAIEmbedder("m", api_key=KEY, base_url=server.base_url, max_retries=0)
+        chat = chat_with(server.base_url, max_retries=0)
+        asked += [(embedder, lambda: embedder.embed_query("q")), (chat, lambda: chat.complete(HELLO))]
+        for thing, call in asked:
+            with pytest.raises(LLMError) as caught:
+                call()
+            assert KEY not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
+            assert KEY not in repr(thing) and KEY.encode() not in pickle.dumps(thing)
+            assert copy.deepcopy(thing) is not None
+    reranker = RemoteReranker("http://127.0.0.1:1", api_key=KEY)
+    assert KEY not in repr(reranker)
+    assert KEY not in caplog.text
