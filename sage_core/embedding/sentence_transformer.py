@@ -33,7 +33,7 @@ _BATCH_CHARACTERS_ACCELERATOR = 262_144
 _MAX_BATCH = 1_024
 
 # Forward passes after which freed memory is given back to the system.
-_TRIM_PASSES = 32
+_TRIM_PASSES = 16
 
 # A question is embedded for the search, the reranker and perhaps the answer: once is enough.
 _KEPT_QUERIES = 512
