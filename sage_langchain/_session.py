@@ -20,8 +20,9 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.config import merge_configs, run_in_executor
 
-from sage_core.answering import answer_messages
+from sage_core.answering import answer_messages, local_check
 from sage_core.feedback import (
+    Check,
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
@@ -128,11 +129,15 @@ class Session:
 
     def answer(self) -> None:
         """Run the loop to its end."""
-        self.result = run_loop(self.loop, self._generate, self._judge, failures=(Exception,))
+        self.result = run_loop(
+            self.loop, self._generate, self._judge, check=self._local(), failures=(Exception,)
+        )
 
     async def aanswer(self) -> None:
         """`answer`, awaited."""
-        self.result = await arun_loop(self.loop, self._agenerate, self._ajudge, failures=(Exception,))
+        self.result = await arun_loop(
+            self.loop, self._agenerate, self._ajudge, check=self._local(), failures=(Exception,)
+        )
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage]:
         self._select(selection)
@@ -198,6 +203,25 @@ class Session:
     def _number(self) -> int:
         return max(len(self.loop.rounds), 1)
 
+    def _local(self) -> Check | None:
+        """Grades made without an LLM, told to callbacks as the critic's are."""
+        check = local_check(self.parts.feedback, self.inputs["input"], self._texts_of)
+        if check is None:
+            return None
+
+        def told(selection: Selection, answer: str) -> Verdict | None:
+            verdict = check(selection, answer)
+            if verdict is not None:
+                dispatch_custom_event(
+                    "sage_round", self._news(selection, answer, verdict), config=self.config
+                )
+            return verdict
+
+        return told
+
+    def _texts_of(self, selection: Selection) -> list[str]:
+        return [self.texts[i] for i in selection.indices]
+
     # The answer in pieces
 
     def pieces(self) -> Iterator[str]:
@@ -210,7 +234,9 @@ class Session:
         chunks = self.parts.llm.stream(prompt, self._generating())
         yield from _final(written.gather(chunks), self.config)
         usage = usage_of(written.whole, prompt, self.parts.counter)
-        self.result = grade_answer(self.loop, written.text, usage, self._judge, failures=(Exception,))
+        self.result = grade_answer(
+            self.loop, written.text, usage, self._judge, check=self._local(), failures=(Exception,)
+        )
 
     async def apieces(self) -> AsyncIterator[str]:
         """`pieces`, awaited."""
@@ -224,7 +250,9 @@ class Session:
         async for piece in _afinal(written.agather(chunks), self.config):
             yield piece
         usage = usage_of(written.whole, prompt, self.parts.counter)
-        self.result = await agrade_answer(self.loop, written.text, usage, self._ajudge, failures=(Exception,))
+        self.result = await agrade_answer(
+            self.loop, written.text, usage, self._ajudge, check=self._local(), failures=(Exception,)
+        )
 
     # What the chain returns
 
@@ -247,7 +275,7 @@ class Session:
     # Prompts and configs
 
     def _answer_prompt(self, selection: Selection) -> list[BaseMessage] | PromptValue:
-        texts = [self.texts[i] for i in selection.indices]
+        texts = self._texts_of(selection)
         prompt = self.parts.prompt
         if prompt is None:
             options = self.inputs.get("options")
@@ -256,7 +284,7 @@ class Session:
         return prompt.invoke(values, {"callbacks": []})
 
     def _critic_prompt(self, selection: Selection, answer: str) -> list[BaseMessage]:
-        texts = [self.texts[i] for i in selection.indices]
+        texts = self._texts_of(selection)
         options = self.inputs.get("options")
         return to_langchain(critic_messages(self.inputs["input"], texts, answer, options=options))
 

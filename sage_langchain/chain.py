@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.language_models import LanguageModelLike
@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, Policy
+from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, Policy
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
@@ -75,7 +75,9 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
         retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
             retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
             history can be its ``base_retriever``.
-        critic: Grades the answers; None takes ``llm``.
+        critic: Grades the answers; None takes ``llm``. ``"auto"`` and ``"local"``: short for ``grading``.
+        grading: ``"llm"``: the critic grades every answer. ``"auto"``: a local judge where it is sure, the
+            critic where it is not. ``"local"``: the local judge alone. See `sage_core.answering.LocalJudge`.
         critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
         prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
             material.
@@ -96,6 +98,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     llm: Runnable[Any, Any] = Field(repr=False)
     retriever: RetrieverLike = Field(repr=False)
     critic: Runnable[Any, Any] | None = Field(default=None, repr=False)
+    grading: CriticChoice = "llm"
     critic_method: CriticMethod = "auto"
     prompt: Prompt | None = Field(default=None, repr=False)
     document_prompt: Prompt | None = Field(default=None, repr=False)
@@ -107,6 +110,13 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
     max_tokens: int | None = None
     no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     counter: str = "bert"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_critic(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("critic") in get_args(CriticChoice):
+            return {**values, "grading": values["critic"], "critic": None}
+        return values
 
     @field_validator("llm", "critic", mode="before")
     @classmethod
@@ -148,6 +158,7 @@ class SageChain(RunnableSerializable[Any, dict[str, Any]]):
             max_calls=self.max_calls,
             max_tokens=self.max_tokens,
             no_answer=self.no_answer,
+            critic=self.grading,
         )
 
     def _critic(self) -> Critic:

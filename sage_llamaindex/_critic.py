@@ -240,7 +240,10 @@ def make_critic(critic: Any, llm: LLM, template: BasePromptTemplate | None, acce
         return EvaluatorCritic(critic, accept_score)
     if isinstance(critic, CoreJudge):
         return CoreCritic(critic)
-    raise InputError(f"critic is an LLM, an evaluator or a judge of sage_core, not {type(critic).__name__}")
+    raise InputError(
+        'critic is an LLM, an evaluator, a judge of sage_core, or one of "llm", "auto" and "local", '
+        f"not {type(critic).__name__}"
+    )
 
 
 def _checked(template: BasePromptTemplate) -> BasePromptTemplate:

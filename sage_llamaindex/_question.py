@@ -19,8 +19,10 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index.core.utils import get_tokenizer
 from llama_index_instrumentation import get_dispatcher
 
+from sage_core.answering import local_check
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
+    Check,
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
@@ -97,6 +99,7 @@ class SageQuestion:
         self._parts = parts
         self._attempts: list[_Attempt] = []
         self._round = 0
+        self._local: Check | None = None
 
     def run_once(self) -> RESPONSE_TYPE:
         """Answer from the rule's selection, without a grade."""
@@ -136,6 +139,7 @@ class SageQuestion:
         return self._noted(self._attempts[result.best_round - 1].response, result)
 
     def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
+        self._local = local_check(config, self._bundle.query_str, lambda _: self._shown())
         count = get_tokenizer()
         sizes = [len(count(n.node.get_content(metadata_mode=MetadataMode.LLM))) for n in self._ranking.nodes]
         return FeedbackLoop(self._ranking.scores, self._ranking.scale, config, sizes=sizes)
@@ -199,8 +203,14 @@ class SageQuestion:
         return text, _spent(meter, nodes)
 
     def _check(self, selection: Selection, answer: str) -> Verdict | None:
-        """Where later postprocessors left no node there is nothing to ask an LLM about."""
-        return None if self._attempts[-1].nodes else Verdict(1, 1, source="no context was left")
+        """A grade without an LLM: where later postprocessors left no node, or the local judge knows."""
+        if not self._attempts[-1].nodes:
+            return Verdict(1, 1, source="no context was left")
+        return self._local(selection, answer) if self._local is not None else None
+
+    def _shown(self) -> list[str]:
+        """Texts of the nodes of the latest answer."""
+        return [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in self._attempts[-1].nodes]
 
     def _judge(self, selection: Selection, answer: str) -> Graded:
         return self.critic(max(self._round, 1), answer)
@@ -232,8 +242,7 @@ class SageQuestion:
 
     def _case(self, answer: str) -> Case:
         attempt = self._attempts[-1]
-        context = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in attempt.nodes]
-        return Case(self._bundle.query_str, context, answer, plain_response(attempt.response, answer))
+        return Case(self._bundle.query_str, self._shown(), answer, plain_response(attempt.response, answer))
 
     # Graded after streaming
 

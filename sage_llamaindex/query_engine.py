@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE
@@ -26,7 +26,7 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, FeedbackResult, Policy
+from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, FeedbackResult, Policy
 from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._question import RESULT, Parts, SageQuestion
@@ -58,6 +58,13 @@ class EngineOptions:
         if self.feedback not in get_args(Feedback):
             raise InputError(f"feedback is one of {', '.join(get_args(Feedback))}, not {self.feedback!r}")
 
+    @property
+    def grading(self) -> CriticChoice:
+        """Who grades: the local judge, an LLM, or both; ``critic`` may name it."""
+        if isinstance(self.critic, str) and self.critic in get_args(CriticChoice):
+            return cast(CriticChoice, self.critic)
+        return "llm"
+
     def config(self, sage: SageNodePostprocessor, ranking: Ranking | None = None) -> FeedbackConfig:
         """Settings for the core's loop; those of the selection are the postprocessor's.
 
@@ -74,6 +81,7 @@ class EngineOptions:
             max_tokens=self.max_tokens,
             no_answer=self.no_answer,
             selection=selection,
+            critic=self.grading,
         )
 
 
@@ -133,7 +141,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             once; those after it see every selection. Without one of ours, a default one is put at the end.
         callback_manager: For this engine, its postprocessors and its critic.
         critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
-            the LLM that answers.
+            the LLM that answers. ``"auto"``: a local judge (`sage_core.answering.LocalJudge`) where it is
+            sure, the LLM that answers where it is not. ``"local"``: the local judge alone, without a call.
         critic_template: A prompt of your own for an LLM critic, with ``{question}``, ``{context}`` and
             ``{answer}``.
         feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then
@@ -218,7 +227,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         self._at = ours[0] if ours else len(given) - 1
         super().__init__(retriever, response_synthesizer, given, callback_manager)
         self._critic = make_critic(
-            self._options.critic,
+            None if self._options.critic in get_args(CriticChoice) else self._options.critic,
             self._response_synthesizer._llm,
             self._options.critic_template,
             self._options.accept_score,

@@ -3,7 +3,8 @@
 from sage_core._checks import renamed
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
-from sage_core.answering.local_check import LocalCheck
+from sage_core.answering.judge import Claim, LocalJudge, Located, split_claims, support
+from sage_core.answering.local_check import LocalCheck, LocalCritic, local_check, shared_judge
 from sage_core.answering.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
@@ -20,13 +21,21 @@ __all__ = [
     "ANSWER_USER",
     "NO_ANSWER",
     "Answerer",
+    "Claim",
     "ExtractiveAnswerer",
     "LLMAnswerer",
     "LocalCheck",
+    "LocalCritic",
+    "LocalJudge",
+    "Located",
     "answer_fields",
     "answer_messages",
     "chosen_option",
     "is_abstention",
+    "local_check",
+    "shared_judge",
+    "split_claims",
+    "support",
 ]
 
 __getattr__ = renamed(__name__, {"says_no_answer": "sage_core.llm.prompting:is_abstention"})

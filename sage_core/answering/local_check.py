@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
+from sage_core.answering.judge import LocalJudge
 from sage_core.answering.words import all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
-from sage_core.feedback.types import Verdict
+from sage_core.feedback.drivers import Check
+from sage_core.feedback.types import FeedbackConfig, Verdict
+from sage_core.llm.prompting import is_abstention
 from sage_core.selection.cut import Selection
+
+ACCEPT_AT = 0.8
+WIDEN_BELOW = 0.1
 
 
 class LocalCheck:
@@ -67,3 +74,95 @@ class LocalCheck:
             if wanted <= near and share(self._weights, near) >= self.accept_at:
                 return Verdict(10, 0, source="local", reason="question and answer stand side by side")
         return None
+
+
+class LocalCritic:
+    """Grades answers with a `LocalJudge`, as ``check`` of `sage_core.feedback.run_loop`.
+
+    - The context supports the answer, and answers the question: accepted, 10.
+    - The context does not answer the question: 2, and more context.
+    - In between: None, which asks the LLM; with ``alone`` a grade all the same, 1 plus 9 times the lower of
+      the two probabilities.
+
+    Args:
+        question: The user's question.
+        texts: Texts of the passages of a selection, such as ``lambda s: [chunks[i] for i in s.indices]``.
+        judge: Shared by many questions; a new one where None.
+        alone: Never leave a grade to the LLM.
+        accept_at: Least probability of support, and of an answer in the context, to accept.
+        widen_below: Probability of an answer in the context below which more context is asked for.
+
+    Raises:
+        InputError: For a probability out of its range.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        texts: Callable[[Selection], Sequence[str]],
+        *,
+        judge: LocalJudge | None = None,
+        alone: bool = False,
+        accept_at: float = ACCEPT_AT,
+        widen_below: float = WIDEN_BELOW,
+    ) -> None:
+        if not 0 <= widen_below <= accept_at <= 1:
+            raise InputError("0 <= widen_below <= accept_at <= 1 must hold")
+        self.judge = judge if judge is not None else shared_judge()
+        self.alone = alone
+        self.accept_at = accept_at
+        self.widen_below = widen_below
+        self._question = question
+        self._texts = texts
+
+    def __call__(self, selection: Selection, answer: str) -> Verdict | None:
+        """A verdict where the judge is sure, or ``alone``; else None."""
+        return self.grade(self._texts(selection), answer)
+
+    def grade(self, passages: Sequence[str], answer: str) -> Verdict | None:
+        """As a call, for passages."""
+        if is_abstention(answer):
+            return self._verdict(1, 1, "the answer itself says that more is needed")
+        found = self.judge.answerable(self._question, passages)
+        held = self.judge.supported(self._question, answer, passages)
+        said = (
+            f"P(the passages answer the question) = {_shown(found)}, "
+            f"P(they support the answer) = {_shown(held)}"
+        )
+        if found is not None and found < self.widen_below:
+            return self._verdict(2, 1, said)
+        if found is not None and held is not None and min(found, held) >= self.accept_at:
+            return self._verdict(10, 0, said)
+        if not self.alone:
+            return None
+        known = [p for p in (found, held) if p is not None]
+        if not known:
+            return self._verdict(5, 0, "the local judge is unsure: not English, or too long to read")
+        low = min(known)
+        return self._verdict(1 + 9 * low, 1 if found is not None and found < 0.5 else 0, said)
+
+    @staticmethod
+    def _verdict(score: float, adjust: int, reason: str) -> Verdict:
+        return Verdict(round(score, 1), adjust, source="local judge", reason=reason)
+
+
+def local_check(
+    config: FeedbackConfig,
+    question: str,
+    texts: Callable[[Selection], Sequence[str]],
+    judge: LocalJudge | None = None,
+) -> Check | None:
+    """The ``check`` of `sage_core.feedback.run_loop` for the config's ``critic``; None for ``"llm"``."""
+    if config.critic == "llm":
+        return None
+    return LocalCritic(question, texts, judge=judge, alone=config.critic == "local")
+
+
+@lru_cache(maxsize=1)
+def shared_judge() -> LocalJudge:
+    """One judge for all loops of this process: its model is loaded once."""
+    return LocalJudge()
+
+
+def _shown(probability: float | None) -> str:
+    return "unknown" if probability is None else f"{probability:.2f}"

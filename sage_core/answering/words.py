@@ -65,6 +65,11 @@ def stems(text: str) -> frozenset[str]:
     return frozenset({_stem(w) for w in plain} | ({NUMBER} if dated else set()))
 
 
+def stem_list(text: str) -> list[str]:
+    """Content words of a text in order, stemmed; unlike `stems`, digits stand for themselves only."""
+    return [_stem(w) for w in _WORD.findall(text.lower()) if w not in _STOP]
+
+
 def _stem(word: str) -> str:
     """The word without common English endings, so that "built" stays and "bridges" meets "bridge"."""
     word = re.sub(r"['’]s?$", "", word)

@@ -15,6 +15,7 @@ from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import (
     DEFAULT_FEEDBACK,
     STOP_MEANINGS,
+    CriticChoice,
     Done,
     FeedbackConfig,
     FeedbackResult,
@@ -36,6 +37,7 @@ __all__ = [
     "UNKNOWN_USAGE",
     "VERDICT_SCHEMA",
     "Check",
+    "CriticChoice",
     "Done",
     "FeedbackConfig",
     "FeedbackLoop",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -56,6 +57,8 @@ def run_loop(
         if local is not None:
             step = loop.judged(local, NO_USAGE)
             continue
+        if (ended := loop.before_critic()) is not None:
+            return ended.result
         try:
             verdict, usage = judge(step.selection, step.answer)
         except failures as error:
@@ -84,10 +87,15 @@ async def arun_loop(
                 continue
             step = loop.answered(text, usage)
             continue
-        local = check(step.selection, step.answer) if check is not None else None
+        local = None
+        if check is not None:
+            # A local judge computes for some 50 ms: not on the event loop.
+            local = await asyncio.to_thread(check, step.selection, step.answer)
         if local is not None:
             step = loop.judged(local, NO_USAGE)
             continue
+        if (ended := loop.before_critic()) is not None:
+            return ended.result
         try:
             verdict, usage = await judge(step.selection, step.answer)
         except failures as error:

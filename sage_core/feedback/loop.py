@@ -130,8 +130,8 @@ class FeedbackLoop:
         if self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer):
             verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
             return self._settled(verdict, NO_USAGE)
-        # A grade reads what the answer read, and the answer.
-        if self._over(calls=1, tokens=spent.total):
+        # A local grade costs nothing; the driver looks at the budget before it asks the LLM after all.
+        if self.config.critic == "llm" and self._over_for_grade():
             return self._finish("budget")
         self._state = "judge"
         current = self._rounds[-1]
@@ -152,6 +152,11 @@ class FeedbackLoop:
             raise InputError("the first answer failed, so there is none to return: raise the LLM's own error")
         self._update(error=reason, generate=usage if usage is not None else UNKNOWN_USAGE)
         return self._finish("answer_failed")
+
+    def before_critic(self) -> Done | None:
+        """End where a call of the LLM critic would go over the budget; None where it may be asked."""
+        self._expect("judge")
+        return self._finish("budget") if self._over_for_grade() else None
 
     def judged(self, verdict: Verdict, usage: TokenUsage | None = None) -> Generate | Done:
         """Tell the loop the grade it asked for.
@@ -186,7 +191,8 @@ class FeedbackLoop:
         move = self._moves.next(self._rounds[-1].selection.cut, verdict.adjust)
         if move is None:
             return self._finish("unchanged")
-        if self._over(calls=2, tokens=self._foreseen(move.selection)):
+        calls = 1 if self.config.critic == "local" else 2
+        if self._over(calls=calls, tokens=self._foreseen(move.selection)):
             return self._finish("budget")
         return self._ask(move)
 
@@ -224,6 +230,10 @@ class FeedbackLoop:
             generate=generate if generate is not None else old.generate,
             judge=judge if judge is not None else old.judge,
         )
+
+    def _over_for_grade(self) -> bool:
+        """Whether an LLM's grade would go over: it reads what the answer read, and the answer."""
+        return self._over(calls=1, tokens=self._rounds[-1].generate.total)
 
     def _over(self, *, calls: int, tokens: int) -> bool:
         """Whether so many more calls or tokens would go over the budget."""

@@ -18,6 +18,7 @@ from sage_core.selection.cut import Selection
 from sage_core.selection.rules import Rule, RuleName
 
 Policy = Literal["adaptive", "paper"]
+CriticChoice = Literal["llm", "auto", "local"]
 StopReason = Literal[
     "accepted", "max_rounds", "unchanged", "budget", "critic_failed", "answer_failed", "empty"
 ]
@@ -48,8 +49,8 @@ class Verdict:
         adjust: +1 asks for more context, -1 for less, 0 for neither.
         raw: The reply as it came, for the trace.
         reason: The critic's own short reason, where it gave one.
-        source: Who graded: ``"critic"`` (an LLM), ``"heuristic"`` (word counts), ``"no answer"`` (the
-            answer itself said so) or another label.
+        source: Who graded: ``"critic"`` (an LLM), ``"local judge"``, ``"heuristic"`` (word counts),
+            ``"no answer"`` (the answer itself said so) or another label.
 
     Raises:
         InputError: Where a field is out of its range.
@@ -125,6 +126,9 @@ class FeedbackConfig:
         no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
             graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
         selection: Settings of the first selection, whose ``max_k`` holds for every round.
+        critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
+            where it is not. ``"local"``: the local judge alone, without a call. See
+            `sage_core.answering.LocalJudge`.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -137,6 +141,7 @@ class FeedbackConfig:
     max_tokens: int | None
     no_answer: tuple[str, ...]
     selection: SelectionConfig
+    critic: CriticChoice
 
     def __init__(
         self,
@@ -151,6 +156,7 @@ class FeedbackConfig:
         rule: Rule | RuleName | None = None,
         no_answer: tuple[str, ...] = (NO_ANSWER,),
         selection: SelectionConfig | None = None,
+        critic: CriticChoice = "llm",
     ) -> None:
         if selection is not None and not isinstance(selection, SelectionConfig):
             raise InputError(f"selection is a SelectionConfig, not {selection!r}")
@@ -158,6 +164,8 @@ class FeedbackConfig:
         check_int("max_rounds", max_rounds, minimum=1)
         if policy not in get_args(Policy):
             raise InputError(f"unknown policy {policy!r}: one of {', '.join(get_args(Policy))}")
+        if critic not in get_args(CriticChoice):
+            raise InputError(f"unknown critic {critic!r}: one of {', '.join(get_args(CriticChoice))}")
         check_optional_int("max_calls", max_calls, minimum=1)
         check_optional_int("max_tokens", max_tokens, minimum=1)
         if isinstance(no_answer, str) or not all(isinstance(text, str) for text in no_answer):
@@ -172,6 +180,7 @@ class FeedbackConfig:
             "selection": (selection or SelectionConfig()).updated(
                 rule=rule, min_k=min_k, max_k=max_k, gradient=gradient
             ),
+            "critic": critic,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
-from sage_core.answering import Answerer, ExtractiveAnswerer
+from sage_core.answering import Answerer, ExtractiveAnswerer, local_check
 from sage_core.documents.discovery import PathArgument
 from sage_core.embedding.named import named_embedder
 from sage_core.embedding.protocol import Embedder
@@ -229,7 +229,8 @@ class Sage:
             return self.answerer.judge(question, texts(selection), answer, options=options)
 
         try:
-            return self._answer(retrieval, run_loop(self._loop(retrieval), generate, judge))
+            check = local_check(self.config.feedback, question, texts)
+            return self._answer(retrieval, run_loop(self._loop(retrieval), generate, judge, check=check))
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
 
@@ -247,7 +248,9 @@ class Sage:
             return await self.answerer.ajudge(question, texts(selection), answer, options=options)
 
         try:
-            return self._answer(retrieval, await arun_loop(self._loop(retrieval), generate, judge))
+            check = local_check(self.config.feedback, question, texts)
+            result = await arun_loop(self._loop(retrieval), generate, judge, check=check)
+            return self._answer(retrieval, result)
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
 

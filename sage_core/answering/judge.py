@@ -1,0 +1,575 @@
+"""A judge that needs no LLM: is the question answered by these passages, and is the answer supported by them?
+
+Both probabilities come from a logistic model of a few plain counts (which of the words, neighboring words,
+numbers and names of a claim are in the passages) and, where torch is installed, of the logits of a small
+cross-encoder. The coefficients are in ``judge.json``; ``scripts/fit_judge.py`` makes them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.answering.pair_model import ANSWERABLE, FOLDER, SUPPORTED, PairModel, has_heads
+from sage_core.answering.words import NUMBER, question_words, stem_list, stems
+from sage_core.errors import InputError, MissingExtraError
+from sage_core.llm.prompting import is_abstention
+from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span, trim
+from sage_core.text.tokens import without_lone_surrogates
+
+_EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the model.
+_WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
+_MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
+_LONGEST_CLAIM = 120
+_QUOTE_WORDS = 3
+_SHORT_ANSWER = 4
+_NOT_FOUND = 0.05
+
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "the of and to is that for with by are from at it as be this which has he she not have were been his "
+        "her their its they you your can does did what who when where how we our",
+    )
+)
+_LETTERS = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NAME = re.compile(r"\b[A-Z][\w’'-]*")
+_QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
+_SPACE = re.compile(r"\W+")
+# What opens an answer without claiming anything.
+_SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
+_OPENER = re.compile(
+    r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
+    rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
+    rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate)s?(?: that)?:?\s+"
+    r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
+    r",\s*)"
+)
+_NO_CLAIM = re.compile(
+    r"(?i)(?:i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
+    r"(?:these|the following)\b.{0,80}:$)"
+)
+_CLAUSE = re.compile(
+    r"(?:;\s+|,? (?:and|but|while|whereas|although|so)\s+"
+    r"(?=(?:he|she|it|they|we|there|this|these|that|the|a|an|its|his|her|their|in|on|at|[A-Z][a-z]+)\b[^,;]{3,80}?\b"
+    r"(?:is|are|was|were|has|have|had|can|could|will|would|may|might|does|did|\w{3,}ed|\w{3,}es)\b))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of an answer, and whether the passages support it.
+
+    Attributes:
+        span: Where it stands in the answer.
+        text: ``answer[span.start:span.end]``.
+        probability: That the passages support it, from 0 to 1; None where the judge is unsure.
+        passage: Position of the passage that supports it best; None where none has a word of it.
+        evidence: Where in that passage the best supporting sentence stands.
+        reason: What decided, in words.
+    """
+
+    span: Span
+    text: str
+    probability: float | None
+    passage: int | None
+    evidence: Span | None
+    reason: str
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "span": list(self.span),
+            "text": self.text,
+            "probability": self.probability,
+            "passage": self.passage,
+            "evidence": None if self.evidence is None else list(self.evidence),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where passages answer a question.
+
+    Attributes:
+        probability: That they answer it, from 0 to 1.
+        passage: Position of the passage with the likeliest answer.
+        sentence: The sentence that answers, in that passage.
+        answer: The likeliest words of the answer within it; the whole sentence without the model.
+    """
+
+    probability: float
+    passage: int
+    sentence: Span
+    answer: Span
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    passage: int
+    span: Span
+    text: str
+    kind: str
+    stems: tuple[str, ...]
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset(self.stems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """Passages, taken apart once."""
+
+    sentences: tuple[_Sentence, ...]
+    words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    numbers: frozenset[str]
+    lower: str
+    flat: str
+    weights: Mapping[str, float]
+    readable: bool
+
+
+class LocalJudge:
+    """Says whether passages answer a question, and whether they support an answer. English; no LLM.
+
+    Deterministic; safe across threads. The model loads on first use.
+
+        >>> judge = LocalJudge(model=False)
+        >>> passages = ["The bridge was opened in 1932. It carries eight lanes."]
+        >>> [claim.probability > 0.5 for claim in judge.grounding("The bridge was opened in 1932.", passages)]
+        [True]
+
+    Args:
+        model: Whether to read pairs with the bundled cross-encoder. None: where torch is installed. Without
+            it the judge counts words, numbers and names only.
+
+    Raises:
+        MissingExtraError: For ``model=True`` without torch, on first use.
+    """
+
+    name = "local judge"
+
+    def __init__(self, *, model: bool | None = None) -> None:
+        self._wanted = model
+        self._start()
+
+    def _start(self) -> None:
+        self._lock = threading.Lock()
+        self._model: PairModel | None = None
+        self._missing = self._wanted is False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self._wanted})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_wanted": self._wanted}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._wanted = state["_wanted"]
+        self._start()
+
+    # -- is the question answered? -----------------------------------------------------------------------
+
+    def answerable(self, question: str, passages: Sequence[str]) -> float | None:
+        """Probability that the passages hold the answer.
+
+        Args:
+            question: The question.
+            passages: Texts, in any order.
+
+        Returns:
+            From 0 to 1; None where the judge is unsure (not English, or too long to read); 0 for no passages.
+        """
+        if not any(p.strip() for p in passages):
+            return 0.0
+        found = self.locate(question, passages)
+        return None if found is None else found.probability
+
+    def locate(self, question: str, passages: Sequence[str]) -> Located | None:
+        """As `answerable`, with the sentence and the words that answer.
+
+        Returns:
+            None where the judge is unsure, and where there is no sentence to quote.
+        """
+        question = without_lone_surrogates(question)
+        material = _material(_checked(passages))
+        if not material.readable or not _readable(question, 8):
+            return None
+        asked = question_words(question)
+        model = self._loaded()
+        windows = _windows(material, asked)
+        if not asked or not windows:
+            return None
+        names = "answerable" if model is not None else "answerable_words"
+        texts = [" ".join(s.text for s in w) for w in windows]
+        if model is not None:
+            logits, spans = model.spans([(question, t) for t in texts])
+        best: tuple[float, int] | None = None
+        for i, window in enumerate(windows):
+            held = _asked_share(material, asked, window)
+            values = [*held, float(logits[i, ANSWERABLE]), spans[i][2]] if model is not None else [*held]
+            score = _apply(names, values)
+            if best is None or score > best[0]:
+                best = score, i
+        assert best is not None
+        probability, at = best
+        window = windows[at]
+        if model is None:
+            sentence = max(window, key=lambda s: (_weighted(material, asked, s.words), -s.span.start))
+            return Located(probability, sentence.passage, sentence.span, sentence.span)
+        start, end, _ = spans[at]
+        offset = 0
+        for sentence in window:
+            if start < offset + len(sentence.text) + 1 or sentence is window[-1]:
+                a = sentence.span.start + max(0, start - offset)
+                b = sentence.span.start + min(len(sentence.text), end - offset)
+                answer = Span(a, b) if a < b <= sentence.span.end else sentence.span
+                return Located(probability, sentence.passage, sentence.span, answer)
+            offset += len(sentence.text) + 1
+        raise AssertionError("a window has sentences")
+
+    # -- is the answer supported? ------------------------------------------------------------------------
+
+    def grounding(self, answer: str, passages: Sequence[str]) -> list[Claim]:
+        """Each claim of an answer, with the probability that the passages support it.
+
+        Sentences are split where a clause stands on its own. What claims nothing (an opening such as "Based
+        on the passages,", a heading, "The documents do not say.") is left out.
+
+        Args:
+            answer: The answer.
+            passages: Texts, in any order.
+
+        Returns:
+            Claims in the order of the answer; spans do not overlap. Empty where nothing is claimed.
+        """
+        answer = without_lone_surrogates(answer)
+        material = _material(_checked(passages))
+        claims = split_claims(answer)
+        readable = material.readable and _readable(answer, 12)
+        found: list[Claim | None] = []
+        features: list[list[float]] = []
+        pairs: list[tuple[str, str]] = []
+        where: list[tuple[int | None, Span | None]] = []
+        for span in claims:
+            text = span.of(answer)
+            own = stem_list(text)
+            if not readable or len(text.split()) > _LONGEST_CLAIM or not own:
+                found.append(Claim(span, text, None, None, None, "unsure: not English, or too long to read"))
+                continue
+            evidence = _evidence(own, material)
+            top = evidence[0] if evidence else None
+            place = (None, None) if top is None else (top.passage, top.span)
+            literal = _literal(text, material)
+            if literal is not None:
+                found.append(Claim(span, text, literal[0], *place, literal[1]))
+                continue
+            found.append(None)
+            features.append(support_features(text, own, material))
+            ordered = sorted(evidence, key=lambda s: (s.passage, s.span.start))
+            pairs.append((text, " ".join(s.text for s in ordered)))
+            where.append(place)
+        probabilities = self._supported(features, pairs)
+        rest = iter(zip(probabilities, features, where, strict=True))
+        result = []
+        for span, claim in zip(claims, found, strict=True):
+            if claim is None:
+                probability, values, place = next(rest)
+                claim = Claim(span, span.of(answer), probability, *place, _why(values))
+            result.append(claim)
+        return result
+
+    def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
+        """Probability that the passages support the whole answer; see `support`.
+
+        An answer of a few words, such as "1932", claims something only together with its question, and is
+        read with it.
+
+        Returns:
+            From 0 to 1; None where the judge is unsure, or the answer claims nothing.
+        """
+        claims = self.grounding(answer, passages)
+        if len(stem_list(answer)) < _SHORT_ANSWER and stem_list(answer):
+            whole = f"{question.strip().rstrip('?')}: {answer.strip()}"
+            found = support(self.grounding(whole, passages))
+            held = stems(answer) <= stems(" ".join(passages))
+            return None if found is None else found if held else min(found, _NOT_FOUND)
+        return support(claims)
+
+    def _supported(
+        self, features: Sequence[Sequence[float]], pairs: Sequence[tuple[str, str]]
+    ) -> list[float]:
+        model = self._loaded() if pairs and "supported" in _coefficients() else None
+        if model is None:
+            return [_apply("supported_words", values) for values in features]
+        logits = model.logits(pairs)[:, SUPPORTED]
+        return [_apply("supported", [*v, float(x)]) for v, x in zip(features, logits, strict=True)]
+
+    def _loaded(self) -> PairModel | None:
+        """The model; None where it is not wanted or cannot be had."""
+        with self._lock:
+            if self._model is None and not self._missing:
+                try:
+                    self._model = PairModel() if has_heads(FOLDER) else None
+                except MissingExtraError:
+                    if self._wanted:
+                        raise
+                self._missing = self._model is None
+            return self._model
+
+
+def support(claims: Sequence[Claim]) -> float | None:
+    """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
+
+    Returns:
+        None where the judge is unsure of a claim, or nothing is claimed.
+    """
+    known = [c.probability for c in claims if c.probability is not None]
+    if not known or len(known) < len(claims):
+        return None
+    odds = np.array([math.log(p / (1 - p)) for p in np.clip(known, 0.01, 0.99)])
+    sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
+    middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
+    return 1 / (1 + math.exp(-middle))
+
+
+def split_claims(answer: str) -> list[Span]:
+    """Spans of the claims in an answer: its sentences, split where a clause stands on its own."""
+    result: list[Span] = []
+    spans = split_sentences(answer)
+    kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
+    for span, kind in zip(spans, kinds, strict=True):
+        start = span.start
+        marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
+        start += marker.end() if marker else 0
+        while opener := _OPENER.match(answer, start, span.end):
+            start = opener.end()
+        text = answer[start : span.end]
+        if kind in ("heading", "code") or text.endswith("?") or not stems(text):
+            continue
+        if is_abstention(text) or _NO_CLAIM.match(text):
+            continue
+        for match in _CLAUSE.finditer(answer, start, span.end):
+            before, after = answer[start : match.start()], answer[match.end() : span.end]
+            if len(stem_list(before)) >= 3 and len(stem_list(after)) >= 3 and len(text.split()) >= 12:
+                result.append(trim(answer, Span(start, match.start())))
+                start = match.end()
+        result.append(trim(answer, Span(start, span.end)))
+    return result
+
+
+def support_features(text: str, own: Sequence[str], material: _Material) -> list[float]:
+    """What the counts say of a claim: see ``scripts/fit_judge.py``.
+
+    Args:
+        text: The claim.
+        own: Its content words in order, stemmed; at least one.
+        material: The passages.
+    """
+    words = set(own)
+    sentences = material.sentences
+    near = 0
+    for i, sentence in enumerate(sentences):
+        held = words & sentence.words
+        for other in sentences[i + 1 : i + 3]:
+            held |= words & other.words if other.passage == sentence.passage else set()
+        near = max(near, len(held))
+    pairs = set(itertools.pairwise(own))
+    numbers = {n.replace(",", "") for n in _NUMBER.findall(text)}
+    names = {n.lower() for n in _NAME.findall(text[1:])} - _COMMON
+    share = len(words & material.words) / len(words)
+    return [
+        share,
+        near / len(words),
+        len(pairs & material.pairs) / len(pairs) if pairs else share,
+        len(numbers - material.numbers) / max(1, len(numbers)),
+        sum(n not in material.lower for n in names) / max(1, len(names)),
+        min(math.log(len(words)), 3.5),
+    ]
+
+
+def _why(values: Sequence[float]) -> str:
+    """The counts in words."""
+    said = [f"{values[0]:.0%} of its words are in the passages, {values[1]:.0%} close together"]
+    if values[3]:
+        said.append("a number is not")
+    if values[4]:
+        said.append("a name is not")
+    return ", ".join(said)
+
+
+def _literal(text: str, material: _Material) -> tuple[float, str] | None:
+    """What is decided without any weighing: a claim, or a quotation in it, word for word."""
+    flat = _flat(text)
+    for quoted in _QUOTED.findall(text):
+        inner = _flat(quoted)
+        if len(inner.split()) >= _QUOTE_WORDS and f" {inner} " not in material.flat:
+            return 0.05, "a quotation is not in the passages"
+    if len(flat.split()) >= 5 and f" {flat} " in material.flat:
+        return 0.97, "word for word in the passages"
+    return None
+
+
+def _evidence(own: Sequence[str], material: _Material) -> list[_Sentence]:
+    """The sentences that together hold most of a claim's words, the best first."""
+    missing = dict.fromkeys(own, 1.0)
+    for word in missing:
+        missing[word] = material.weights.get(word, 0.0)
+    chosen: list[_Sentence] = []
+    size = 0
+    rest = [s for s in material.sentences if not s.words.isdisjoint(missing)]
+    while rest and len(chosen) < 4:
+        gain = [sum(missing[w] for w in s.words if w in missing) for s in rest]
+        # A short sentence wins over a long one that holds as much.
+        best = max(range(len(rest)), key=lambda i: (gain[i] / (12 + len(rest[i].stems)) ** 0.3, -i))
+        words = len(rest[best].text.split())
+        if gain[best] <= 0 or (chosen and size + words > _EVIDENCE_WORDS):
+            break
+        sentence = rest.pop(best)
+        chosen.append(sentence)
+        size += words
+        for word in sentence.words:
+            if word in missing:
+                # Said again elsewhere counts a little: the best sentence may not be the one that is meant.
+                missing[word] *= 0.25
+    return chosen
+
+
+def _windows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]]:
+    """Runs of sentences of one passage, overlapping by half; headings, table rows and code answer nothing."""
+    result: list[list[_Sentence]] = []
+    for passage in sorted({s.passage for s in material.sentences}):
+        own = [s for s in material.sentences if s.passage == passage and s.kind in ("text", "item", "lead")]
+        own = [s for s in own if _says_something(s.text)]
+        start = 0
+        while start < len(own):
+            end, size = start, 0
+            while end < len(own) and (end == start or size + len(own[end].text.split()) <= _WINDOW_WORDS):
+                size += len(own[end].text.split())
+                end += 1
+            result.append(own[start:end])
+            if end == len(own):
+                break
+            start = max(start + 1, (start + end + 1) // 2)
+    if len(result) > 24:  # Those that hold most of the question.
+        result.sort(key=lambda w: -max(_weighted(material, asked, s.words) for s in w))
+        result = result[:24]
+    return result
+
+
+_PREDICATE = re.compile(
+    r"\b(?:is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|do|does|did|\w{3,}(?:ed|es|ing|s)|"
+    r"made|took|gave|went|won|wrote|led|ran|held|began|came|became|found|built|said|told|saw|knew|grew|fell|sent|left|met|lost)\b"
+)
+
+
+def _says_something(text: str) -> bool:
+    """Whether a sentence has a predicate and is no row of a table or list of bare words."""
+    words = text.split()
+    return len(words) >= 3 and text.count("|") < 3 and _PREDICATE.search(text) is not None
+
+
+def _asked_share(material: _Material, asked: frozenset[str], window: Sequence[_Sentence]) -> list[float]:
+    """Weighted share of the question's words in the best sentence and in the whole window."""
+    whole = frozenset().union(*(s.words for s in window))
+    number = any(NUMBER in stems(s.text) for s in window) if NUMBER in asked else True
+    return [
+        max(_weighted(material, asked, s.words) for s in window),
+        _weighted(material, asked, whole),
+        float(number),
+    ]
+
+
+def _weighted(material: _Material, asked: frozenset[str], words: frozenset[str]) -> float:
+    plain = sorted(asked - {NUMBER})
+    top = max(material.weights.values(), default=1.0)
+    total = sum(material.weights.get(w, top) for w in plain)
+    return sum(material.weights.get(w, top) for w in plain if w in words) / total if total else 0.0
+
+
+def _checked(passages: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(passages, str):
+        raise InputError("passages is a list of texts, not one text")
+    return tuple(without_lone_surrogates(p) for p in passages)
+
+
+@lru_cache(maxsize=16)
+def _material(passages: tuple[str, ...]) -> _Material:
+    """The passages' sentences, words, numbers and weights."""
+    size = sum(len(p.split()) for p in passages)
+    if size > _MOST_WORDS or any(len(w) > 5_000 for p in passages for w in p.split()):
+        return _Material((), frozenset(), frozenset(), frozenset(), "", "", {}, False)
+    sentences = []
+    pairs: set[tuple[str, str]] = set()
+    for i, passage in enumerate(passages):
+        spans = split_sentences(passage)
+        kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
+        for span, kind in zip(spans, kinds, strict=True):
+            own = stem_list(span.of(passage))
+            pairs.update(itertools.pairwise(own))
+            sentences.append(_Sentence(i, span, span.of(passage), kind, tuple(own)))
+    whole = "\n".join(passages)
+    counts: dict[str, int] = {}
+    for sentence in sentences:
+        for word in sentence.words:
+            counts[word] = counts.get(word, 0) + 1
+    weights = {w: math.log1p(len(sentences) / (1 + n)) for w, n in counts.items()}
+    return _Material(
+        tuple(sentences),
+        frozenset(counts),
+        frozenset(pairs),
+        frozenset(n.replace(",", "") for n in _NUMBER.findall(whole)),
+        whole.lower(),
+        f" {_flat(whole)} ",
+        weights,
+        _readable(whole[:20_000], 20),
+    )
+
+
+def _flat(text: str) -> str:
+    """Words only, lower case, one space between."""
+    return _SPACE.sub(" ", text.lower()).strip()
+
+
+def _readable(text: str, least: int) -> bool:
+    """Whether a text looks like English: Latin letters, and from ``least`` words on some common words."""
+    words = _LETTERS.findall(text)
+    letters = "".join(words)
+    if not letters:
+        return True
+    if sum(c.isascii() for c in letters) < 0.85 * len(letters):
+        return False
+    if len(words) < least:
+        return True
+    return sum(w.lower() in _COMMON for w in words) >= 0.06 * len(words)
+
+
+@lru_cache(maxsize=1)
+def _coefficients() -> dict[str, Any]:
+    text = Path(__file__).with_name("judge.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def _apply(name: str, values: Sequence[float]) -> float:
+    """A logistic model of ``judge.json``."""
+    weights: NDArray[np.float64] = np.asarray(_coefficients()[name]["weights"])
+    x = float(weights[:-1] @ np.asarray(values, dtype=float) + weights[-1])
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))

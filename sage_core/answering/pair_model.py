@@ -1,0 +1,198 @@
+"""The network of the local judge: a BERT that reads a pair of texts, with three heads. Needs torch.
+
+It is the bundled cross-encoder (``ranking/weights/sage-minilm``), whose file also holds the heads of the
+judge. Written out here rather than taken from transformers: importing that takes seconds, and the last layer
+is needed for one position only where no span is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.errors import MissingExtraError, ModelError
+from sage_core.text.wordpiece import TOKENIZER_FILE
+
+FOLDER = Path(__file__).parents[1] / "ranking" / "weights" / "sage-minilm"
+ANSWERABLE, SUPPORTED = 0, 1
+_LONGEST = 144  # Word pieces of a pair, as in training.
+_BATCH_TOKENS = 4_096
+_HEADS = "heads.weight"
+_SPAN = "span.weight"
+
+
+def has_heads(folder: Path = FOLDER) -> bool:
+    """Whether the folder's model has the heads of the judge."""
+    try:
+        with (folder / "model.safetensors").open("rb") as file:
+            header = file.read(int.from_bytes(file.read(8), "little"))
+        return _HEADS in json.loads(header)
+    except (OSError, ValueError):
+        return False
+
+
+class PairModel:
+    """Reads pairs of a question or a claim and a passage.
+
+    Args:
+        folder: A packed model with heads.
+
+    Raises:
+        MissingExtraError: Where torch is not installed.
+        ModelError: Where the files are missing, damaged or of another kind.
+    """
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        try:
+            import torch
+        except ImportError as error:
+            raise MissingExtraError("the local judge's model", "models") from error
+        from tokenizers import Tokenizer
+
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["bert"]
+            weights = _unpacked((folder / "model.safetensors").read_bytes())
+            self._w = {name: torch.from_numpy(value) for name, value in weights.items()}
+            self._layers = int(config["num_hidden_layers"])
+            self._attention_heads = int(config["num_attention_heads"])
+            self._epsilon = float(config["layer_norm_eps"])
+            self._w[_HEADS]
+        except Exception as error:
+            raise ModelError(f"{folder} does not hold a model of the local judge ({error!r})") from error
+        self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
+        self._tokenizer.enable_truncation(_LONGEST, strategy="longest_first")
+
+    def logits(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Raw logits, shape ``(len(pairs), 2)``: the second text answers the first; it supports the first."""
+        return self._run(pairs, spans=False)[0]
+
+    def spans(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> tuple[NDArray[np.float32], list[tuple[int, int, float]]]:
+        """As `logits`, and per pair the best answer in its second text.
+
+        Returns:
+            The logits, and ``(start, end, margin)``: characters of the second text, and the sum of the two
+            logits less that of "no answer".
+        """
+        logits, found = self._run(pairs, spans=True)
+        return logits, found
+
+    def _run(
+        self, pairs: Sequence[tuple[str, str]], *, spans: bool
+    ) -> tuple[NDArray[np.float32], list[tuple[int, int, float]]]:
+        import torch
+
+        encoded = self._tokenizer.encode_batch(list(pairs))
+        logits = np.zeros((len(pairs), 2), np.float32)
+        found: list[tuple[int, int, float]] = [(0, 0, 0.0)] * len(pairs)
+        order = sorted(range(len(pairs)), key=lambda i: len(encoded[i].ids))
+        with torch.inference_mode():
+            for rows in _batches(order, [len(e.ids) for e in encoded]):
+                width = max(len(encoded[i].ids) for i in rows)
+                ids, kinds = (torch.zeros((len(rows), width), dtype=torch.long) for _ in range(2))
+                for row, i in enumerate(rows):
+                    n = len(encoded[i].ids)
+                    ids[row, :n] = torch.tensor(encoded[i].ids)
+                    kinds[row, :n] = torch.tensor(encoded[i].type_ids)
+                same = len({len(encoded[i].ids) for i in rows}) == 1
+                hidden = self._forward(ids, kinds, None if same else ids != 0, spans)
+                pooled = torch.tanh(self._linear(hidden[:, 0], "bert.pooler.dense"))
+                logits[rows] = self._linear(pooled, "heads").numpy()[:, :2]
+                if spans:
+                    tokens = self._linear(hidden, "span").numpy()
+                    for row, i in enumerate(rows):
+                        found[i] = _best_span(tokens[row], encoded[i])
+        return logits, found
+
+    def _linear(self, x: Any, name: str) -> Any:
+        import torch
+
+        return torch.nn.functional.linear(x, self._w[f"{name}.weight"], self._w[f"{name}.bias"])
+
+    def _norm(self, x: Any, name: str) -> Any:
+        import torch
+
+        return torch.nn.functional.layer_norm(
+            x, x.shape[-1:], self._w[f"{name}.weight"], self._w[f"{name}.bias"], self._epsilon
+        )
+
+    def _forward(self, ids: Any, kinds: Any, mask: Any, whole: bool) -> Any:
+        """Last hidden states; of the first position only unless ``whole``."""
+        from torch.nn.functional import embedding, gelu, scaled_dot_product_attention
+
+        at = "bert.embeddings"
+        x = embedding(ids, self._w[f"{at}.word_embeddings.weight"])
+        x = x + self._w[f"{at}.position_embeddings.weight"][: ids.shape[1]]
+        x = x + embedding(kinds, self._w[f"{at}.token_type_embeddings.weight"])
+        x = self._norm(x, f"{at}.LayerNorm")
+        n, _, size = x.shape
+        seen = None if mask is None else mask[:, None, None, :]
+
+        def split(y: Any) -> Any:
+            return y.view(n, -1, self._attention_heads, size // self._attention_heads).transpose(1, 2)
+
+        for i in range(self._layers):
+            at = f"bert.encoder.layer.{i}"
+            own = x if whole or i < self._layers - 1 else x[:, :1]
+            attended = scaled_dot_product_attention(
+                split(self._linear(own, f"{at}.attention.self.query")),
+                split(self._linear(x, f"{at}.attention.self.key")),
+                split(self._linear(x, f"{at}.attention.self.value")),
+                attn_mask=seen,
+            )
+            mixed = self._linear(
+                attended.transpose(1, 2).reshape(n, -1, size), f"{at}.attention.output.dense"
+            )
+            x = self._norm(mixed + own, f"{at}.attention.output.LayerNorm")
+            inner = gelu(self._linear(x, f"{at}.intermediate.dense"))
+            x = self._norm(self._linear(inner, f"{at}.output.dense") + x, f"{at}.output.LayerNorm")
+        return x
+
+
+def _unpacked(raw: bytes) -> dict[str, NDArray[np.float32]]:
+    """Tensors as float32; those stored as 8-bit rows times the scale of each row."""
+    from safetensors.numpy import load
+
+    stored = load(raw)
+    result = {}
+    for name, value in stored.items():
+        if not name.endswith(".scale"):
+            scale = stored.get(f"{name}.scale")
+            whole = value.astype(np.float32)
+            result[name] = whole if scale is None else whole * scale.astype(np.float32)[:, None]
+    return result
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    """Positions of pairs of like length that share a forward pass."""
+    batches: list[list[int]] = []
+    for i in order:
+        # The order is ascending, so this pair is the longest of its batch.
+        if not batches or (len(batches[-1]) + 1) * lengths[i] > _BATCH_TOKENS:
+            batches.append([])
+        batches[-1].append(i)
+    return batches
+
+
+def _best_span(tokens: NDArray[np.float32], encoded: Any, longest: int = 30) -> tuple[int, int, float]:
+    """Characters of the best span of the second text, and how far it is above "no answer"."""
+    inside = np.array(encoded.type_ids) == 1
+    inside &= np.array(encoded.special_tokens_mask) == 0
+    if not inside.any():
+        return 0, 0, float("-inf")
+    starts, ends = (np.where(inside, tokens[: len(inside), k], -np.inf) for k in (0, 1))
+    best, where = -np.inf, (0, 0)
+    for i in np.argsort(-starts)[:20]:
+        if not np.isfinite(starts[i]):
+            break
+        j = int(i + np.argmax(ends[i : i + longest]))
+        if starts[i] + ends[j] > best:
+            best, where = float(starts[i] + ends[j]), (int(i), j)
+    margin = best - float(tokens[0].sum())
+    return encoded.offsets[where[0]][0], encoded.offsets[where[1]][1], margin

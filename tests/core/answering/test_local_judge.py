@@ -1,0 +1,220 @@
+"""The judge that needs no LLM: claims, evidence, what is not English, and its place in the loop."""
+
+import pickle
+
+import pytest
+
+from sage_core.answering import LocalCritic, LocalJudge, local_check, split_claims, support
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
+from sage_core.llm.usage import TokenUsage
+from sage_core.selection import select
+
+PASSAGES = [
+    "The Kestrel Bridge was opened in 1932 by Jack Lang. It carries eight lanes of traffic over the harbor. "
+    "Construction began in 1923 and cost the lives of sixteen workers.",
+    "The harbor is home to many seals. They sleep on the rocks in the afternoon.",
+]
+
+
+@pytest.fixture(scope="module", params=[False, None], ids=["words", "model"])
+def judge(request):
+    if request.param is None:
+        pytest.importorskip("torch")
+    return LocalJudge(model=request.param)
+
+
+def only(judge, text, passages=PASSAGES):
+    (claim,) = judge.grounding(text, passages)
+    return claim
+
+
+def test_what_the_passages_say_is_more_likely_than_what_they_do_not(judge):
+    right = only(judge, "Jack Lang opened the Kestrel Bridge in 1932.").probability
+    for wrong in (
+        "Jack Lang opened the Kestrel Bridge in 1947.",
+        "Ralph Freeman opened the Kestrel Tunnel in 1932.",
+        "Trains cross the river on a wooden viaduct.",
+    ):
+        assert only(judge, wrong).probability < right
+    assert right > 0.5
+
+
+def test_spans_are_exact_and_point_at_the_evidence(judge):
+    answer = (
+        "Based on the passages, the bridge carries eight lanes. Seals sleep on the rocks in the afternoon."
+    )
+    claims = judge.grounding(answer, PASSAGES)
+    assert [answer[c.span.start : c.span.end] for c in claims] == [c.text for c in claims]
+    assert claims[0].text.startswith("the bridge")
+    assert [c.passage for c in claims] == [0, 1]
+    for claim in claims:
+        assert PASSAGES[claim.passage][claim.evidence.start : claim.evidence.end].strip()
+    assert "eight lanes" in PASSAGES[0][claims[0].evidence.start : claims[0].evidence.end]
+
+
+def test_word_for_word_and_a_false_quotation_are_decided_without_weighing(judge):
+    said = only(judge, "It carries eight lanes of traffic over the harbor.")
+    assert said.probability > 0.95
+    assert "word for word" in said.reason
+    quoted = only(judge, "Lang called it “the finest bridge of the age” that day.")
+    assert quoted.probability < 0.1
+    assert "quotation" in quoted.reason
+
+
+def test_clauses_are_claims_of_their_own():
+    answer = (
+        "The bridge was opened in 1932 by Jack Lang, and it carries eight lanes of traffic over the harbor."
+    )
+    assert [answer[a:b] for a, b in split_claims(answer)] == [
+        "The bridge was opened in 1932 by Jack Lang",
+        "it carries eight lanes of traffic over the harbor.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  \n",
+        "The documents do not say.",
+        "# Bridges",
+        "What is it?",
+        "Here are the facts:",
+        "I hope this helps!",
+    ],
+)
+def test_what_claims_nothing_is_no_claim(judge, text):
+    assert judge.grounding(text, PASSAGES) == []
+    assert support(judge.grounding(text, PASSAGES)) is None
+
+
+def test_a_list_keeps_its_marks_out_of_the_claims():
+    answer = "- It carries eight lanes.\r\n- 2. It opened in 1932.\n"
+    assert next(answer[a:b] for a, b in split_claims(answer)) == "It carries eight lanes."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Die Brücke wurde im Jahr 1932 von Jack Lang eröffnet und ist seitdem eine Sehenswürdigkeit der Stadt.",
+        "この橋は1932年に開通した。",
+        "bridge " * 500 + ".",
+    ],
+)
+def test_what_it_cannot_read_is_unsure_not_guessed(judge, answer):
+    assert {c.probability for c in judge.grounding(answer, PASSAGES)} == {None}
+    assert judge.supported("What?", answer, PASSAGES) is None
+
+
+def test_odd_input_has_a_defined_result(judge):
+    assert judge.answerable("When was the bridge opened?", []) == 0.0
+    assert judge.answerable("When was the bridge opened?", ["", " \n"]) == 0.0
+    assert judge.answerable("この橋はいつ開通しましたか、教えてください。", PASSAGES) is None
+    assert judge.answerable("?", PASSAGES) is None
+    assert judge.answerable("When was it opened?", ["a" * 100_000]) is None
+    assert only(judge, "The bridge \ud800 was opened 🙂 in 1932.").probability is not None
+    with pytest.raises(InputError, match="list"):
+        judge.grounding("It opened.", "It opened.")
+
+
+def test_the_sentence_that_answers_is_found(judge):
+    found = judge.locate("How many lives of workers did the construction cost?", PASSAGES)
+    assert found.passage == 0
+    sentence = PASSAGES[0][found.sentence.start : found.sentence.end]
+    assert sentence.startswith("Construction began in 1923")
+    assert found.sentence.start <= found.answer.start < found.answer.end <= found.sentence.end
+    other = judge.locate("How many lives of workers did the construction cost?", PASSAGES[1:])
+    assert other.probability < found.probability
+
+
+def test_a_table_row_or_a_heading_is_no_answer(judge):
+    rows = ["# Licence of numpy\n\n| licence | version | pyversions |\n|---|---|---|\n| | | |"]
+    assert judge.locate("Which licence does numpy have?", rows) is None
+
+
+def test_the_same_words_give_the_same_numbers_and_survive_pickling(judge):
+    answer = "Jack Lang opened the bridge in 1932. It has ten lanes."
+    first = judge.grounding(answer, PASSAGES)
+    assert pickle.loads(pickle.dumps(judge)).grounding(answer, PASSAGES) == first
+    assert first[0].to_dict()["span"] == [0, 36]
+
+
+def test_one_weak_claim_pulls_the_whole_answer_down(judge):
+    good = "Jack Lang opened the Kestrel Bridge in 1932. It carries eight lanes of traffic."
+    bad = "Jack Lang opened the Kestrel Bridge in 1932. Emperors hunted wild boars in its towers."
+    assert support(judge.grounding(good, PASSAGES)) > support(judge.grounding(bad, PASSAGES))
+    assert judge.supported("When was the Kestrel Bridge opened?", "1947", PASSAGES) < 0.1
+
+
+# In the loop
+
+QUESTION = "When was the Kestrel Bridge opened?"
+
+
+def drive(answer, passages=PASSAGES, **settings):
+    """The loop over two candidates with one answer; what the LLM critic was asked."""
+    asked = []
+
+    def judge(selection, text):
+        asked.append(text)
+        return Verdict(9), TokenUsage(10, 1, 1)
+
+    config = FeedbackConfig(min_k=2, **settings)
+    loop = FeedbackLoop([0.9, 0.8], "probability", config)
+    check = local_check(config, QUESTION, lambda s: [passages[i] for i in s.indices], LocalJudge(model=False))
+    result = run_loop(loop, lambda _: (answer, TokenUsage(10, 1, 1)), judge, check=check)
+    return result, asked
+
+
+def test_llm_is_todays_behavior():
+    assert local_check(FeedbackConfig(), QUESTION, lambda s: []) is None
+    assert drive("It was opened in 1932.")[1] == ["It was opened in 1932."]
+
+
+def test_auto_widens_without_a_call_where_the_context_is_about_something_else():
+    seals = ["Seals sleep on rocks.", "They like the afternoon sun very much."]
+    result, asked = drive("In 1932.", seals, critic="auto", max_rounds=1)
+    assert asked == []
+    assert result.verdict.source == "local judge"
+    assert result.verdict.adjust == 1
+    assert "P(" in result.verdict.reason
+
+
+def test_auto_asks_the_llm_where_it_is_unsure():
+    check = LocalCritic(
+        QUESTION, lambda s: PASSAGES, judge=LocalJudge(model=False), accept_at=1.0, widen_below=0.0
+    )
+    assert check(select([0.9], min_k=1), "It was opened in 1932.") is None
+    assert drive("Der Bau wurde nach vielen Jahren endlich eröffnet, sagt die Chronik.", critic="auto")[1]
+
+
+def test_local_never_calls():
+    for answer in (
+        "It was opened in 1932.",
+        "In 1947.",
+        "Emperors hunted here.",
+        "この橋は1932年に開通した。",
+    ):
+        result, asked = drive(answer, critic="local")
+        assert asked == []
+        assert result.verdict is not None
+        assert 1 <= result.score <= 10
+
+
+def test_a_budget_of_one_call_still_has_a_local_grade():
+    result, asked = drive("It was opened in 1932.", critic="local", max_calls=1)
+    assert asked == []
+    assert result.score is not None
+    result, asked = drive(
+        "Der Bau wurde nach vielen Jahren endlich eröffnet, sagt er.", critic="auto", max_calls=1
+    )
+    assert asked == []
+    assert result.stop_reason == "budget"
+
+
+def test_settings_out_of_range_are_told():
+    with pytest.raises(InputError, match="critic"):
+        FeedbackConfig(critic="nobody")
+    with pytest.raises(InputError, match="accept_at"):
+        LocalCritic(QUESTION, lambda s: [], accept_at=0.1, widen_below=0.5)
