@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from sage_langchain.chain import SageChain, create_sage_chain
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
+    from sage_langchain.grounding import GroundingChecker
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
     from sage_langchain.text_splitter import SageTextSplitter
 
 __all__ = [
+    "GroundingChecker",
     "MiniLMEmbeddings",
     "SageChain",
     "SageCompressor",

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sage_llamaindex.embedding import MiniLMEmbedding
+    from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
     from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
 
 __all__ = [
+    "LocalContextRelevancyEvaluator",
+    "LocalFaithfulnessEvaluator",
     "MiniLMEmbedding",
     "SageFeedbackEvent",
     "SageNodeParser",
@@ -27,6 +30,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "LocalContextRelevancyEvaluator": "evaluator",
+    "LocalFaithfulnessEvaluator": "evaluator",
     "MiniLMEmbedding": "embedding",
     "SageFeedbackEvent": "events",
     "SageNodeParser": "node_parser",

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_float, check_int, check_part, checked_options
+from sage_core.answering.judge import LocalJudge, Located
+from sage_core.answering.local_check import LocalCritic
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
@@ -21,6 +23,7 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
 _LEAST_OPTION = 0.6
+MIN_PROBABILITY = 0.5
 
 
 class _DocumentEmbedder(Protocol):
@@ -44,6 +47,10 @@ class ExtractiveAnswerer:
     together, at 0.6, gave 67% and 72%.) On 100 questions that need several documents: 33% and 59% (40% and
     41%). Without an embedder, seed 3.
 
+    With a `LocalJudge` the sentence that most likely answers is quoted, the likeliest words of the answer in
+    it between asterisks (``**seven**``), and the documents are said not to hold the answer where its
+    probability is below ``min_probability``. The grade is then a calibrated probability, no count of words.
+
     Examples:
         >>> context = ["The ferry leaves at seven."]
         >>> text, usage = ExtractiveAnswerer().generate("When does the ferry leave?", context)
@@ -51,10 +58,12 @@ class ExtractiveAnswerer:
         ('The ferry leaves at seven.', 0)
 
     Args:
-        embedder: Optional; a `sage_core.embedding.sentence_transformer.Embedder`.
+        embedder: Optional; a `sage_core.embedding.sentence_transformer.Embedder`. Not used with a judge.
         min_match: Least weighted share of the question's words that one of the quoted sentences must hold.
         min_together: What also suffices where all of them hold it together, and one alone less.
         max_sentences: Most sentences to quote.
+        judge: Optional; a `LocalJudge`. Where it is unsure (not English), words are counted instead.
+        min_probability: With a judge: least probability that the passages hold the answer.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -69,6 +78,8 @@ class ExtractiveAnswerer:
         min_match: float = 0.5,
         min_together: float = 0.7,
         max_sentences: int = 2,
+        judge: LocalJudge | None = None,
+        min_probability: float = MIN_PROBABILITY,
     ) -> None:
         check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
         if not check_float("min_match", min_match, minimum=0, maximum=1) or not check_float(
@@ -76,6 +87,9 @@ class ExtractiveAnswerer:
         ):
             raise InputError("min_match and min_together must be above 0")
         check_int("max_sentences", max_sentences, minimum=1)
+        check_part("judge", judge, ("locate", "grounding"), "LocalJudge()")
+        self.local_judge = judge
+        self.min_probability = check_float("min_probability", min_probability, minimum=0, maximum=1)
         self.embedder = embedder
         self.min_match = min_match
         self.min_together = max(min_match, min_together)
@@ -89,6 +103,9 @@ class ExtractiveAnswerer:
         sentences = sentences_of(context)
         if options:
             return self._choose(question, sentences, options), NO_USAGE
+        found = self.local_judge.locate(question, context) if self.local_judge is not None else None
+        if found is not None:
+            return self._marked(found, context), NO_USAGE
         weights = weigh(question_words(question), sentences)
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
@@ -104,6 +121,11 @@ class ExtractiveAnswerer:
         More context is asked for where the answer is "the documents do not say", or where words of the
         question stand nowhere in the passages.
         """
+        if self.local_judge is not None and not options:
+            quoted = answer.removeprefix("The documents say: ").replace("**", "").strip("“”")
+            graded = LocalCritic(question, lambda _: context, judge=self.local_judge, alone=True)
+            if (verdict := graded.grade(context, quoted)) is not None:
+                return verdict, NO_USAGE
         sentences = sentences_of(context)
         weights = weigh(question_words(question), sentences)
         if is_abstention(answer) or not weights:
@@ -115,6 +137,15 @@ class ExtractiveAnswerer:
         if absent:
             reason += f"; nowhere in the passages: {', '.join(absent)}"
         return Verdict(score, 1 if absent else 0, source="heuristic", reason=reason), NO_USAGE
+
+    def _marked(self, found: Located, context: Sequence[str]) -> str:
+        """The sentence that answers, its answer marked; or that there is none."""
+        if found.probability < self.min_probability:
+            return NO_ANSWER
+        passage, sentence, answer = context[found.passage], found.sentence, found.answer
+        said = answer.of(passage) if answer == sentence else f"**{answer.of(passage)}**"
+        quote = passage[sentence.start : answer.start] + said + passage[answer.end : sentence.end]
+        return f"The documents say: “{' '.join(quote.split())}”"
 
     async def agenerate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None

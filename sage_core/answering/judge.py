@@ -69,10 +69,18 @@ _CLAUSE = re.compile(
     r"(?:is|are|was|were|has|have|had|can|could|will|would|may|might|does|did|\w{3,}ed|\w{3,}es)\b))"
 )
 
+_Place = tuple[int | None, Span | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One claim of an answer, and whether the passages support it.
+
+    Examples:
+        >>> judge = LocalJudge(model=False)
+        >>> (claim,) = judge.grounding("It opened in 1932.", ["It opened in 1932. It has eight lanes."])
+        >>> claim.passage, claim.evidence, claim.probability > 0.5
+        (0, Span(start=0, end=18), True)
 
     Attributes:
         span: Where it stands in the answer.
@@ -105,6 +113,12 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Located:
     """Where passages answer a question.
+
+    Examples:
+        >>> passages = ["The bridge has eight lanes. The bridge was opened in 1932."]
+        >>> found = LocalJudge(model=False).locate("When was the bridge opened?", passages)
+        >>> found.sentence.of(passages[found.passage])
+        'The bridge was opened in 1932.'
 
     Attributes:
         probability: That they answer it, from 0 to 1.
@@ -151,10 +165,12 @@ class LocalJudge:
 
     Deterministic; safe across threads. The model loads on first use.
 
+    Examples:
         >>> judge = LocalJudge(model=False)
         >>> passages = ["The bridge was opened in 1932. It carries eight lanes."]
-        >>> [claim.probability > 0.5 for claim in judge.grounding("The bridge was opened in 1932.", passages)]
-        [True]
+        >>> claims = judge.grounding("The bridge was opened in 1932. It carries trains.", passages)
+        >>> [claim.probability > 0.5 for claim in claims]
+        [True, False]
 
     Args:
         model: Whether to read pairs with the bundled cross-encoder. None: where torch is installed. Without
@@ -267,7 +283,7 @@ class LocalJudge:
         found: list[Claim | None] = []
         features: list[list[float]] = []
         pairs: list[tuple[str, str]] = []
-        where: list[tuple[int | None, Span | None]] = []
+        where: list[_Place] = []
         for span in claims:
             text = span.of(answer)
             own = stem_list(text)
@@ -276,10 +292,10 @@ class LocalJudge:
                 continue
             evidence = _evidence(own, material)
             top = evidence[0] if evidence else None
-            place = (None, None) if top is None else (top.passage, top.span)
+            place: _Place = (None, None) if top is None else (top.passage, top.span)
             literal = _literal(text, material)
             if literal is not None:
-                found.append(Claim(span, text, literal[0], *place, literal[1]))
+                found.append(Claim(span, text, literal[0], place[0], place[1], literal[1]))
                 continue
             found.append(None)
             features.append(support_features(text, own, material))
@@ -291,8 +307,8 @@ class LocalJudge:
         result = []
         for span, claim in zip(claims, found, strict=True):
             if claim is None:
-                probability, values, place = next(rest)
-                claim = Claim(span, span.of(answer), probability, *place, _why(values))
+                probability, values, (passage, at) = next(rest)
+                claim = Claim(span, span.of(answer), probability, passage, at, _why(values))
             result.append(claim)
         return result
 

@@ -17,7 +17,7 @@ from sage_core.llm.prompting import is_abstention
 from sage_core.selection.cut import Selection
 
 ACCEPT_AT = 0.8
-WIDEN_BELOW = 0.1
+WIDEN_BELOW = 0.15
 
 
 class LocalCheck:
@@ -78,6 +78,11 @@ class LocalCheck:
 
 class LocalCritic:
     """Grades answers with a `LocalJudge`, as ``check`` of `sage_core.feedback.run_loop`.
+
+    Examples:
+        >>> critic = LocalCritic("Who eats fish?", lambda s: [], judge=LocalJudge(model=False), alone=True)
+        >>> critic.grade(["Seals live in the harbor."], "Bears eat fish.").score < 5
+        True
 
     - The context supports the answer, and answers the question: accepted, 10.
     - The context does not answer the question: 2, and more context.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from sage_core.text.blocks import are_headings
+from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.sentences import split_sentences
 
 # Stands for "a number or a date" among the words of a question that asks for one.
@@ -45,7 +45,7 @@ _ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its content words; a heading names a subject and says nothing of it."""
+    """A sentence and its content words; headings and rows of tables name things, and say nothing of them."""
 
     text: str
     words: frozenset[str]
@@ -84,8 +84,10 @@ def sentences_of(context: Sequence[str]) -> list[Sentence]:
     seen: dict[str, Sentence] = {}
     for passage in context:
         spans = split_sentences(passage)
-        for span, heading in zip(spans, are_headings(passage, spans), strict=True):
+        kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
+        for span, kind in zip(spans, kinds, strict=True):
             text = " ".join(span.of(passage).split())
+            heading = kind in ("heading", "table")
             if text and text not in seen:
                 seen[text] = Sentence(text, stems(text), heading)
     return list(seen.values())

@@ -1,0 +1,193 @@
+"""What the local judge knows: AUROC, calibration, abstention, spans and time, with 95% bootstrap intervals.
+
+    python benchmarks/judge.py                # some minutes on two cores
+    python benchmarks/judge.py --words        # without the model: counts of words, numbers and names only
+    python benchmarks/judge.py --limit 100    # fewer questions of each set
+
+Answerability: 300 questions with a passage that answers them (clapnq_dev) and 300 with one that does not
+(clapnq_unanswerable); nothing of these was trained or fitted on. Support: claims of wice_dev against their
+cited page; half of the pages were fitted on, the other half is shown by itself. Spans: SQuAD F1 and exact
+match of the marked answer, squad2_dev16, own paragraph. Beside it, the share of the stems of question or
+claim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gzip
+import json
+import os
+import random
+import re
+import string
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.answering import LocalJudge, support
+from sage_core.answering.words import stem_list
+
+SEED = 7
+WICE_SEED = 5
+"""Order in which the claims of wice_dev were dealt: the first 175 were fitted on."""
+
+
+def read(data: Path, name: str) -> list[dict[str, Any]]:
+    """The objects of a development file."""
+    with gzip.open(data / "dev" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def auroc(labels: Sequence[bool], scores: Sequence[float]) -> float:
+    """Chance that a positive scores above a negative; ties count half."""
+    right, values = np.asarray(labels, bool), np.asarray(scores, float)
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    n, m = int(right.sum()), int((~right).sum())
+    return float((ranks[right].sum() - n * (n + 1) / 2) / max(1, n * m))
+
+
+def with_interval(labels: Sequence[bool], scores: Sequence[float]) -> str:
+    """AUROC and its 95% bootstrap interval."""
+    rng = np.random.default_rng(SEED)
+    right, values = np.asarray(labels, bool), np.asarray(scores, float)
+    draws = []
+    for _ in range(1000):
+        rows = rng.integers(0, len(right), len(right))
+        if 0 < right[rows].sum() < len(rows):
+            draws.append(auroc(right[rows].tolist(), values[rows].tolist()))
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return f"{auroc(labels, scores):.3f} ({low:.3f} to {high:.3f})"
+
+
+def calibration_error(labels: Sequence[bool], probabilities: Sequence[float]) -> float:
+    """Expected calibration error over ten equal bins."""
+    right, p = np.asarray(labels, float), np.asarray(probabilities, float)
+    bins: NDArray[np.int64] = np.minimum((p * 10).astype(int), 9)
+    return float(
+        sum(
+            (bins == b).mean() * abs(right[bins == b].mean() - p[bins == b].mean())
+            for b in set(bins.tolist())
+        )
+    )
+
+
+def share(text: str, passage: str) -> float:
+    """Share of a text's stems that a passage holds."""
+    own, other = set(stem_list(text)), set(stem_list(passage))
+    return len(own & other) / len(own) if own else 0.0
+
+
+def answerability(judge: LocalJudge, data: Path, limit: int) -> None:
+    """Print AUROC, the rate of answers at 89% abstention, and calibration."""
+    texts = {d["doc_id"]: d["text"] for d in read(data, "clapnq_dev_docs")}
+    pairs = [(q["question"], texts[q["doc_id"]], True) for q in read(data, "clapnq_dev_questions")[:limit]]
+    pairs += [(q["question"], q["passage"], False) for q in read(data, "clapnq_unanswerable")[:limit]]
+    labels = [label for _, _, label in pairs]
+    found = [judge.answerable(question, [passage]) for question, passage, _ in pairs]
+    scores = [p if p is not None else 0.5 for p in found]
+    wrong = [s for s, label in zip(scores, labels, strict=True) if not label]
+    threshold = float(np.quantile(wrong, 0.89))
+    rate = np.mean([s > threshold for s, label in zip(scores, labels, strict=True) if label])
+    print(f"answerable, ClapNQ, n = {len(pairs)}: AUROC {with_interval(labels, scores)}")
+    print(f"  shared stems: {with_interval(labels, [share(q, p) for q, p, _ in pairs])}")
+    print(f"  answered at 89% abstention: {rate:.1%}, threshold {threshold:.2f}")
+    print(f"  calibration error {calibration_error(labels, scores):.3f}; unsure of {found.count(None)}")
+
+
+def claims(judge: LocalJudge, data: Path, limit: int) -> None:
+    """Print AUROC of support for the claims that were not fitted on, and for all."""
+    rows = read(data, "wice_dev")
+    order = list(range(len(rows)))
+    random.Random(WICE_SEED).shuffle(order)
+    for name, chosen in (("not fitted on", order[175:][:limit]), ("all", order[:limit])):
+        some = [rows[i] for i in chosen]
+        scores = []
+        for row in some:
+            probability = support(judge.grounding(row["claim"], row["evidence"]))
+            scores.append(0.5 if probability is None else probability)
+        plain = [share(r["claim"], " ".join(r["evidence"])) for r in some]
+        for label, positive in (
+            ("supported", ("supported",)),
+            ("at least partly", ("supported", "partially_supported")),
+        ):
+            labels = [r["label"] in positive for r in some]
+            print(f"{label}, WiCE claims {name}, n = {len(some)}: AUROC {with_interval(labels, scores)}")
+            print(f"  share of stems: {with_interval(labels, plain)}")
+        print(
+            f"  calibration error {calibration_error([r['label'] == 'supported' for r in some], scores):.3f}"
+        )
+
+
+def spans(judge: LocalJudge, data: Path, limit: int) -> None:
+    """Print SQuAD F1 and exact match of the marked answers."""
+    texts = {d["doc_id"]: d["text"] for d in read(data, "squad2_dev16_docs")}
+    rows = read(data, "squad2_dev16_questions")
+    random.Random(SEED).shuffle(rows)
+    scores = []
+    for row in rows[:limit]:
+        passage = texts[row["doc_id"]][row["passage"]["start"] : row["passage"]["end"]]
+        found = judge.locate(row["question"], [passage])
+        said = passage[found.answer.start : found.answer.end] if found is not None else ""
+        scores.append(max((overlap(said, gold) for gold in row["answers"]), default=(0.0, 0.0)))
+    f1, exact = np.mean(scores, axis=0)
+    error = 1.96 * np.std(scores, axis=0) / np.sqrt(len(scores))
+    print(
+        f"spans, SQuAD 2.0, n = {len(scores)}: "
+        f"F1 {f1:.1%} ± {error[0]:.1%}, exact {exact:.1%} ± {error[1]:.1%}"
+    )
+
+
+def overlap(said: str, gold: str) -> tuple[float, float]:
+    """SQuAD's F1 and exact match of two answers."""
+    a, b = bare(said), bare(gold)
+    same = sum((collections.Counter(a) & collections.Counter(b)).values())
+    return (2 * same / (len(a) + len(b)) if same else 0.0), float(a == b)
+
+
+def bare(text: str) -> list[str]:
+    """Words without punctuation and articles."""
+    text = "".join(c for c in text.lower() if c not in string.punctuation)
+    return re.sub(r"\b(?:a|an|the)\b", " ", text).split()
+
+
+def seconds(judge: LocalJudge, data: Path) -> None:
+    """Print the time of an answer of three sentences against seven chunks."""
+    text = read(data, "squad2_dev16_docs")[0]["text"]
+    sentences = [s for s in re.split(r"(?<=\.) ", " ".join(text.split())) if 8 < len(s.split()) < 30]
+    chunks = [" ".join(sentences[i : i + 4]) for i in range(0, 28, 4)]
+    # Words of the chunks in another order: nothing is found word for word, so that the model has to read.
+    answer = " ".join(
+        " ".join(sorted(sentences[i].rstrip(".").split())).capitalize() + "." for i in (1, 9, 17)
+    )
+    judge.grounding(answer, chunks)
+    times = []
+    for i in range(15):
+        start = time.perf_counter()
+        judge.grounding(answer, [*chunks[:6], f"{chunks[6]} Run {i}."])
+        times.append(time.perf_counter() - start)
+    middle, best = 1000 * np.median(times), 1000 * min(times)
+    print(f"time, 3 sentences and 7 chunks: median {middle:.0f} ms, best {best:.0f} ms")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
+    parser.add_argument("--words", action="store_true", help="without the model")
+    parser.add_argument("--limit", type=int, default=1000, help="questions or claims of each set")
+    arguments = parser.parse_args()
+    judge = LocalJudge(model=False if arguments.words else None)
+    answerability(judge, arguments.data, arguments.limit)
+    claims(judge, arguments.data, arguments.limit)
+    spans(judge, arguments.data, arguments.limit)
+    seconds(judge, arguments.data)
+
+
+if __name__ == "__main__":
+    main()
