@@ -18,8 +18,8 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
     The input is a mapping with ``answer`` (text) and ``context`` (documents or texts), as `SageChain` and
     LangChain's retrieval chains give; with ``input``, the question, short answers are read together with it.
     The output is the input with ``grounding``: ``probability`` that all of the answer is supported (None
-    where the judge is unsure), ``answerable`` (None without a question), and ``claims``, each with its span in the
-    answer and its evidence; see `sage_core.answering.Claim`.
+    where the judge is unsure), ``answerable`` (None without a question), and ``claims``, each with its span
+    in the answer and its evidence; see `sage_core.answering.Claim`.
 
     Examples:
         >>> from sage_core.answering import LocalJudge

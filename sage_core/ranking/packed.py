@@ -21,6 +21,7 @@ BUNDLED = "sage-minilm"
 BUNDLED_FOLDER = Path(__file__).parent / "weights" / BUNDLED
 
 _KIND = "cross-encoder"
+_OF_THE_JUDGE = ("heads.", "span.")  # Heads of `sage_core.answering.LocalJudge`, which reads the same file.
 _LONGEST = 256  # Word pieces of a pair, where nobody says.
 _PASS_TOKENS = 4_096  # Word pieces, padding included, of one forward pass: best on a CPU.
 _PASS_TOKENS_ACCELERATOR = 65_536
@@ -92,7 +93,8 @@ class PackedCrossEncoder:
         try:
             with quiet_loading():
                 model = BertForSequenceClassification(BertConfig(**config["bert"], num_labels=1))
-            model.load_state_dict({n: torch.from_numpy(v) for n, v in tensors.items()})
+            ranking = {n: v for n, v in tensors.items() if not n.startswith(_OF_THE_JUDGE)}
+            model.load_state_dict({n: torch.from_numpy(v) for n, v in ranking.items()})
         except Exception as error:  # a configuration can be wrong in as many ways as BERT has settings
             raise ModelError(f"{folder}: the weights do not fit the configuration ({error})") from error
         accelerator = "cuda" if torch.cuda.is_available() else "cpu"
