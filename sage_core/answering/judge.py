@@ -216,7 +216,11 @@ class LocalJudge:
         if not any(p.strip() for p in passages):
             return 0.0
         found = self.locate(question, passages)
-        return None if found is None else found.probability
+        if found is not None:
+            return found.probability
+        readable = _material(_checked(passages)).readable and _readable(question, 8)
+        # No sentence at all, only headings, rows of tables or bare words: nothing that answers.
+        return _NOT_FOUND if readable and question_words(question) else None
 
     def locate(self, question: str, passages: Sequence[str]) -> Located | None:
         """As `answerable`, with the sentence and the words that answer.
