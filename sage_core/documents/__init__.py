@@ -2,14 +2,20 @@
 
 from sage_core.documents.discovery import KINDS, Kind, PathArgument, expand, find_files
 from sage_core.documents.reader import Document, parse_document, read_document
+from sage_core.text.headings import Heading, find_headings, find_title, heading_path, heading_paths
 
 __all__ = [
     "KINDS",
     "Document",
+    "Heading",
     "Kind",
     "PathArgument",
     "expand",
     "find_files",
+    "find_headings",
+    "find_title",
+    "heading_path",
+    "heading_paths",
     "parse_document",
     "read_document",
 ]

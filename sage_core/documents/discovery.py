@@ -81,6 +81,10 @@ def as_paths(given: PathArgument | Iterable[PathArgument]) -> list[Path]:
     return [as_path(path) for path in given]
 
 
+def _is_prose(text: str) -> bool:
+    return "\n" in text or (len(text.split()) > 5 and text.rstrip().endswith((".", "!", "?")))
+
+
 _TEXT_HINT = "; this looks like a text: write it into a file, and ingest that"
 
 
@@ -181,12 +185,8 @@ def expand_sources(
     for path in as_paths(paths):
         kind = kind_of(path)
         if kind == "missing":
-            text = "\n" in str(path)
-            raise InputError(
-                f"no such file or folder: {shortened(path)}{_TEXT_HINT}"
-                if text
-                else f"no such file or folder: {path}"
-            )
+            hint = _TEXT_HINT if _is_prose(str(path)) else ""
+            raise InputError(f"no such file or folder: {shortened(path)}{hint}")
         if kind == "other":
             raise InputError(f"{path} is neither a file nor a folder")
         if kind == "file":

@@ -8,6 +8,7 @@ page.
 from __future__ import annotations
 
 import codecs
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -166,8 +167,14 @@ class _Stats:
         self.blocks = 0  # lists, code and quotations
 
     def add(self, other: _Stats) -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.chars += other.chars
+        self.linked += other.linked
+        self.links += other.links
+        self.controls += other.controls
+        self.headings += other.headings
+        self.h1 += other.h1
+        self.tables += other.tables
+        self.blocks += other.blocks
 
 
 class _Page:
@@ -327,17 +334,22 @@ def _named(element: Any) -> frozenset[str]:
     names = f"{element.get('class') or ''} {element.get('id') or ''}"
     if names == " " or len(names) > 2000:
         return frozenset()
+    return frozenset().union(*map(_name_says, names.split()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _name_says(name: str) -> frozenset[str]:
+    """What one class or id says: sites use few, again and again."""
     said: set[str] = set()
-    for name in names.split():
-        words = [word.lower() for word in _WORD.findall(name)]
-        if any(word in _CHROME for word in words) or name.lower() in _CHROME:
-            said.add("chrome")
-        if any(f"{a}-{b}" in _PAIRS for a, b in itertools.pairwise(words)):
-            said.add("chrome")
-        if not _MAYBE.isdisjoint(words):
-            said.add("maybe")
-            if not _NEEDS_LINKS & set(words):
-                said.add("sure")
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not _CHROME.isdisjoint(words) or name.lower() in _CHROME:
+        said.add("chrome")
+    if any(f"{a}-{b}" in _PAIRS for a, b in itertools.pairwise(words)):
+        said.add("chrome")
+    if not _MAYBE.isdisjoint(words):
+        said.add("maybe")
+        if _NEEDS_LINKS.isdisjoint(words):
+            said.add("sure")
     return frozenset(said)
 
 

@@ -14,6 +14,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from sage_core._checks import shortened
 from sage_core.documents.discovery import KINDS, Kind, PathArgument, as_path, source_of
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
@@ -92,11 +93,11 @@ def read_bytes(path: PathArgument) -> bytes:
     try:
         return as_path(path).read_bytes()
     except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
+        raise InputError(f"no such file: {shortened(path)}") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, not a file") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{shortened(path)} cannot be read: {error.strerror or error}") from error
 
 
 def read_document(path: PathArgument, *, encoding: str | None = None) -> Document:

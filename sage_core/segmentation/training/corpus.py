@@ -19,6 +19,7 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core._checks import shortened
 from sage_core.documents.discovery import as_paths, find_files, kind_of
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
@@ -189,7 +190,9 @@ def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[tuple[Path, boo
             lines = (p for p in path.rglob("*") if p.is_file() and p.name.endswith(_JSON_LINES))
             yield from ((p, False) for p in sorted({*lines, *find_files(path, [])}))
         else:
-            raise InputError(f"{path} does not exist; give files or folders of text with paragraphs")
+            raise InputError(
+                f"{shortened(path)} does not exist; give files or folders of text with paragraphs"
+            )
 
 
 def _records(path: Path, named: bool) -> Iterator[dict[str, Any]]:

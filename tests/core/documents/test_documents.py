@@ -116,6 +116,25 @@ def test_paths_are_expanded_once(tmp_path: Path) -> None:
         expand([tmp_path / "none"])
 
 
+TEXT = "The ferry leaves at seven. It returns before dark.\n\n" * 400
+
+
+@pytest.mark.parametrize("use", [read_document, lambda text: expand([text]), lambda text: expand(text)])
+@pytest.mark.parametrize("text", [TEXT, TEXT[:200], "x" * 100_000])
+def test_a_text_in_place_of_a_path_is_not_echoed(use, text: str) -> None:
+    with pytest.raises(InputError) as told:
+        use(text)
+    assert len(str(told.value)) < 250
+
+
+@pytest.mark.parametrize("text", [TEXT, "The ferry leaves at seven in the morning."])
+def test_a_text_in_place_of_a_path_is_told(text: str) -> None:
+    with pytest.raises(InputError, match="looks like a text"):
+        expand([text])
+    with pytest.raises(InputError, match=r"ferry and the harbour.txt\Z"):
+        expand(["my notes on the ferry and the harbour.txt"])
+
+
 def test_a_link_is_its_target(tmp_path: Path) -> None:
     path = write(tmp_path, "real/a.txt", "x")
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -15,6 +15,7 @@ import pytest
 from sage_core.documents.pdf import read_pdf
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
+from sage_core.segmentation import Segmenter
 from sage_core.text.headings import heading_path
 from tests.fakes import pdfs
 
@@ -108,6 +109,14 @@ def test_pdf_pages_and_title() -> None:
     assert document.page_of(first) == 1 and document.page_of(second) == 2
     assert document.page_of(second - 1) == 1
     assert document.page_of(len(document.text) - 1) == 2
+
+
+@pytest.mark.parametrize("name", ["harbour-rules", "one_column", "plain_headings", "with_outline"])
+def test_a_heading_opens_the_chunk_of_what_it_is_above(name: str) -> None:
+    data = (DEMO / f"{name}.pdf").read_bytes() if name == "harbour-rules" else getattr(pdfs, name)()
+    read = read_pdf(data)
+    ends = {heading.end for heading in read.headings}
+    assert [span.of(read.text)[-40:] for span in Segmenter().segment(read.text) if span.end in ends] == []
 
 
 def test_pages_of_a_long_document() -> None:
