@@ -185,8 +185,8 @@ def expand_sources(
     for path in as_paths(paths):
         kind = kind_of(path)
         if kind == "missing":
-            hint = _TEXT_HINT if _is_prose(str(path)) else ""
-            raise InputError(f"no such file or folder: {shortened(path)}{hint}")
+            named = f"{shortened(path)}{_TEXT_HINT}" if _is_prose(str(path)) else str(path)
+            raise InputError(f"no such file or folder: {named}")
         if kind == "other":
             raise InputError(f"{path} is neither a file nor a folder")
         if kind == "file":

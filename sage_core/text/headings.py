@@ -25,6 +25,11 @@ MAX_HEADING_CHARS = 200
 class Heading(NamedTuple):
     """A heading, where it stands, and what it says.
 
+    Examples:
+        >>> from sage_core.documents import find_headings
+        >>> find_headings("# Dues ##")
+        [Heading(start=0, end=9, level=1, text='Dues')]
+
     Attributes:
         start: First character, marks and overline included.
         end: Just after the last character, closing marks and underline included.
