@@ -8,15 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sage_core.answering import ExtractiveAnswerer
 from sage_core.embedding.protocol import Embedder
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.evaluation.datasets import dataset_names
-from sage_core.evaluation.experiment import QUESTIONS, Experiment, Row
+from sage_core.evaluation.experiment import QUESTIONS, Experiment, Row, load_experiment
 from sage_core.evaluation.measurements import measurement
 from sage_core.evaluation.metrics.registry import Scorer, of_retrieval
 from sage_core.evaluation.plan import DEVELOPMENT, EmbeddingAccess, MethodMaker, Plan, RunOptions, choose_data
-from sage_core.evaluation.readers import NO_ANSWERER, Reader
+from sage_core.evaluation.readers import EXTRACTIVE, NO_ANSWERER, Reader
 from sage_core.evaluation.records import Dataset
+from sage_core.evaluation.results import Results, read_results
 from sage_core.evaluation.run_folder import PRICES, RunFolder, configuration
 from sage_core.evaluation.runner import Outcome, Progress, Runner
 
@@ -73,6 +76,37 @@ def execute(plan: Plan, *, progress: Callable[[Progress], None] | None = None) -
         scorer = Scorer(experiment.metrics, judge_model=judge, language=options.language)
         runner = Runner(folder, maker, scorer, concurrency=options.concurrency, progress=progress)
         return runner.run(experiment.rows, plan.datasets)
+
+
+def run_experiment(
+    experiment: Experiment | str,
+    *,
+    reader: Reader | None = None,
+    embedder: Embedder | None = None,
+    options: RunOptions | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Results:
+    """Run an experiment, write its report and read the results back, as `sage-rag eval run` does.
+
+    Args:
+        experiment: An experiment, or a name or file as for `load_experiment`.
+        reader: Who answers; the extractive answerer where None.
+        embedder: The embedding model where a row names none; all-MiniLM-L6-v2 where None.
+        options: How it is run.
+        progress: Told how far the run is.
+
+    Raises:
+        InputError: As `plan` and `execute`.
+    """
+    from sage_core.evaluation.report import write_report
+
+    found = load_experiment(experiment) if isinstance(experiment, str) else experiment
+    embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
+    who = reader if reader is not None else Reader(EXTRACTIVE, ExtractiveAnswerer(embedder))
+    planned = plan(found, who, embedder, options if options is not None else RunOptions())
+    execute(planned, progress=progress)
+    write_report(planned.folder)
+    return read_results(planned.folder)
 
 
 def _chosen(experiment: Experiment, names: Sequence[str], access: EmbeddingAccess) -> Experiment:

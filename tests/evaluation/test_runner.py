@@ -18,6 +18,7 @@ from sage_core.evaluation.results import read_results
 from sage_core.evaluation.run_folder import HEADER, RESULTS, RunFolder, read_lines
 from sage_core.evaluation.runner import MAX_FAILURES_IN_A_ROW, Outcome, Progress, Runner
 from tests.fakes.evaluation_runs import CONFIGURATION, ROWS, ToyMethod, llm_down, score, toy_dataset
+from tests.fakes.models import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
 
@@ -217,3 +218,18 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
         )
     assert (told[-1].done, told[-1].total, told[-1].failed) == (24, 24, 0)
     assert {t.stage for t in told} == {"preparing", "answering"}
+
+
+def test_the_public_names_load_and_run_an_experiment(tmp_path: Path) -> None:
+    import sage_core.evaluation as public
+
+    assert all(getattr(public, name) is not None for name in public.__all__)
+    with pytest.raises(AttributeError):
+        _ = public.nothing
+    public.save_dataset(toy_dataset(), tmp_path / "facts")
+    rows = [{"row": "words", "method": "naive", "index": "bm25"}]
+    experiment = {"title": "T", "datasets": ["squad"], "metrics": ["evidence_recall"], "rows": rows}
+    (tmp_path / "own.json").write_text(json.dumps(experiment))
+    options = public.RunOptions(data=str(tmp_path / "facts"), output=tmp_path / "out", questions=3)
+    results = public.run_experiment(str(tmp_path / "own.json"), embedder=HashEmbedder(), options=options)
+    assert len(results.answers["facts", "words"]) == 3 and (tmp_path / "out" / "report.md").exists()
