@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.util
 import math
 import numbers
@@ -13,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 
 from sage_core.errors import InputError, MissingExtraError
 
@@ -167,16 +169,30 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], object]:
     return get
 
 
-def whole_number(name: str, value: object, least: int) -> int:
-    """`check_int` by its old name."""
-    return check_int(name, value, minimum=least)
+C = TypeVar("C", bound=type)
 
 
-def optional_whole_number(name: str, value: object, least: int) -> int | None:
-    """`check_optional_int` by its old name."""
-    return check_optional_int(name, value, minimum=least)
+def renamed_arguments(**names: str) -> Callable[[C], C]:
+    """A class decorator: the constructor still takes arguments by their old names, with a DeprecationWarning.
 
+    Args:
+        **names: The new name by each old one.
+    """
 
-def real_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
-    """`check_float` by its old name."""
-    return check_float(name, value, minimum=low, maximum=high)
+    def decorate(cls: C) -> C:
+        construct: Callable[..., None] = cls.__init__  # type: ignore[misc]  # wrapped, not called
+
+        @functools.wraps(construct)
+        def init(self: object, *args: object, **given: object) -> None:
+            for old in names.keys() & given.keys():
+                message = (
+                    f"{cls.__name__}({old}=...) is now {names[old]}=; the old name goes with the next release"
+                )
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                given.setdefault(names[old], given.pop(old))
+            construct(self, *args, **given)
+
+        cls.__init__ = init  # type: ignore[misc]  # see above
+        return cls
+
+    return decorate

@@ -8,6 +8,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+BATCH_WINDOW_SECONDS = 0.002
+"""How long a batch of questions waits for others: little beside a forward pass."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -34,7 +37,7 @@ class MicroBatcher(Generic[T, R]):
         run: Takes items, gives as many results in their order. Called by one thread at a time.
         weight: Size of an item.
         limit: Most a batch may weigh; a heavier item is a batch of its own.
-        delay: Seconds that a batch waits for company before it starts, if the one before had company.
+        delay: Seconds that a batch waits for more items before it starts, if the batch before held several.
     """
 
     def __init__(
@@ -50,10 +53,10 @@ class MicroBatcher(Generic[T, R]):
         self._limit = limit
         self._delay = delay
         self._waiting: deque[_Job[T, R]] = deque()
-        # Guards `_waiting` and `_busy`; told whenever a batch ends. `_company` is the leader's own.
+        # Guards `_waiting` and `_busy`; told whenever a batch ends. `_shared` is the leader's own.
         self._changed = threading.Condition()
         self._busy = False
-        self._company = False
+        self._shared = False
 
     def __call__(self, item: T) -> R:
         """The result for ``item``; an error that it causes is raised here, and in no other thread."""
@@ -85,10 +88,10 @@ class MicroBatcher(Generic[T, R]):
         """Run the next batch. Where the thread is interrupted, what was not done waits again."""
         batch: list[_Job[T, R]] = []
         try:
-            if self._delay and self._company:
+            if self._delay and self._shared:
                 time.sleep(self._delay)
             batch = self._take()
-            self._company = len(batch) > 1
+            self._shared = len(batch) > 1
             self._finish(batch)
         finally:
             with self._changed:

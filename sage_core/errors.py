@@ -11,10 +11,10 @@ class SageError(Exception):
     Examples:
         >>> from sage_core import select
         >>> try:
-        ...     select([0.9, 0.1], min_k=0)
+        ...     select([0.9, 0.1], gradient=2)
         ... except SageError as error:
         ...     print(type(error).__name__, "-", error)
-        InputError - min_k must be at least 1, not 0
+        InputError - gradient must be between 0 and 1, not 2
     """
 
 

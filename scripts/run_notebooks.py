@@ -72,10 +72,10 @@ def run(path: Path) -> tuple[dict[str, Any], float]:
     )
     began = time.perf_counter()
     client.execute()
-    return normalised(notebook), time.perf_counter() - began
+    return normalized(notebook), time.perf_counter() - began
 
 
-def normalised(notebook: dict[str, Any]) -> dict[str, Any]:
+def normalized(notebook: dict[str, Any]) -> dict[str, Any]:
     """The same notebook without anything that differs from run to run or from machine to machine."""
     notebook["metadata"] = SETTINGS
     number = 0

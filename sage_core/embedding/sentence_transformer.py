@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core._microbatch import MicroBatcher
+from sage_core._checks import renamed_arguments
+from sage_core._microbatch import BATCH_WINDOW_SECONDS, MicroBatcher
 from sage_core.embedding.packing import packed_encoder
 from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError, MissingExtraError, ModelError
@@ -40,9 +41,6 @@ _KEPT_QUERIES = 512
 
 # Of an embedder: models, locks and what is remembered.
 _NOT_PICKLED = ("_lock", "_queries", "_recent", "_recent_lock")
-
-# Seconds that the questions of several threads wait for each other: little beside a forward pass.
-_COMPANY_DELAY = 0.002
 
 
 def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_BATCH) -> list[list[int]]:
@@ -109,6 +107,7 @@ def bundled_model_path(name: str) -> str | None:
     return str(folder) if (folder / "config.json").is_file() else None
 
 
+@renamed_arguments(normalise="normalize")
 class SentenceTransformerEmbedder:
     """Any sentence-transformers model. Loads on first use, pickles without its weights, safe across threads.
 
@@ -126,7 +125,7 @@ class SentenceTransformerEmbedder:
             not a folder is fetched by sentence-transformers from the Hugging Face hub.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
         batch_characters: Characters, padding included, in one forward pass.
-        normalise: Scale vectors to length 1, as an `Embedder` gives them. False keeps their length, for
+        normalize: Scale vectors to length 1, as an `Embedder` gives them. False keeps their length, for
             models whose products of vectors mean something else than cosines.
 
     Raises:
@@ -141,7 +140,7 @@ class SentenceTransformerEmbedder:
         *,
         device: str | None = None,
         batch_characters: int | None = None,
-        normalise: bool = True,
+        normalize: bool = True,
     ) -> None:
         if not str(name_or_path).strip():
             raise InputError("an embedding model needs a name or a folder")
@@ -150,17 +149,17 @@ class SentenceTransformerEmbedder:
         self._source = str(name_or_path)
         self._device = device
         self._batch_characters = batch_characters
-        self._normalise = normalise
+        self._normalize = normalize
         self._model: Any = None
         self._packed: Callable[[list[str]], NDArray[np.float32]] | None = None
-        self._start()
+        self._init_runtime_state()
 
-    def _start(self) -> None:
-        """What cannot be pickled."""
+    def _init_runtime_state(self) -> None:
+        """Create locks, the batcher and the cache; called again after unpickling."""
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
         self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(
-            self.embed_queries, delay=_COMPANY_DELAY
+            self.embed_queries, delay=BATCH_WINDOW_SECONDS
         )
         self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
         self._recent_lock = threading.Lock()
@@ -179,7 +178,7 @@ class SentenceTransformerEmbedder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start()
+        self._init_runtime_state()
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed passages; see `Embedder.embed_documents`."""
@@ -218,7 +217,7 @@ class SentenceTransformerEmbedder:
         if self._packed is None:
             self._packed = packed_encoder(self._loaded()) or partial(self._encode, method="encode_query")
         rows = self._packed(texts)
-        return unit_rows(rows) if self._normalise else rows
+        return unit_rows(rows) if self._normalize else rows
 
     def _encode(self, texts: list[str], method: str) -> NDArray[np.float32]:
         """Unit rows for ``texts``, encoded in batches of like length. Hold the lock."""
@@ -241,7 +240,7 @@ class SentenceTransformerEmbedder:
         vectors = np.empty((len(texts), parts[0][1].shape[1]), dtype=np.float32)
         for batch, rows in parts:
             vectors[batch] = rows
-        return unit_rows(vectors) if self._normalise else vectors
+        return unit_rows(vectors) if self._normalize else vectors
 
     def _loaded(self) -> Any:
         """The sentence-transformers model, loaded once."""

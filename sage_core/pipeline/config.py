@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sage_core._checks import check_int
+from sage_core._checks import check_int, renamed_arguments
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.pipeline.context import ORDERS, Order
 
 
+@renamed_arguments(top_k="baseline_top_k")
 @dataclass(frozen=True, slots=True)
 class SageConfig:
     """Settings of `Sage`.
@@ -21,7 +22,8 @@ class SageConfig:
 
     Attributes:
         candidates: Chunks fetched from the store before reranking (paper: N).
-        top_k: Size of the plain top-k retrieval that token figures are compared with; changes nothing else.
+        baseline_top_k: Size of the plain top-k retrieval that token figures are compared with; changes
+            nothing else.
         feedback: Settings of the selection and the feedback loop.
         text_vectors: At ingest, also embed the sentences of chunks for a reranker that uses them, as the
             default one does. Ingest takes about twice as long, the store grows by some 2 KB a chunk, and no
@@ -36,7 +38,7 @@ class SageConfig:
     """
 
     candidates: int = 30
-    top_k: int = 10
+    baseline_top_k: int = 10
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     text_vectors: bool = True
     order: Order = "rank"
@@ -44,7 +46,7 @@ class SageConfig:
 
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)
-        check_int("top_k", self.top_k, minimum=1)
+        check_int("baseline_top_k", self.baseline_top_k, minimum=1)
         if self.order not in ORDERS:
             raise InputError(f"unknown order {self.order!r}: {' or '.join(ORDERS)}")
         if self.max_context_tokens is not None:

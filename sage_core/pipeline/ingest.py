@@ -420,9 +420,9 @@ class Ingest:
 
     def _write(self, batch: Sequence[_Segmented]) -> None:
         """Embed these documents together and put them into the store."""
-        maker = self.reranker.vectors_name if self.reranker is not None else ""
+        vector_model = self.reranker.vectors_name if self.reranker is not None else ""
         if len(batch) == 1 and len(batch[0].document.text) > _LARGE_CHARACTERS:
-            self.store.put_parts(self._parts(batch[0]), maker=maker)
+            self.store.put_parts(self._parts(batch[0]), vector_model=vector_model)
             self._wrote(batch[0], 0)
             return
         chunks = [_chunks(each.document, each.spans) for each in batch]
@@ -433,7 +433,7 @@ class Ingest:
             place = slice(start, start + len(part))
             start += len(part)
             new.append(_new(each, part, vectors[place], for_reranker[place]))
-        self.store.put(new, maker=maker)
+        self.store.put(new, vector_model=vector_model)
         for each, part in zip(batch, chunks, strict=True):
             self._wrote(each, len(part))
         if not batch:

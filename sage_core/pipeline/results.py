@@ -73,8 +73,8 @@ class Retrieval(Shown):
         reranker: Name of the reranker.
         top_k: Size of the plain top-k retrieval that it is compared with.
         counter: Name of the token counter of all token figures.
-        order: How what is sent is ordered; see `sage_core.pipeline.context.assemble`.
-        fitting: How many of the candidates, from the best on, the budget of context tokens lets be sent;
+        order: How what is sent is ordered; see `sage_core.pipeline.context.build_context`.
+        max_chunks_in_budget: How many of the candidates, from the best on, fit the budget of context tokens;
             None where there is no budget.
     """
 
@@ -86,7 +86,7 @@ class Retrieval(Shown):
     top_k: int
     counter: str
     order: Order = "rank"
-    fitting: int | None = None
+    max_chunks_in_budget: int | None = None
 
     @property
     def hits(self) -> tuple[Candidate, ...]:
@@ -111,7 +111,7 @@ class Retrieval(Shown):
 
     def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
         """Settings under which no selection goes over the budget of context tokens."""
-        return replace(settings, selection=settings.selection.capped(self.fitting))
+        return replace(settings, selection=settings.selection.capped(self.max_chunks_in_budget))
 
     def context(self, selection: Selection) -> list[dict[str, object]]:
         """Where each of the `passages` comes from, JSON-ready."""

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core._microbatch import MicroBatcher
+from sage_core._microbatch import BATCH_WINDOW_SECONDS, MicroBatcher
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import StoreError
 from sage_core.pipeline.config import SageConfig
@@ -37,9 +37,7 @@ from sage_core.text.tokens import TokenCounter
 T = TypeVar("T")
 
 # More would only make the first of a batch wait for the last.
-_MOST_TOGETHER = 64
-# Seconds a batch waits for company where the one before had some.
-_DELAY = 0.002
+_MAX_BATCH = 64
 # Threads of asynchronous callers: they mostly wait for a batch, which is only as large as they are many.
 _THREADS = 32
 
@@ -78,8 +76,8 @@ class Retriever:
         self._reranker = reranker
         self.counter = counter
         self.config = config
-        self._together: MicroBatcher[_Asked, Retrieval | list[Found]] = MicroBatcher(
-            self._batch, limit=_MOST_TOGETHER, delay=_DELAY
+        self._batcher: MicroBatcher[_Asked, Retrieval | list[Found]] = MicroBatcher(
+            self._batch, limit=_MAX_BATCH, delay=BATCH_WINDOW_SECONDS
         )
         # Held while a model loads, so never by the event loop's thread.
         self._check_lock = threading.Lock()
@@ -130,7 +128,7 @@ class Retriever:
         self._check()
         embedder = self.embedder
         alone = None if hasattr(embedder, "embed_queries") else embedder.embed_query(question)
-        return self._together(_Asked(question, alone))
+        return self._batcher(_Asked(question, alone))
 
     def _check(self) -> StoreIdentity:
         """See that the store was made with this embedding model, by its name before the model loads.
@@ -155,7 +153,7 @@ class Retriever:
         found = self.store.search_many(
             self._vectors(asked),
             self.config.candidates,
-            maker=reranker.vectors_name if isinstance(reranker, VectorReranker) else None,
+            vector_model=reranker.vectors_name if isinstance(reranker, VectorReranker) else None,
             identity=self._check(),
         )
         if not isinstance(reranker, VectorReranker):
@@ -187,10 +185,10 @@ class Retriever:
             for i, count in zip(order, tokens, strict=True)
         )
         config, reranker = self.config, self.reranker
-        fitting = _fitting(tokens, config.max_context_tokens)
-        settings = config.feedback.selection.capped(fitting)
+        max_chunks = _max_chunks(tokens, config.max_context_tokens)
+        settings = config.feedback.selection.capped(max_chunks)
         selection = settings.select([c.score for c in candidates], reranker.scale)
-        if settings is not config.feedback.selection and selection.cut == fitting:
+        if settings is not config.feedback.selection and selection.cut == max_chunks:
             said = f"{selection.reason} (max_context_tokens={config.max_context_tokens})"
             selection = replace(selection, reason=said)
         return Retrieval(
@@ -199,10 +197,10 @@ class Retriever:
             selection,
             reranker.scale,
             reranker.name,
-            config.top_k,
+            config.baseline_top_k,
             self.counter.name,
             config.order,
-            fitting,
+            max_chunks,
         )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -214,7 +212,7 @@ class Retriever:
         return await done
 
 
-def _fitting(tokens: Sequence[int], budget: int | None) -> int | None:
+def _max_chunks(tokens: Sequence[int], budget: int | None) -> int | None:
     """How many of the first texts fit the budget, at least one; None for no budget."""
     if budget is None:
         return None

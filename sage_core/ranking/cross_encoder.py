@@ -79,13 +79,13 @@ class CrossEncoderReranker:
         self._batch_size = batch_size
         self._max_length = max_length
         self._model: _Predict | None = None
-        self._start()
+        self._init_runtime_state()
 
-    def _start(self) -> None:
+    def _init_runtime_state(self) -> None:
         """What cannot be pickled."""
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
-        self._together: MicroBatcher[Request, list[float]] = MicroBatcher(
+        self._batcher: MicroBatcher[Request, list[float]] = MicroBatcher(
             self.score_many, weight=lambda request: len(request.texts), limit=512, delay=0.002
         )
 
@@ -93,16 +93,16 @@ class CrossEncoderReranker:
         return f"{type(self).__name__}({self.name!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, "_lock": None, "_together": None}
+        return {**self.__dict__, "_model": None, "_lock": None, "_batcher": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start()
+        self._init_runtime_state()
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One raw logit per text; see `Reranker.score`. Simultaneous calls share batches."""
         check_request(query, texts)
-        return self._together(Request(query, texts))
+        return self._batcher(Request(query, texts))
 
     def score_many(self, requests: Sequence[Request]) -> list[list[float]]:
         """Score the candidates of several questions in shared batches; see `BatchReranker.score_many`."""

@@ -81,7 +81,7 @@ class HybridReranker:
         )
         self._vectors: LRUCache[TextVectors] = LRUCache(cache_size)
         self._words: LRUCache[tuple[str, ...]] = LRUCache(cache_size)
-        self._start()
+        self._init_runtime_state()
         models = [(self._embedder.name, self._calibration.embedder)]
         if cross_encoder is not None:
             models.append((cross_encoder.name, str(self._calibration.cross_encoder)))
@@ -89,9 +89,9 @@ class HybridReranker:
             if given != known:
                 logger.warning("probabilities are calibrated for %s, not for %s", known, given)
 
-    def _start(self) -> None:
+    def _init_runtime_state(self) -> None:
         """What cannot be pickled."""
-        self._together: MicroBatcher[_Requested, list[float]] = MicroBatcher(
+        self._batcher: MicroBatcher[_Requested, list[float]] = MicroBatcher(
             self.score_many, weight=lambda request: len(request.texts), limit=512, delay=0.002
         )
 
@@ -106,11 +106,11 @@ class HybridReranker:
         return f"{type(self).__name__}({self._embedder!r}{cross})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_together": None}
+        return {**self.__dict__, "_batcher": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start()
+        self._init_runtime_state()
 
     @property
     def vectors_name(self) -> str:
@@ -129,7 +129,7 @@ class HybridReranker:
         """
         check_request(query, texts)
         request = Request(query, texts) if vectors is None else VectorRequest(query, texts, vectors)
-        return self._together(request)
+        return self._batcher(request)
 
     def score_many(self, requests: Sequence[_Requested]) -> list[list[float]]:
         """Score several questions, embedding all their new texts at once; see `BatchReranker.score_many`."""

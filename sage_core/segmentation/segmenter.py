@@ -47,7 +47,7 @@ class Segmenter:
 
     Examples:
         >>> text = "The ferry leaves at seven. It returns at noon.\n\nBees need flowers all summer."
-        >>> spans = Segmenter(min_tokens=1).segment(text)
+        >>> spans = Segmenter(max_tokens=20, min_tokens=0).segment(text)
         >>> [text[start:end] for start, end in spans]
         ['The ferry leaves at seven. It returns at noon.', 'Bees need flowers all summer.']
 
@@ -273,7 +273,7 @@ class Segmenter:
     def boundaries(self, text: str) -> list[Boundary]:
         """Every place where the model was asked, with its answer (before the layout and the limits)."""
         _, spans = self._sentences(text)
-        found = self._judge([[text[a:b] for a, b in spans]])[0][0]
+        found = self._score_gaps([[text[a:b] for a, b in spans]])[0][0]
         return [Boundary(b.start, p) for b, p in zip(spans[1:], found.tolist(), strict=True)]
 
     def explain(self, text: str) -> SegmentationView:
@@ -317,7 +317,7 @@ class Segmenter:
     def _pool(self, texts: list[str]) -> list[list[Span]]:
         """Segment texts together."""
         documents = [self._sentences(text) for text in texts]
-        probabilities, counts = self._judge([[text[a:b] for a, b in spans] for text, spans in documents])
+        probabilities, counts = self._score_gaps([[text[a:b] for a, b in spans] for text, spans in documents])
         if counts is None:
             counts = self._lengths(documents)
         result: list[list[Span]] = []
@@ -340,7 +340,7 @@ class Segmenter:
             return text, split_sentences(text)
         return text, check_tiling(text, self.sentences(text))
 
-    def _judge(self, documents: list[list[str]]) -> tuple[list[NDArray[np.float32]], list[int] | None]:
+    def _score_gaps(self, documents: list[list[str]]) -> tuple[list[NDArray[np.float32]], list[int] | None]:
         """P(same) of all gaps; and all sentences' lengths where the model counts as the counter does."""
         model, counter = self.model, self.counter
         if not any(documents):

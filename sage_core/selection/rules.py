@@ -197,7 +197,7 @@ class LargestGap:
         return at + 1 + self.buffer, f"largest drop after rank {at + 1}"
 
 
-def _normalised(s: Sequence[float]) -> list[float] | None:
+def _normalized(s: Sequence[float]) -> list[float] | None:
     """Min-max to 1..0; None for a flat list, on which a shape means nothing."""
     if len(s) < 2 or s[0] - s[-1] <= 1e-12 * max(abs(s[0]), 1.0) or s[0] == float("inf"):
         return None
@@ -222,7 +222,7 @@ class Autocut:
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
-        curve = _normalised(scores.ratio)
+        curve = _normalized(scores.ratio)
         if curve is None:
             return len(scores.ratio), "flat scores: no jump"
         n = len(curve)
@@ -239,7 +239,7 @@ class Autocut:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Cut at the point of the normalised curve that lies farthest below its chord (after Kneedle).
+    """Cut at the point of the normalized curve that lies farthest below its chord (after Kneedle).
 
     Examples:
         >>> from sage_core import select
@@ -251,7 +251,7 @@ class Knee:
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
-        curve = _normalised(scores.ratio)
+        curve = _normalized(scores.ratio)
         if curve is None:
             return len(scores.ratio), "flat scores: no knee"
         n = len(curve)

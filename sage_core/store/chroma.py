@@ -68,6 +68,13 @@ class ChromaStore:
     A broken connection is tried again for 20 seconds. Safe across threads; on a server, any number of
     processes and machines may read and write. Chroma's index is approximate.
 
+    Examples:
+        >>> import tempfile
+        >>> with ChromaStore(tempfile.mkdtemp()) as store:
+        ...     store.exists
+        False
+
+
     Args:
         place: Address of a server with the name of a collection, or a folder.
         headers: Sent with every request, such as ``{"X-Chroma-Token": "..."}``; never shown. Where None,
@@ -507,21 +514,21 @@ class ChromaStore:
         if not self._writing:
             raise InputError("documents are written within `with store.writing(...)` only")
 
-    def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
+    def put(self, documents: Sequence[NewDocument], *, vector_model: str = "") -> None:
         """Put documents into the store in place of what it held of them; see `Store.put`."""
         self._require_writing()
         new = {d.source: d for d in documents if len(d.chunks)}
-        self._put(new, list(new.values()), maker)
+        self._put(new, list(new.values()), vector_model)
 
-    def put_parts(self, parts: Iterable[NewDocument], *, maker: str = "") -> None:
+    def put_parts(self, parts: Iterable[NewDocument], *, vector_model: str = "") -> None:
         """Put one document that comes in parts; see `Store.put_parts`."""
         self._require_writing()
         made = iter(parts)
         first = next(made, None)
         if first is not None:
-            self._put({first.source: first}, itertools.chain([first], made), maker)
+            self._put({first.source: first}, itertools.chain([first], made), vector_model)
 
-    def _put(self, heads: Mapping[str, NewDocument], parts: Iterable[NewDocument], maker: str) -> None:
+    def _put(self, heads: Mapping[str, NewDocument], parts: Iterable[NewDocument], vector_model: str) -> None:
         if not heads:
             return
         versions = {source: version_of(source, d.digest) for source, d in heads.items()}
@@ -531,7 +538,7 @@ class ChromaStore:
         counts = dict.fromkeys(heads, 0)
         for document in parts:
             counts[document.source] += len(document.chunks)
-            self._write_chunks(document, versions[document.source], maker)
+            self._write_chunks(document, versions[document.source], vector_model)
         # Another writer may have been faster.
         now = self._records({_DOCUMENT + document_id(source) for source in heads})
         old |= {row["version"] for row in now.values()} - set(versions.values())
@@ -551,7 +558,7 @@ class ChromaStore:
         )
         self._strike({*versions.values(), *old})
 
-    def _write_chunks(self, document: NewDocument, version: str, maker: str) -> None:
+    def _write_chunks(self, document: NewDocument, version: str, vector_model: str) -> None:
         if len(document.chunks) != len(document.vectors):
             raise InputError(f"{len(document.chunks)} chunks, but {len(document.vectors)} vectors")
         kept: list[TextVectors | None] = [*document.text_vectors] or [None] * len(document.chunks)
@@ -563,7 +570,7 @@ class ChromaStore:
             place = slice(start, start + self._most_rows)
             chunks = document.chunks[place]
             metadatas = [
-                _metadata(c, key, version, maker, v) for c, v in zip(chunks, kept[place], strict=True)
+                _metadata(c, key, version, vector_model, v) for c, v in zip(chunks, kept[place], strict=True)
             ]
             self._call(
                 lambda c, chunks=chunks, place=place, metadatas=metadatas: c[0].upsert(  # type: ignore[misc]
@@ -605,7 +612,7 @@ class ChromaStore:
         vectors: NDArray[np.float32],
         n: int,
         *,
-        maker: str | None = None,
+        vector_model: str | None = None,
         identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
         """Search for several questions in one request; see `Store.search_many`."""
@@ -614,7 +621,7 @@ class ChromaStore:
         if not len(vectors):
             return []
         for _ in range(_TRIES):
-            found, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n, maker)
+            found, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n, vector_model)
             if identity is not None:
                 self._check(self._identity_of(settings), identity)
             before, self._mark = self._mark, mark
@@ -623,7 +630,7 @@ class ChromaStore:
         return found
 
     def _searched(
-        self, vectors: NDArray[np.float32], n: int, maker: str | None
+        self, vectors: NDArray[np.float32], n: int, vector_model: str | None
     ) -> tuple[list[list[Found]], str, str]:
         """What is found, the mark after the search, and the store's settings."""
         found: list[list[Found]] = [[] for _ in vectors]
@@ -644,7 +651,7 @@ class ChromaStore:
                 todo, result["documents"], result["metadatas"], result["distances"], strict=True
             ):
                 hits = list(zip(*columns, strict=True))
-                found[i] = _found(hits, records, n, maker)
+                found[i] = _found(hits, records, n, vector_model)
                 # Chunks that no longer count, and repeated texts, took places: ask for more.
                 if len(found[i]) < n and len(hits) >= fetch:
                     short.append(i)
@@ -675,7 +682,7 @@ _PASSING = ("too many requests", "unavailable", "bad gateway", "timeout", "tempo
 
 
 def _metadata(
-    chunk: Chunk, key: str, version: str, maker: str, vectors: TextVectors | None
+    chunk: Chunk, key: str, version: str, vector_model: str, vectors: TextVectors | None
 ) -> dict[str, str | int]:
     """What Chroma keeps beside a chunk's text; what is missing takes no room."""
     meta: dict[str, str | int] = {
@@ -691,7 +698,7 @@ def _metadata(
         meta["after"] = chunk.after
     if vectors is not None:
         rows = np.concatenate([np.asarray(vectors.chunk)[None, :], np.asarray(vectors.sentences)])
-        meta["maker"] = maker
+        meta["maker"] = vector_model
         meta["vectors"] = base64.b64encode(rows.astype("<f2").tobytes()).decode()
         meta["dimension"] = rows.shape[1]
     return meta
@@ -701,7 +708,7 @@ def _found(
     hits: Iterable[tuple[str, dict[str, Any], float]],
     records: Mapping[str, Mapping[str, Any]],
     n: int,
-    maker: str | None,
+    vector_model: str | None,
 ) -> list[Found]:
     """The first ``n`` hits that count, no text twice."""
     found: dict[str, Found] = {}
@@ -720,14 +727,14 @@ def _found(
             meta.get("page"),
             meta.get("after", ""),
         )
-        found[words] = Found(chunk, 1.0 - float(distance), _text_vectors(meta, maker))
+        found[words] = Found(chunk, 1.0 - float(distance), _text_vectors(meta, vector_model))
         if len(found) == n:
             break
     return list(found.values())
 
 
-def _text_vectors(meta: Mapping[str, Any], maker: str | None) -> TextVectors | None:
-    if maker is None or meta.get("maker") != maker:
+def _text_vectors(meta: Mapping[str, Any], vector_model: str | None) -> TextVectors | None:
+    if vector_model is None or meta.get("maker") != vector_model:
         return None
     rows = np.frombuffer(base64.b64decode(meta["vectors"]), dtype="<f2").reshape(-1, meta["dimension"])
     return TextVectors(rows[0], rows[1:])

@@ -55,7 +55,7 @@ _TABLES = (
     " text_vector_bytes INTEGER NOT NULL)",
     "CREATE TABLE chunks (row INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL,"
     " stop INTEGER NOT NULL, page INTEGER, after TEXT NOT NULL, text TEXT NOT NULL)",
-    "CREATE TABLE text_vectors (row INTEGER PRIMARY KEY, maker TEXT NOT NULL, vectors BLOB NOT NULL)",
+    "CREATE TABLE text_vectors (row INTEGER PRIMARY KEY, vector_model TEXT NOT NULL, vectors BLOB NOT NULL)",
     "CREATE TABLE segments (number INTEGER PRIMARY KEY, file TEXT NOT NULL, rows INTEGER NOT NULL)",
     # Rows that no longer count, from `first` up to `stop`, since this change.
     "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",
@@ -453,7 +453,7 @@ class FolderStore:
                     connection.execute("ROLLBACK")
                 raise
 
-    def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
+    def put(self, documents: Sequence[NewDocument], *, vector_model: str = "") -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.
 
         All of them count from the same moment on. One call costs a few writes to disk, whatever number of
@@ -461,7 +461,7 @@ class FolderStore:
 
         Args:
             documents: The documents.
-            maker: Name of what made their ``text_vectors``.
+            vector_model: Name of what made their ``text_vectors``.
 
         Raises:
             StoreError: Where they cannot be written. The store then holds what it held.
@@ -481,14 +481,14 @@ class FolderStore:
                     size = _text_vector_bytes(document)
                     key = self._replace(connection, document, first, len(document.chunks), size)
                     _insert_chunks(connection, key, first, document.chunks)
-                    _insert_text_vectors(connection, first, document.text_vectors, maker)
+                    _insert_text_vectors(connection, first, document.text_vectors, vector_model)
                     first += len(document.chunks)
                 self._count(connection, written)
         except BaseException:
             writer.rows = begin
             raise
 
-    def put_parts(self, parts: Iterable[NewDocument], *, maker: str = "") -> None:
+    def put_parts(self, parts: Iterable[NewDocument], *, vector_model: str = "") -> None:
         """Put one document that comes in parts; see `Store.put_parts`."""
         writer = self._held()
         begin = writer.rows
@@ -504,7 +504,7 @@ class FolderStore:
                 written.update(self._append(document.vectors))
                 with self._transaction() as connection:  # rows that no search looks at yet
                     _insert_chunks(connection, key, first, document.chunks)
-                    _insert_text_vectors(connection, first, document.text_vectors, maker)
+                    _insert_text_vectors(connection, first, document.text_vectors, vector_model)
             if document is None or writer.rows == begin:
                 return
             with self._transaction() as connection:
@@ -685,7 +685,7 @@ class FolderStore:
         vectors: NDArray[np.float32],
         n: int,
         *,
-        maker: str | None = None,
+        vector_model: str | None = None,
         identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
         """`search` for several questions, all of them answered from the store at one moment.
@@ -693,7 +693,7 @@ class FolderStore:
         Args:
             vectors: Unit vectors, shape ``(questions, d)``.
             n: How many for each.
-            maker: Give text vectors made by this (`VectorReranker.vectors_name`), where they are there.
+            vector_model: Give text vectors of this model (`VectorReranker.vectors_name`), if any.
             identity: The embedding model of ``vectors``; another process may have made the store anew.
 
         Raises:
@@ -724,7 +724,7 @@ class FolderStore:
                         f"a question of {vectors.shape[1]} dimensions, but the store's have "
                         f"{view.identity.probe.size}"
                     )
-                return [_nearest(connection, view.index, query, n, maker) for query in queries]
+                return [_nearest(connection, view.index, query, n, vector_model) for query in queries]
 
     def _viewed(self, connection: sqlite3.Connection) -> _View:
         """The vectors that belong to what the connection sees."""
@@ -798,11 +798,11 @@ def _insert_chunks(connection: sqlite3.Connection, key: int, first: int, chunks:
 
 
 def _insert_text_vectors(
-    connection: sqlite3.Connection, first: int, vectors: Sequence[TextVectors], maker: str
+    connection: sqlite3.Connection, first: int, vectors: Sequence[TextVectors], vector_model: str
 ) -> None:
     connection.executemany(
         "INSERT INTO text_vectors VALUES (?, ?, ?)",
-        [(first + i, maker, _packed(v)) for i, v in enumerate(vectors)],
+        [(first + i, vector_model, _packed(v)) for i, v in enumerate(vectors)],
     )
 
 
@@ -860,12 +860,12 @@ def _masks(
 
 
 def _nearest(
-    connection: sqlite3.Connection, index: Index, query: NDArray[np.float32], n: int, maker: str | None
+    connection: sqlite3.Connection, index: Index, query: NDArray[np.float32], n: int, vector_model: str | None
 ) -> list[Found]:
     fetch = n
     while True:
         hits = index.nearest(query, fetch)
-        found = _found(connection, hits, n, maker, len(query))
+        found = _found(connection, hits, n, vector_model, len(query))
         # Repeated texts took places: ask for more.
         if len(found) == n or len(hits) < fetch:
             return found
@@ -876,7 +876,7 @@ def _found(
     connection: sqlite3.Connection,
     hits: Sequence[tuple[int, float]],
     n: int,
-    maker: str | None,
+    vector_model: str | None,
     dimension: int,
 ) -> list[Found]:
     """The first ``n`` hits of different texts."""
@@ -891,9 +891,9 @@ def _found(
             break
     best = list(found.values())
     vectors: dict[int, TextVectors] = {}
-    if maker is not None:
+    if vector_model is not None:
         kept = _select(connection, _TEXT_VECTORS, [row for row, _, _ in best])
-        vectors = {row: _unpacked(data, dimension) for row, made_by, data in kept if made_by == maker}
+        vectors = {row: _unpacked(data, dimension) for row, made_by, data in kept if made_by == vector_model}
     return [Found(chunk, cosine, vectors.get(row)) for row, chunk, cosine in best]
 
 
@@ -901,7 +901,7 @@ _CHUNKS = (
     "SELECT c.row, d.source, d.digest, c.start, c.stop, c.page, c.after, c.text"
     " FROM chunks c JOIN documents d ON d.key = c.document WHERE c.row IN ({})"
 )
-_TEXT_VECTORS = "SELECT row, maker, vectors FROM text_vectors WHERE row IN ({})"
+_TEXT_VECTORS = "SELECT row, vector_model, vectors FROM text_vectors WHERE row IN ({})"
 
 
 def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int]) -> Iterator[tuple]:  # type: ignore[type-arg]

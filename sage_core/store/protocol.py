@@ -91,26 +91,26 @@ class Store(Protocol):
         """
         ...
 
-    def put(self, documents: Sequence[NewDocument], *, maker: str = "") -> None:
+    def put(self, documents: Sequence[NewDocument], *, vector_model: str = "") -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.
 
         Args:
             documents: The documents.
-            maker: Name of what made their ``text_vectors``.
+            vector_model: Name of what made their ``text_vectors``.
 
         Raises:
             StoreError: Where they cannot be written. The store then holds what it held.
         """
         ...
 
-    def put_parts(self, parts: Iterable[NewDocument], *, maker: str = "") -> None:
+    def put_parts(self, parts: Iterable[NewDocument], *, vector_model: str = "") -> None:
         """Put one document that comes in parts, for what is too large for memory. Only within `writing`.
 
         Nothing of it is visible before the last part is written.
 
         Args:
             parts: The document again and again, each time with the chunks and vectors that follow.
-            maker: As for `put`.
+            vector_model: As for `put`.
         """
         ...
 
@@ -127,7 +127,7 @@ class Store(Protocol):
         vectors: NDArray[np.float32],
         n: int,
         *,
-        maker: str | None = None,
+        vector_model: str | None = None,
         identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
         """For each vector the ``n`` most similar chunks, best first, no text twice.
@@ -135,7 +135,7 @@ class Store(Protocol):
         Args:
             vectors: Unit vectors of questions, shape ``(questions, d)``.
             n: How many for each; fewer come back where the store holds fewer.
-            maker: Give text vectors made by this (`VectorReranker.vectors_name`), where they are there.
+            vector_model: Give text vectors of this model (`VectorReranker.vectors_name`), if any.
             identity: The embedding model of ``vectors``; another process may have made the store anew.
 
         Raises:

@@ -16,7 +16,7 @@ from sage_core.evaluation.metrics import (
     exact_match,
     f1_match,
     meteor,
-    normalise,
+    normalize,
     rouge_l,
     words,
 )
@@ -26,18 +26,18 @@ PROSE = st.text(alphabet=string.ascii_letters + string.digits + " .,'-_", max_si
 
 
 def test_normalisation_is_that_of_the_squad_scorer():
-    assert normalise("The  Cat's -- A mat, an end!") == "cats mat end"
-    assert normalise("A.B. the-way") == "ab theway"
-    assert normalise("“Quoted” an’t") == "“quoted” ’t"  # as there: only ASCII punctuation goes first
+    assert normalize("The  Cat's -- A mat, an end!") == "cats mat end"
+    assert normalize("A.B. the-way") == "ab theway"
+    assert normalize("“Quoted” an’t") == "“quoted” ’t"  # as there: only ASCII punctuation goes first
 
 
 def test_portuguese_normalisation_drops_its_own_articles_and_all_punctuation():
-    assert normalise("Os “dragões” e a água — uma!", language="pt") == "dragões e água"
+    assert normalize("Os “dragões” e a água — uma!", language="pt") == "dragões e água"
     assert exact_match("a casa", ["Casa."], language="pt") == 1
     assert exact_match("a casa", ["Casa."], language="en") == 1  # 'a' is an article in both
     assert exact_match("o rio", ["rio"], language="en") == 0
     with pytest.raises(InputError, match="'xx'"):
-        normalise("x", language="xx")
+        normalize("x", language="xx")
 
 
 def test_exact_match_takes_the_best_reference():

@@ -150,13 +150,13 @@ def save_encoder(folder, seed):
 def test_dpr_asks_each_model_its_own_and_keeps_lengths(tiny_encoders):
     questions, contexts = tiny_encoders
     dpr = DualEncoder(questions, contexts, device="cpu")
-    raw = SentenceTransformerEmbedder(contexts, device="cpu", normalise=False).embed_documents(TEXTS)
+    raw = SentenceTransformerEmbedder(contexts, device="cpu", normalize=False).embed_documents(TEXTS)
     np.testing.assert_allclose(dpr.embed_documents(TEXTS), raw, atol=1e-5)
     assert np.abs(np.linalg.norm(raw, axis=1) - 1).min() > 0.1
     unit = SentenceTransformerEmbedder(questions, device="cpu").embed_query("ferry")
     asked = dpr.embed_query("ferry")
     np.testing.assert_allclose(asked / np.linalg.norm(asked), unit, atol=1e-5)
-    cosine = DualEncoder(questions, contexts, device="cpu", normalise=True)
+    cosine = DualEncoder(questions, contexts, device="cpu", normalize=True)
     np.testing.assert_allclose(np.linalg.norm(cosine.embed_documents(TEXTS), axis=1), 1, atol=1e-5)
     assert dpr.name != cosine.name and contexts in dpr.name
 

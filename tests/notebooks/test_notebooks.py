@@ -84,7 +84,7 @@ class TestCommitted:
     def test_writing_it_again_changes_nothing(self, path, script):
         pytest.importorskip("nbformat")
         kept = path.read_text(encoding="utf-8")
-        assert script.written(script.normalised(json.loads(kept))) == kept
+        assert script.written(script.normalized(json.loads(kept))) == kept
 
 
 class TestNormalised:
@@ -105,7 +105,7 @@ class TestNormalised:
                 },
             ],
         }  # fmt: skip
-        done = script.normalised(notebook)
+        done = script.normalized(notebook)
         code = done["cells"][1]
         assert code["metadata"] == {"tags": ["a"]} and code["execution_count"] == 1
         assert [o.get("text") for o in code["outputs"]] == ["ab", None]

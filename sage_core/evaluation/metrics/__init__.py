@@ -6,7 +6,7 @@ from sage_core.evaluation.metrics.answers import (
     exact_match,
     f1_match,
     meteor,
-    normalise,
+    normalize,
     rouge_l,
     words,
 )
@@ -68,7 +68,7 @@ __all__ = [
     "metric",
     "mrr_at",
     "ndcg_at",
-    "normalise",
+    "normalize",
     "paired_bootstrap",
     "paired_difference",
     "pooled_precision",

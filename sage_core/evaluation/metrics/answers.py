@@ -36,7 +36,7 @@ def check_language(language: str) -> str:
     return language
 
 
-def normalise(text: str, *, language: str = "en") -> str:
+def normalize(text: str, *, language: str = "en") -> str:
     """A text as SQuAD's official scorer compares it: lower case, no punctuation, no articles, single spaces.
 
     In English only ASCII punctuation is taken out, as there; in other languages all of Unicode's.
@@ -81,7 +81,7 @@ def exact_match(prediction: str, references: Sequence[str], *, language: str = "
     def same(reference: str) -> float:
         if _is_none(reference):
             return float(_says_none(prediction))
-        return float(normalise(prediction, language=language) == normalise(reference, language=language))
+        return float(normalize(prediction, language=language) == normalize(reference, language=language))
 
     return best_of(same, references)
 
@@ -99,8 +99,8 @@ def f1_match(prediction: str, references: Sequence[str], *, language: str = "en"
     def f1(reference: str) -> float:
         if _is_none(reference) and _says_none(prediction):
             return 1.0
-        told = normalise(prediction, language=language).split()
-        wanted = normalise(reference, language=language).split()
+        told = normalize(prediction, language=language).split()
+        wanted = normalize(reference, language=language).split()
         shared = (Counter(told) & Counter(wanted)).total()
         return 2 * shared / (len(told) + len(wanted)) if shared else 0.0
 
@@ -119,7 +119,7 @@ def best_of(metric: Callable[[str], float], references: Sequence[str]) -> float:
 
 
 def _is_none(reference: str) -> bool:
-    return normalise(reference) in ("", UNANSWERABLE)
+    return normalize(reference) in ("", UNANSWERABLE)
 
 
 def _says_none(prediction: str) -> bool:

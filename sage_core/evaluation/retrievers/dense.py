@@ -184,7 +184,7 @@ class DualEncoder:
         question_model: Name or folder of the model for questions.
         context_model: Name or folder of the model for passages.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
-        normalise: Scale vectors to length 1 (for models trained on cosines).
+        normalize: Scale vectors to length 1 (for models trained on cosines).
 
     Raises:
         InputError: For an empty name.
@@ -198,16 +198,16 @@ class DualEncoder:
         context_model: str | Path = DPR_CONTEXT_MODEL,
         *,
         device: str | None = None,
-        normalise: bool = False,
+        normalize: bool = False,
     ) -> None:
-        self._questions = SentenceTransformerEmbedder(question_model, device=device, normalise=normalise)
-        self._contexts = SentenceTransformerEmbedder(context_model, device=device, normalise=normalise)
-        self._normalise = normalise
+        self._questions = SentenceTransformerEmbedder(question_model, device=device, normalize=normalize)
+        self._contexts = SentenceTransformerEmbedder(context_model, device=device, normalize=normalize)
+        self._normalize = normalize
 
     @property
     def name(self) -> str:
         """Both models."""
-        kind = "cosine" if self._normalise else "product"
+        kind = "cosine" if self._normalize else "product"
         return f"dpr({self._questions.name} | {self._contexts.name}, {kind})"
 
     def __repr__(self) -> str:

@@ -113,7 +113,7 @@ class ModelPool:
                 settings.take("question_model", str, DPR_QUESTION_MODEL),
                 settings.take("context_model", str, DPR_CONTEXT_MODEL),
                 device=settings.take("device", str),
-                normalise=settings.take("normalise", bool, False),
+                normalize=settings.take("normalize", bool, False),
             )
         elif settings.kind == "openai":
             model = OpenAIEmbedder(
@@ -230,7 +230,7 @@ def make_embedder(spec: Spec, *, cache_dir: str | Path | None = None) -> Embedde
     A string is a kind, or else the name or folder of a sentence-transformers model. Kinds and their settings:
 
     - ``sbert``: ``model`` (all-MiniLM-L6-v2), ``device``.
-    - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``, ``normalise`` (False).
+    - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``, ``normalize`` (False).
     - ``openai``: ``model`` (text-embedding-3-small), ``base_url``, ``dimensions``, ``batch_size`` (256).
     - ``projected``: ``projection`` (a file of `Projection.save`; required), ``of`` (an embedder; ``sbert``).
 

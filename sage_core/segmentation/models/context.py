@@ -140,7 +140,7 @@ class ContextNetwork:
         names = sum_rows(tokens, self._names)
         result = [np.zeros(max(size - 1, 0), np.float32) for size in sizes]
         for piece in self._pieces(sizes):
-            self._judge(piece, vectors, topics, names, result)
+            self._score_gaps(piece, vectors, topics, names, result)
         return result
 
     def _pieces(self, sizes: Sequence[int]) -> Iterator[list[tuple[int, int, int, int, int]]]:
@@ -160,7 +160,7 @@ class ContextNetwork:
         if piece:
             yield piece
 
-    def _judge(
+    def _score_gaps(
         self,
         piece: list[tuple[int, int, int, int, int]],
         vectors: Floats,

@@ -20,7 +20,7 @@ class BoundaryModel(Protocol):
         ...     fingerprint = "never-together"
         ...     def probabilities(self, documents):
         ...         return [np.zeros(max(len(d) - 1, 0), np.float32) for d in documents]
-        >>> Segmenter(NeverTogether(), min_tokens=1).segment("One. Two.")
+        >>> Segmenter(NeverTogether(), min_tokens=0).segment("One. Two.")
         [Span(start=0, end=4), Span(start=5, end=9)]
     """
 

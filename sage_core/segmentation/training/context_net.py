@@ -9,7 +9,7 @@ from torch.nn import functional as f
 from sage_core.segmentation.models.context import NEAR, SIMILARITIES, WINDOWS, ContextConfig, hash_signs
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.ops import LAYER_NORM_EPSILON, NORM_FLOOR
-from sage_core.segmentation.training.networks import Layer, SentenceBatch, SentenceNet
+from sage_core.segmentation.training.networks import Linear, SentenceBatch, SentenceNet
 
 
 class ContextNet(nn.Module):
@@ -19,12 +19,12 @@ class ContextNet(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = SentenceNet(encoder, dropout)
-        self.topic = Layer(encoder.mean_size, config.topic_size, bias=False)
+        self.topic = Linear(encoder.mean_size, config.topic_size, bias=False)
         self.rarity = nn.Parameter(torch.zeros(encoder.vocabulary))
-        self.gap = Layer(4 * encoder.size + 2 * SIMILARITIES, config.width)
+        self.gap = Linear(4 * encoder.size + 2 * SIMILARITIES, config.width)
         self.blocks = nn.ModuleList(Block(config, dilation, dropout) for dilation in config.dilations)
         self.final_norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
-        self.output = Layer(config.width, 1)
+        self.output = Linear(config.width, 1)
         self.dropout = nn.Dropout(dropout)
         signs = torch.from_numpy(hash_signs(encoder.vocabulary, config.hash_words))
         self.register_buffer("signs", signs, persistent=False)
@@ -56,9 +56,9 @@ class Block(nn.Module):
         super().__init__()
         self.dilation = dilation
         self.norm = nn.LayerNorm(config.width, eps=LAYER_NORM_EPSILON)
-        self.along = Along(config.kernel, config.width)
-        self.up = Layer(config.width, config.width * config.expansion)
-        self.down = Layer(config.width * config.expansion, config.width)
+        self.along = DepthwiseConv(config.kernel, config.width)
+        self.up = Linear(config.width, config.width * config.expansion)
+        self.down = Linear(config.width * config.expansion, config.width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor, gaps: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class Block(nn.Module):
         return (hidden + change) * gaps
 
 
-class Along(nn.Module):
+class DepthwiseConv(nn.Module):
     """Weights of a depthwise convolution, (kernel, width)."""
 
     def __init__(self, kernel: int, width: int) -> None:

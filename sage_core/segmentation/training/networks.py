@@ -76,7 +76,7 @@ def sentence_batch(
     )
 
 
-class Layer(nn.Module):
+class Linear(nn.Module):
     """A linear layer with its weight as (in, out), as numpy multiplies it."""
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True) -> None:
@@ -91,7 +91,7 @@ class Layer(nn.Module):
         return y if self.bias is None else y + self.bias
 
 
-class Table(nn.Module):
+class EmbeddingTable(nn.Module):
     """An embedding table that may start from given rows."""
 
     def __init__(self, rows: int, width: int) -> None:
@@ -106,10 +106,10 @@ class SentenceNet(nn.Module):
     def __init__(self, config: EncoderConfig, dropout: float) -> None:
         super().__init__()
         self.config = config
-        self.mean = Table(config.vocabulary, config.mean_size)
+        self.mean = EmbeddingTable(config.vocabulary, config.mean_size)
         self.mean.weight = nn.Parameter(torch.zeros(config.vocabulary))
-        self.edge = Table(config.vocabulary, config.edge_size)
-        self.input = Layer(config.inputs, config.size)
+        self.edge = EmbeddingTable(config.vocabulary, config.edge_size)
+        self.input = Linear(config.inputs, config.size)
         self.input_norm = nn.LayerNorm(config.size, eps=LAYER_NORM_EPSILON)
         self.dropout = nn.Dropout(dropout)
 
@@ -133,8 +133,8 @@ class PairNet(nn.Module):
     def __init__(self, config: EncoderConfig, hidden: int, dropout: float) -> None:
         super().__init__()
         self.encoder = SentenceNet(config, dropout)
-        self.hidden = Layer(4 * config.size, hidden)
-        self.output = Layer(hidden, 1)
+        self.hidden = Linear(4 * config.size, hidden)
+        self.output = Linear(hidden, 1)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:

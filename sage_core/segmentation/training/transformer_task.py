@@ -19,7 +19,7 @@ from sage_core.segmentation.models.ops import Tensors
 from sage_core.segmentation.models.transformer import ENCODER_FOLDER, load_sentence_transformer, vector_size
 from sage_core.segmentation.training.corpus import Corpus
 from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
-from sage_core.segmentation.training.networks import Layer
+from sage_core.segmentation.training.networks import Linear
 from sage_core.segmentation.training.tasks import Batch
 
 
@@ -46,8 +46,8 @@ class TransformerPairNet(nn.Module):
     def __init__(self, encoder: nn.Module, size: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.encoder = encoder
-        self.hidden = Layer(4 * size, hidden)
-        self.output = Layer(hidden, 1)
+        self.hidden = Linear(4 * size, hidden)
+        self.output = Linear(hidden, 1)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: TokenizedBatch) -> Tensor:

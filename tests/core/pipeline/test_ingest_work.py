@@ -94,7 +94,7 @@ def test_a_large_document_is_written_in_parts(tmp_path: Path, monkeypatch: pytes
             progress=seen.append,
             reranker=HybridReranker(embedder),
         )
-        [found] = store.search_many(embedder.embed_documents(["line of the log"]), 60, maker="hash")
+        [found] = store.search_many(embedder.embed_documents(["line of the log"]), 60, vector_model="hash")
         assert all(f.vectors is not None for f in found) and report.chunks == 51
         assert [s.chunks for s in seen][:3] == [8, 16, 24]
         assert [s.done for s in seen] == sorted(s.done for s in seen)

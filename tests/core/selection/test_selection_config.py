@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core import FeedbackConfig, FeedbackLoop, Generate, InputError, SelectionConfig, Verdict, select
+from sage_core import (
+    FeedbackConfig,
+    FeedbackLoop,
+    Generate,
+    InputError,
+    SageConfig,
+    SelectionConfig,
+    SentenceTransformerEmbedder,
+    Verdict,
+    select,
+)
 from sage_core.selection import FixedK, selection_view
 
 SCORES = [0.95, 0.9, 0.2, 0.85, 0.01, 0.6]
@@ -98,3 +108,11 @@ def test_the_old_name_still_works():
     with pytest.warns(DeprecationWarning, match="effective_min_k"):
         from sage_core.selection import least_kept
     assert least_kept(None) == 7
+
+
+def test_arguments_keep_their_old_names_for_a_while():
+    with pytest.warns(DeprecationWarning, match="baseline_top_k"):
+        config = SageConfig(top_k=4)  # type: ignore[call-arg]
+    assert config == SageConfig(baseline_top_k=4)
+    with pytest.warns(DeprecationWarning, match="normalize"):
+        SentenceTransformerEmbedder(normalise=False)  # type: ignore[call-arg]

@@ -101,7 +101,7 @@ def test_it_holds_what_a_folder_holds(place: str, tmp_path: Path, request: pytes
             ]
         vectors = HashEmbedder().embed_documents(["the ferry sails", "wool of sheep"])
         for mine, theirs in zip(
-            store.search_many(vectors, 4, maker="hash"), other.search_many(vectors, 4), strict=True
+            store.search_many(vectors, 4, vector_model="hash"), other.search_many(vectors, 4), strict=True
         ):
             assert [f.similarity for f in mine] == pytest.approx([f.similarity for f in theirs], abs=2e-3)
             assert {f.chunk for f in mine} <= {f.chunk for f in other.search(QUERY, 10)}

@@ -181,7 +181,7 @@ def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> No
         ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
         with pytest.raises(
             StoreError,
-            match=r"with segmenter threshold=0\.5, max_tokens=60, not with threshold=0\.55, max_tokens=100:",
+            match=r"with segmenter threshold=0\.5, max_tokens=60.*, not with threshold=0\.55",
         ):
             ingest(store, [folder], Segmenter(), HashEmbedder())
         ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())

@@ -40,9 +40,9 @@ def run(store: Path, folder: Path, *, rebuild: bool = False) -> None:
         )
 
 
-def found(store: Path, maker: str | None = MAKER) -> list[Found]:
+def found(store: Path, vector_model: str | None = MAKER) -> list[Found]:
     with FolderStore(store) as opened:
-        return opened.search_many(HashEmbedder().embed_documents(["the"]), 1000, maker=maker)[0]
+        return opened.search_many(HashEmbedder().embed_documents(["the"]), 1000, vector_model=vector_model)[0]
 
 
 def check(store: Path) -> None:
