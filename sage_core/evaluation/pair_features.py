@@ -28,7 +28,7 @@ from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.transformer import TransformerEncoder
 from sage_core.segmentation.training.corpus import Corpus, Document, index_corpus, read_corpus
 from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
-from sage_core.segmentation.training.networks import Layer, SentenceNet, sentence_batch
+from sage_core.segmentation.training.networks import Linear, SentenceNet, sentence_batch
 from sage_core.segmentation.training.tables import (
     pretrained_features,
     principal_components,
@@ -86,10 +86,10 @@ class Judge(nn.Module):
         self._features = FEATURES[features]
         self.layers = nn.Sequential(
             nn.Dropout(dropout),
-            Layer(size * features.count(",") + size, hidden),
+            Linear(size * features.count(",") + size, hidden),
             nn.ReLU(),
             nn.Dropout(dropout),
-            Layer(hidden, 1),
+            Linear(hidden, 1),
         )
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
