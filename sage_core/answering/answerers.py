@@ -21,7 +21,7 @@ class Answerer(Protocol):
 
     @property
     def label(self) -> str:
-        """Who this is, for people: a model's name, or that there is none."""
+        """Human-readable name shown in reports: a model's name, or that there is none."""
         ...
 
     def generate(

@@ -1,6 +1,7 @@
-"""The feedback loop as a state machine over plain data: it asks, and is told (paper, section VI).
+"""The feedback loop as a state machine over plain data (paper, section VI).
 
-No input or output happens here, so that one implementation serves sync, async and streaming callers:
+Each call returns the next request; the caller carries it out and feeds back the reply. No input or output
+happens here, so one implementation serves sync, async and streaming callers:
 
     loop = FeedbackLoop(scores, "logit", FeedbackConfig())
     step = loop.start()

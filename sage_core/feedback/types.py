@@ -1,4 +1,4 @@
-"""What the feedback loop is configured with, what it asks for, and what it hands back: plain frozen data."""
+"""Settings, requests and results of the feedback loop: plain frozen data."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ DEFAULT_FEEDBACK = FeedbackConfig()
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """The loop asks for an answer from these candidates.
+    """Request: answer from these candidates.
 
     Examples:
         >>> from sage_core import FeedbackLoop
@@ -236,7 +236,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The loop asks for a grade of this answer, given these candidates.
+    """Request: grade this answer, given these candidates.
 
     Examples:
         >>> from sage_core import FeedbackLoop

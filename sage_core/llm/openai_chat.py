@@ -72,7 +72,7 @@ class OpenAIChat:
         self.temperature = temperature
         self.max_tokens = max_tokens
         self.backoff = backoff
-        server_url(base_url)  # a wrong address is told now
+        server_url(base_url)  # raises now, not at the first call
         self._clients = Clients("OpenAIChat", base_url, api_key, check_reply_limit(max_reply_bytes))
         self._refused: set[str] = set()
 

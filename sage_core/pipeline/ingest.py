@@ -1,4 +1,4 @@
-"""Bring a store into step with files: new and changed documents in, deleted ones out, the rest untouched."""
+"""Update a store from files: add new and changed documents, remove deleted ones, leave the rest."""
 
 from __future__ import annotations
 
@@ -492,7 +492,7 @@ def ingest(
     progress: ProgressFunction | None = None,
     reranker: VectorReranker | None = None,
 ) -> IngestReport:
-    """Bring ``store`` into step with the files below ``paths``.
+    """Update ``store`` from the files below ``paths``.
 
     Documents whose content is in the store already are skipped, and not even read where the file system says
     that they are as they were. Changed ones are replaced, and those that came from ``paths`` and whose files

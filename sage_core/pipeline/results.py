@@ -1,4 +1,4 @@
-"""What `sage_core.pipeline.sage.Sage` hands back: frozen data with a JSON-ready form."""
+"""Results of `sage_core.Sage`: frozen data with a JSON-ready form."""
 
 from __future__ import annotations
 

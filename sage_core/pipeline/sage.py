@@ -154,7 +154,7 @@ class Sage:
         encoding: str | None = None,
         rebuild: bool = False,
     ) -> IngestReport:
-        """Bring the store into step with files and folders; see `sage_core.pipeline.ingest.ingest`.
+        """Update the store from files and folders; see `sage_core.pipeline.ingest.ingest`.
 
         Args:
             paths: A file or folder, or any iterable of them.

@@ -82,7 +82,7 @@ class CrossEncoderReranker:
         self._init_runtime_state()
 
     def _init_runtime_state(self) -> None:
-        """What cannot be pickled."""
+        """Create locks and the batcher; called again after unpickling."""
         # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
         self._lock = threading.Lock()
         self._batcher: MicroBatcher[Request, list[float]] = MicroBatcher(

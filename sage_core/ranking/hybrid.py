@@ -90,7 +90,7 @@ class HybridReranker:
                 logger.warning("probabilities are calibrated for %s, not for %s", known, given)
 
     def _init_runtime_state(self) -> None:
-        """What cannot be pickled."""
+        """Create locks and the batcher; called again after unpickling."""
         self._batcher: MicroBatcher[_Requested, list[float]] = MicroBatcher(
             self.score_many, weight=lambda request: len(request.texts), limit=512, delay=0.002
         )

@@ -57,7 +57,7 @@ class Selection(Shown):
         indices: Positions in the caller's list, best first.
         scores: The scores at those positions as the scorer gave them; None where it gave none.
         candidates: Number of candidates there were.
-        reason: Where the cut fell and why, for people.
+        reason: Human-readable: where the cut fell and why.
     """
 
     indices: tuple[int, ...]

@@ -60,7 +60,7 @@ class Rule(Protocol):
     """
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """How many to keep (the caller bounds it by ``min_k`` and ``max_k``), and why, for people."""
+        """How many to keep (the caller bounds it by ``min_k`` and ``max_k``), and a readable reason."""
         ...
 
 
