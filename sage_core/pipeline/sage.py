@@ -20,6 +20,14 @@ from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.pipeline.retriever import Retriever
+from sage_core.pipeline.tracing import (
+    Rounds,
+    note_answer,
+    note_retrieval,
+    note_text,
+    note_verdict,
+    step,
+)
 from sage_core.ranking import Reranker, VectorReranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
@@ -192,11 +200,19 @@ class Sage:
             InputError: For a blank question.
             StoreError: Where there is no store, it is empty, or was made with another embedding model.
         """
-        return self._retriever.retrieve(_checked_question(question))
+        question = _checked_question(question)
+        with step("sage.retrieve", "RETRIEVER", question=question) as found:
+            retrieval = self._retriever.retrieve(question)
+            note_retrieval(retrieval, found)
+        return retrieval
 
     async def aretrieve(self, question: str) -> Retrieval:
         """`retrieve` without blocking the event loop."""
-        return await self._retriever.aretrieve(_checked_question(question))
+        question = _checked_question(question)
+        with step("sage.retrieve", "RETRIEVER", question=question) as found:
+            retrieval = await self._retriever.aretrieve(question)
+            note_retrieval(retrieval, found)
+        return retrieval
 
     def ask(self, question: str, options: Sequence[str] | None = None) -> Answer:
         """Retrieve, answer, grade, and try again with other chunks where the grade says so.
@@ -211,22 +227,33 @@ class Sage:
             LLMError: Where the LLM gave no answer; its ``chunks`` are those selected.
         """
         options = checked_options(options)
-        return self.answer(self.retrieve(question), options)
+        with step("sage.ask", question=question) as found:
+            answer = self.answer(self.retrieve(question), options)
+            note_answer(answer, found)
+        return answer
 
     async def aask(self, question: str, options: Sequence[str] | None = None) -> Answer:
         """`ask` as a coroutine: computation in threads, the LLM awaited."""
         options = checked_options(options)
-        return await self.aanswer(await self.aretrieve(question), options)
+        with step("sage.ask", question=question) as found:
+            answer = await self.aanswer(await self.aretrieve(question), options)
+            note_answer(answer, found)
+        return answer
 
     def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """The second half of `ask`, for chunks already retrieved."""
         question, texts, options = retrieval.question, retrieval.texts, checked_options(options)
+        rounds = Rounds(question)
 
         def generate(selection: Selection) -> tuple[str, TokenUsage]:
-            return self.answerer.generate(question, texts(selection), options=options)
+            context = texts(selection)
+            with rounds.answering(selection, context) as found:
+                return note_text(found, self.answerer.generate(question, context, options=options))
 
         def judge(selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-            return self.answerer.judge(question, texts(selection), answer, options=options)
+            with rounds.grading(selection, answer) as found:
+                graded = self.answerer.judge(question, texts(selection), answer, options=options)
+                return note_verdict(found, graded)
 
         try:
             check = local_check(self.config.feedback, question, texts)
@@ -241,11 +268,17 @@ class Sage:
             # Its coroutines compute where they stand.
             return await asyncio.to_thread(self.answer, retrieval, options)
 
+        rounds = Rounds(question)
+
         async def generate(selection: Selection) -> tuple[str, TokenUsage]:
-            return await self.answerer.agenerate(question, texts(selection), options=options)
+            context = texts(selection)
+            with rounds.answering(selection, context) as found:
+                return note_text(found, await self.answerer.agenerate(question, context, options=options))
 
         async def judge(selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-            return await self.answerer.ajudge(question, texts(selection), answer, options=options)
+            with rounds.grading(selection, answer) as found:
+                graded = await self.answerer.ajudge(question, texts(selection), answer, options=options)
+                return note_verdict(found, graded)
 
         try:
             check = local_check(self.config.feedback, question, texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("openinference.instrumentation.langchain")
 pytest.importorskip("llama_index.core")
 pytest.importorskip("langchain_core")
 
+import opentelemetry.trace
 from langchain_core.vectorstores import InMemoryVectorStore
 from openinference.instrumentation.langchain import LangChainInstrumentor
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
@@ -21,11 +23,17 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from sage_core import Sage
+from sage_core.answering import LLMAnswerer
+from sage_core.feedback import FeedbackConfig
+from sage_core.llm import OpenAIChat
+from sage_core.pipeline.config import SageConfig
 from sage_langchain import create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.langchain import ScriptedChat, WordEmbeddings
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
-from tests.fakes.models import WordReranker
+from tests.fakes.llm_server import LLMServer
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
 
 TEXTS = ["bees on the roof", "the press by the canal", "bees in winter", "tea on the mountain"]
 
@@ -52,13 +60,14 @@ def read(span: ReadableSpan, key: str) -> Any:
 
 
 @pytest.fixture
-def trace() -> Iterator[Trace]:
+def trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trace]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     instrumentors = [LlamaIndexInstrumentor(), LangChainInstrumentor()]
     for instrumentor in instrumentors:
         instrumentor.instrument(tracer_provider=provider)
+    monkeypatch.setattr(opentelemetry.trace, "get_tracer", provider.get_tracer)  # the global one is set once
     yield Trace(exporter)
     for instrumentor in instrumentors:
         instrumentor.uninstrument()
@@ -142,3 +151,35 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
     graded = trace.named("sage_critic")
     assert [read(s, "output.value")["verdict"]["score"] for s in graded] == [3, 9]
     assert [trace.parent(s) for s in trace.named("ScriptedChat")] == ["sage_generate", "sage_critic"] * 2
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_sage_itself_has_a_span_for_every_step(trace: Trace, awaited: bool, tmp_path: Path) -> None:
+    for i, text in enumerate(TEXTS):
+        (tmp_path / f"{i}.txt").write_text(text)
+    with LLMServer(["a draft", grade(3, 1), "the answer", grade(9)]) as server:
+        sage = Sage(
+            tmp_path / "store",
+            segmenter=BlankLineSegmenter(),
+            embedder=HashEmbedder(),
+            reranker=WordReranker(),
+            answerer=LLMAnswerer(OpenAIChat("m", base_url=server.base_url, api_key="k")),
+            config=SageConfig(feedback=FeedbackConfig(min_k=1, gradient=0.99)),
+        )
+        with sage:
+            sage.ingest(tmp_path)
+            answer = asyncio.run(sage.aask("bees in winter")) if awaited else sage.ask("bees in winter")
+    assert answer.text == "the answer"
+    names = [
+        s.name for s in sorted(trace.spans, key=lambda s: s.start_time or 0) if s.name.startswith("sage.")
+    ]
+    rounds = ["sage.answer", "sage.critic"] * 2
+    assert names == ["sage.ask", "sage.retrieve", "sage.rerank", "sage.select", *rounds]
+    assert trace.parent(trace.named("sage.select")[0]) == "sage.retrieve"
+    assert {trace.parent(s) for s in trace.named("sage.retrieve", *rounds)} == {"sage.ask"}
+    assert len(read(trace.named("sage.rerank")[0], "output.value")["scores"]) == 4
+    assert read(trace.named("sage.select")[0], "output.value")["reason"]
+    graded = trace.named("sage.critic")
+    assert [read(s, "output.value")["verdict"]["score"] for s in graded] == [3, 9]
+    assert [read(s, "input.value")["round"] for s in graded] == [1, 2]
+    assert read(trace.named("sage.ask")[0], "output.value")["stop_reason"] == "accepted"
