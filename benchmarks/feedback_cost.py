@@ -4,10 +4,11 @@
     python benchmarks/feedback_cost.py --critic-errors 0.1  # a critic that is wrong one time in ten
 
 The scripted LLM answers right exactly when all gold evidence of the question is in its context; otherwise it
-says "The documents do not say." (``--abstains`` of the time) or something wrong. The critic accepts right
-answers and asks for more context otherwise; with ``--critic-errors`` it errs that often and then asks for
-more or less at random. Prompts are the library's own, tokens are estimated from them as for a server that
-does not count (four bytes a token).
+says "The documents do not say." (``--abstains`` of the time) or something wrong. With ``--wrong`` it is wrong
+that often although the evidence is there. The critic accepts right answers and asks for more context
+otherwise; with ``--critic-errors`` it errs that often and then asks for more or less at random. A wrong
+answer is let through where the loop ends with it as accepted. Prompts are the library's own, tokens are
+estimated from them as for a server that does not count (four bytes a token).
 
 The first selection keeps 90% of the probability and at least 3 chunks. (`--rule gradient --min-k 7`, the
 paper's, keeps 27 of 30 on these smooth scores, and then no loop has anything to add.) An LLM that more
@@ -35,8 +36,16 @@ import numpy as np
 from numpy.typing import NDArray
 from ranking_data import Chunk, chunk_document, read_jsonl
 
-from sage_core.answering import NO_ANSWER, LocalCheck, answer_messages
-from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, critic_messages, parse_verdict, run_loop
+from sage_core.answering import NO_ANSWER, LocalCheck, LocalCritic, answer_messages
+from sage_core.feedback import (
+    Check,
+    FeedbackConfig,
+    FeedbackLoop,
+    Verdict,
+    critic_messages,
+    parse_verdict,
+    run_loop,
+)
 from sage_core.llm.usage import TokenUsage, estimate_usage
 from sage_core.selection.cut import Selection, rank_order
 from sage_core.selection.rules import TopP
@@ -84,6 +93,8 @@ class Tally:
     calls: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
+    graded: list[int] = field(default_factory=list)
+    let_through: list[bool] = field(default_factory=list)
     repeated: int = 0
 
 
@@ -153,6 +164,7 @@ class Oracle:
     abstains: float
     critic_errors: float
     seed: int
+    wrong: float = 0.0
 
     def _dice(self, case: Case, what: str, indices: Sequence[int]) -> random.Random:
         return random.Random(f"{self.seed} {case.qid} {what} {sorted(indices)}")
@@ -160,8 +172,11 @@ class Oracle:
     def answer(self, case: Case, selection: Selection) -> tuple[str, TokenUsage]:
         """Right where all evidence is there; else it abstains or is wrong."""
         context = [case.chunks[i].text for i in selection.indices]
-        if case.evidence_in(selection.indices):
+        slips = self._dice(case, "slip", selection.indices).random() < self.wrong
+        if case.evidence_in(selection.indices) and not slips:
             text = case.answer
+        elif slips and case.evidence_in(selection.indices):
+            text = _plausible(context[0], self._dice(case, "wrong", selection.indices), case.answer)
         elif self._dice(case, "abstain", selection.indices).random() < self.abstains:
             text = NO_ANSWER
         else:
@@ -190,7 +205,7 @@ class Arm:
     name: str
     config: FeedbackConfig
     less: float | None = None  # chance of asking for less, whatever the context (figure 6: 60%)
-    check: Callable[[Case], LocalCheck] | None = None
+    check: Callable[[Case], Check] | None = None
 
 
 def arms(ours: FeedbackConfig) -> list[Arm]:
@@ -203,6 +218,13 @@ def arms(ours: FeedbackConfig) -> list[Arm]:
     def widening(case: Case) -> LocalCheck:
         return LocalCheck(case.question, [c.text for c in case.chunks], widen_below=0.6)
 
+    def judging(alone: bool) -> Callable[[Case], Check]:
+        def check(case: Case) -> Check:
+            texts = [c.text for c in case.chunks]
+            return LocalCritic(case.question, lambda s: [texts[i] for i in s.indices], alone=alone)
+
+        return check
+
     return [
         Arm("no feedback", replace(ours, max_calls=1)),
         Arm("paper, literal ±1", paper),
@@ -211,6 +233,8 @@ def arms(ours: FeedbackConfig) -> list[Arm]:
         Arm("ours", ours),
         Arm("ours, every answer graded", replace(ours, no_answer=())),
         Arm("ours, two rounds", replace(ours, max_rounds=2)),
+        Arm("ours, critic auto", replace(ours, critic="auto"), check=judging(False)),
+        Arm("ours, critic local", replace(ours, critic="local"), check=judging(True)),
         Arm("ours, local check accepts", ours, check=accepting),
         Arm("ours, local check widens", ours, check=widening),
     ]
@@ -240,6 +264,9 @@ def run_arm(arm: Arm, cases: Sequence[Case], oracle: Oracle) -> Tally:
         tally.right.append(result.answer == case.answer)
         tally.first_right.append(result.rounds[0].answer == case.answer)
         tally.calls.append(result.usage.calls)
+        tally.graded.append(result.usage_by_role["judge"].calls)
+        accepted = result.stop_reason == "accepted"
+        tally.let_through.append(accepted and result.answer not in (case.answer, NO_ANSWER))
         tally.tokens.append(result.usage.total)
         tally.rounds.append(len(result.rounds))
         shown = [r.selection.indices for r in result.rounds]
@@ -259,8 +286,9 @@ def table(tallies: dict[str, Tally], seed: int) -> str:
     """One line an arm, as Markdown."""
     base = next(iter(tallies.values()))
     lines = [
-        "| loop | right | gain over no feedback | lost after round 1 | calls | tokens | rounds | repeats |",
-        "|---|---|---|---|---|---|---|---|",
+        "| loop | right | gain over no feedback | lost after round 1 | wrong let through "
+        "| calls | judge calls | tokens | rounds | repeats |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, t in tallies.items():
         low, high = interval(t.right, seed)
@@ -270,7 +298,8 @@ def table(tallies: dict[str, Tally], seed: int) -> str:
         lines.append(
             f"| {name} | {np.mean(t.right):.1%} ({low:.1%} to {high:.1%}) "
             f"| {gain.mean():+.1%} ({gain_low:+.1%} to {gain_high:+.1%}) | {lost} "
-            f"| {np.mean(t.calls):.2f} | {np.mean(t.tokens):.0f} | {np.mean(t.rounds):.2f} | {t.repeated} |"
+            f"| {np.mean(t.let_through):.1%} | {np.mean(t.calls):.2f} | {np.mean(t.graded):.2f} "
+            f"| {np.mean(t.tokens):.0f} | {np.mean(t.rounds):.2f} | {t.repeated} |"
         )
     return "\n".join(lines)
 
@@ -284,6 +313,10 @@ def main() -> int:
         "--abstains", type=float, default=0.5, help="share of unsupported answers that abstain"
     )
     parser.add_argument("--critic-errors", type=float, default=0.0)
+    parser.add_argument(
+        "--wrong", type=float, default=0.0, help="share of wrong answers although the evidence is there"
+    )
+    parser.add_argument("--limit", type=int, help="only so many questions")
     parser.add_argument(
         "--rule", choices=("gradient", "top_p"), default="top_p", help="rule of the first selection"
     )
@@ -301,7 +334,9 @@ def main() -> int:
         for case in cases[1::2]:
             scores = 1 / (1 + np.exp(-features(case) @ fitted))
             measured.append(replace(case, scores=tuple(float(s) for s in scores)))
-    oracle = Oracle(args.abstains, args.critic_errors, args.seed)
+    if args.limit is not None:
+        measured = random.Random(args.seed).sample(measured, min(args.limit, len(measured)))
+    oracle = Oracle(args.abstains, args.critic_errors, args.seed, args.wrong)
     rule: TopP | Literal["gradient"] = TopP(0.9) if args.rule == "top_p" else "gradient"
     config = FeedbackConfig(rule=rule, min_k=args.min_k)
     if args.rule == "gradient":

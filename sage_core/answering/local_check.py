@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from sage_core.answering.judge import LocalJudge
-from sage_core.answering.words import all_words, question_words, sentences_of, share, stems, weigh
+from sage_core.answering.words import all_words, question_words, sentences_of, share, stem_list, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import FeedbackConfig, Verdict
@@ -128,7 +128,8 @@ class LocalCritic:
         """As a call, for passages."""
         if is_abstention(answer):
             return self._verdict(1, 1, "the answer itself says that more is needed")
-        found = self.judge.answerable(self._question, passages)
+        place = self.judge.locate(self._question, passages)
+        found = self.judge.answerable(self._question, passages) if place is None else place.probability
         held = self.judge.supported(self._question, answer, passages)
         said = (
             f"P(the passages answer the question) = {_shown(found)}, "
@@ -136,8 +137,13 @@ class LocalCritic:
         )
         if found is not None and found < self.widen_below:
             return self._verdict(2, 1, said)
-        if found is not None and held is not None and min(found, held) >= self.accept_at:
-            return self._verdict(10, 0, said)
+        if place is not None and held is not None and place.probability >= self.accept_at:
+            if _is_short(answer):
+                # A name in the passages is not therefore the answer: the judge must have found it too.
+                if held > 0.5 and _agree(answer, place.answer.of(passages[place.passage])):
+                    return self._verdict(10, 0, f"{said}, and they give the same answer")
+            elif held >= self.accept_at:
+                return self._verdict(10, 0, said)
         if not self.alone:
             return None
         known = [p for p in (found, held) if p is not None]
@@ -167,6 +173,17 @@ def local_check(
 def shared_judge() -> LocalJudge:
     """One judge for all loops of this process: its model is loaded once."""
     return LocalJudge()
+
+
+def _is_short(answer: str) -> bool:
+    """Whether an answer is a name, a number or a few words rather than a sentence."""
+    return len(stem_list(answer)) < 5
+
+
+def _agree(answer: str, found: str) -> bool:
+    """Whether two short answers share at least half of the words of the shorter one."""
+    own, other = set(stem_list(answer)), set(stem_list(found))
+    return bool(own and other) and len(own & other) >= 0.5 * min(len(own), len(other))
 
 
 def _shown(probability: float | None) -> str:

@@ -1,0 +1,1136 @@
+"""Training examples of the judge, made from text as it is read.
+
+Every example is ``(first, passage, answerable, supported, group, span)``; see `Example`. Most come in fours: a
+claim and a passage, the same claim after a change that makes it false, and both again with the passage changed
+in the same way. Neither the claim nor the passage alone then says anything about the label.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sage_core.text.keywords import words
+from sage_core.text.sentences import split_sentences
+
+ANTONYMS_TEXT = """
+increase decrease;increased decreased;increases decreases;increasing decreasing;higher lower;highest lowest;high low;more less;
+most least;larger smaller;largest smallest;large small;big small;bigger smaller;long short;longer shorter;longest shortest;
+early late;earlier later;earliest latest;first last;before after;north south;northern southern;northeast southwest;
+northwest southeast;east west;eastern western;upper lower;above below;over under;inside outside;internal external;
+interior exterior;top bottom;left right;front rear;old new;older newer;oldest newest;young old;younger older;
+male female;men women;man woman;boy girl;boys girls;son daughter;sons daughters;father mother;brother sister;husband wife;king queen;
+good bad;better worse;best worst;strong weak;stronger weaker;hot cold;warm cool;warmer cooler;wet dry;light dark;heavy light;
+fast slow;faster slower;rich poor;hard soft;wide narrow;wider narrower;deep shallow;thick thin;full empty;open closed;
+public private;rural urban;domestic foreign;positive negative;minimum maximum;majority minority;major minor;
+common rare;rarely often;usually seldom;always never;frequently rarely;all none;many few;every no;both neither;
+won lost;win lose;wins loses;victory defeat;success failure;successful unsuccessful;began ended;begins ends;begin end;started stopped;
+accepted rejected;accept reject;allowed forbidden;allow prevent;allows prevents;supported opposed;support oppose;supports opposes;
+bought sold;buy sell;gained lost;gain lose;added removed;add remove;rose fell;rise fall;rises falls;raised lowered;arrived left;
+joined left;entered left;built destroyed;created destroyed;opened closed;born died;birth death;appointed dismissed;
+love hate;loved hated;friend enemy;friends enemies;ally enemy;peace war;import export;imports exports;imported exported;
+sender receiver;employer employee;teacher student;buyer seller;cause effect;causes prevents;caused prevented;
+required optional;possible impossible;legal illegal;able unable;likely unlikely;known unknown;complete incomplete;
+direct indirect;dependent independent;regular irregular;formal informal;visible invisible;active inactive;
+ancient modern;temporary permanent;primary secondary;simple complex;single multiple;solid liquid;natural artificial;
+include exclude;includes excludes;including excluding;with without;agree disagree;agreed disagreed;approve disapprove;
+more fewer;greater smaller;greatest smallest;maximum minimum;near far;nearest farthest;forward backward;upward downward;
+day night;morning evening;summer winter;spring autumn;January June;February July;March August;April October;May November;September December;
+Monday Thursday;Tuesday Friday;Wednesday Saturday;red blue;black white;green yellow;two three;four six;five seven;eight ten;
+second third;fourth fifth;half twice;hundred thousand;million billion;hour day;days weeks;months years;decade century
+"""
+SYNONYMS_TEXT = """
+began|started;begin|start;begins|starts;located|situated;approximately|about|roughly|around;large|big;largest|biggest;
+often|frequently;usually|typically|generally;several|a number of;many|numerous;because|since;however|but;although|though|even though;
+also|additionally|as well;important|significant|key;main|primary|principal;purchased|bought;received|got;obtained|got;created|made;
+constructed|built;established|founded|set up;died|passed away;required|needed;requires|needs;require|need;used|employed|utilized;
+uses|employs|makes use of;shows|demonstrates;showed|demonstrated;show|demonstrate;said|stated;called|known as|named;
+famous|well-known;allows|lets|enables;allow|let|enable;helped|assisted;help|assist;helps|assists;
+wrote|authored;children|kids;during|in the course of;nearly|almost;entire|whole;rapidly|quickly|fast;difficult|hard;easy|simple;
+illness|disease;physician|doctor;film|movie;people|persons;country|nation;area|region;city|town;various|different;
+resulted in|led to;results in|leads to;result in|lead to;consists of|is made up of;consisted of|was made up of;comprises|includes;contains|includes;
+in order to|to;due to|because of;prior to|before;subsequently|later|afterwards;currently|now|at present;previously|earlier|formerly;
+within|inside;upon|on;amongst|among;whilst|while;obtain|get;occurs|happens|takes place;occurred|happened|took place;occur|happen|take place;
+remained|stayed;remain|stay;attempted|tried;attempt|try;sufficient|enough;additional|further|more;completed|finished;ended|finished;
+produced|made;produces|makes;produce|make;provides|gives|offers;provided|gave|offered;provide|give|offer;primarily|mainly|mostly;
+approximately|some;throughout|all over;near|close to;beneath|under;portion|part;majority of|most of;
+leader|head;received|was given;fought|battled;attacked|assaulted;defeated|beat;selected|chosen;killed|slain;
+developed|worked out;discovered|found;introduced|brought in;increased|rose|grew;decreased|fell|dropped;
+considered|regarded as|seen as;believed|thought;think|believe;thus|therefore|so;originally|at first|initially
+"""
+NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+MONTHS = "January February March April May June July August September October November December".split()
+STOP = frozenset(
+    "a about after all also am an and any are as at be been before being between both but by can could did do does doing each for "
+    "from had has have having he her here hers him his how i if in into is it its itself just may me might more most must my no nor not "
+    "of off on once only or other our out over own said same she should so some such than that the their them then there these they "
+    "this those through to too under until up very was we were what when where which while who whom why will with would you your one two".split()
+)
+
+
+def _pairs(text):
+    table = {}
+    for group in text.replace("\n", "").split(";"):
+        words = group.split() if "|" not in group else group.split("|")
+        for word in words:
+            table.setdefault(word.strip(), []).extend(w.strip() for w in words if w.strip() != word.strip())
+    return table
+
+
+ANTONYMS = _pairs(ANTONYMS_TEXT)
+SYNONYMS = _pairs(SYNONYMS_TEXT)
+SYN_RE = re.compile(r"\b(" + "|".join(sorted(map(re.escape, SYNONYMS), key=len, reverse=True)) + r")\b")
+WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
+NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])")
+YEAR = re.compile(r"^1\d{3}$|^20[0-3]\d$")
+NAME = re.compile(r"\b[A-Z][\w’'-]*[a-z][\w’'-]*(?: (?:(?:of|the|de|von|van|der|la) )?[A-Z][\w’'-]*[\w])*")
+AUX = re.compile(
+    r"\b(is|are|was|were|can|could|will|would|should|may|might|must|has|have|had|did|does|do)\b(?! not|n['’]t)"
+)
+NOT = re.compile(r"\b(?:not|never) |n['’]t\b")
+VERB = re.compile(
+    r"\b(is|are|was|were|has|have|had|can|could|will|would|may|must|became|began|made|took|gave|used|\w{3,}ed|\w{3,}es)\b"
+)
+PRONOUN = re.compile(r"^(He|She|It|They)\b")
+OPENERS = (
+    "According to the passage, ",
+    "According to the text, ",
+    "The passage states that ",
+    "Based on the given passages, ",
+    "The document says that ",
+    "In short, ",
+    "Yes, ",
+    "Overall, ",
+    "As mentioned, ",
+    "Additionally, ",
+    "The answer is that ",
+)
+
+
+@dataclass
+class Example:
+    """One pair. Labels are None where the pair says nothing about them."""
+
+    first: str
+    passage: str
+    answerable: float | None = None
+    supported: float | None = None
+    group: int | None = None  # Pairs of the same group compete; `relevant` marks the right one.
+    relevant: bool = False
+    span: tuple[int, int] | None = None  # Characters of the answer in the passage.
+    weight: float = 1.0
+
+
+def decap(text):
+    """Lower the first letter of a sentence, unless it begins with a name, an acronym or I."""
+    m = re.match(r"[A-Z][a-z]*\b", text)
+    if m and (m[0].lower() in STOP or m[0].lower() in _LOWER_FIRST):
+        return text[0].lower() + text[1:]
+    return text
+
+
+_LOWER_FIRST = frozenset(
+    "although however despite because since many several most some few another every during early later today".split()
+)
+
+
+def cap(text):
+    return text[:1].upper() + text[1:]
+
+
+def end(text):
+    text = text.rstrip(" ,;:-–—")
+    return text if text[-1:] in ".!?\"”'" else text + "."
+
+
+def names_in(text):
+    found = []
+    for m in NAME.finditer(text):
+        if m.start() == 0 and " " not in m[0]:
+            continue
+        if m[0].lower() not in STOP and m[0] not in ("The", "This", "In", "It"):
+            value = m[0]
+            if m.start() == 0 and value.split()[0].lower() in STOP:
+                value = " ".join(value.split()[1:])
+            found.append(value)
+    return found
+
+
+def numbers_in(text):
+    return [m[0] for m in NUMBER.finditer(text)]
+
+
+def content_words(text):
+    return [w for w in WORD.findall(text) if len(w) > 3 and w.lower() not in STOP]
+
+
+def keyset(text):
+    return {w.lower()[:6] for w in WORD.findall(text) if len(w) > 2 and w.lower() not in STOP} | set(
+        numbers_in(text)
+    )
+
+
+def sub_word(text, old, new):
+    return re.sub(r"(?<![\w])" + re.escape(old) + r"(?![\w])", lambda _: new, text)
+
+
+# --- changes that keep a claim true -------------------------------------------------------------------------
+
+
+def rephrase(s, rng, title=""):
+    """A sentence said otherwise: shorter, reordered, other words."""
+    if rng.random() < 0.12:
+        return s
+    if rng.random() < 0.5:
+        s = re.sub(r" ?\([^()]*\)", "", s)
+    if title and rng.random() < 0.5 and len(title.split()) < 5:
+        s = PRONOUN.sub(lambda m: title, s) if not s.startswith("They") else s
+    r = rng.random()
+    if r < 0.25:  # The opening adverbial goes to the end, or away.
+        m = re.match(
+            r"((?:In|On|At|During|After|Before|By|From|For|Despite|Since|Following|Throughout|Although|While|When|As|Because) [^,]{3,70}), (?=[a-zA-Z])(.+)$",
+            s,
+        )
+        if m:
+            rest = m[2].rstrip(".")
+            s = end(cap(rest)) if rng.random() < 0.4 else end(f"{cap(rest)} {m[1][0].lower()}{m[1][1:]}")
+    elif r < 0.45:  # A trailing clause goes.
+        m = re.match(
+            r"(.{25,}?),? (?:which|who|whom|whose|while|although|though|whereas|where|because|since|so that|as well as|including|such as|leading|making|with|and) .+$",
+            s,
+        )
+        if m and len(m[1].split()) > 5:
+            s = end(m[1])
+    elif r < 0.6:  # One of two clauses.
+        parts = re.split(
+            r"; (?:however, )?|, and (?=he |she |it |they |the |there |this |its |in )|, but (?=he |she |it |they |the |there )|: ",
+            s,
+        )
+        parts = [p for p in parts if len(p.split()) > 4]
+        if len(parts) > 1:
+            s = end(cap(rng.choice(parts)))
+    elif r < 0.7:  # "X, a Y, did Z." becomes "X is a Y."
+        m = re.match(r"([A-Z][^,]{2,50}), ((?:a|an|the) [^,]{4,70}), ((?:is|was|had|has|[a-z]+ed) .+)$", s)
+        if m:
+            s = (
+                end(f"{m[1]} {'was' if 'was' in m[3] or 'ed ' in m[3] else 'is'} {m[2]}")
+                if rng.random() < 0.5
+                else f"{m[1]} {m[3]}"
+            )
+    elif r < 0.78:  # Passive to active: "X was founded by Y in 1900."
+        m = re.match(
+            r"([A-Z][^,.;]{2,60}?) (?:was|were) (\w+ed|written|built|made|won|led|held|taken|given) by ((?:[A-Z][\w.'’-]*|the|of|and|a|an)(?: (?:[A-Z][\w.'’-]*|of|the|and))*)(.*)$",
+            s,
+        )
+        if m:
+            verb = {"written": "wrote", "taken": "took", "given": "gave"}.get(m[2], m[2])
+            s = end(f"{cap(m[3])} {verb} {decap(m[1])}{m[4]}")
+    elif r < 0.92:  # A phrase goes.
+        found = list(
+            re.finditer(
+                r" (?:in|on|at|with|from|during|for|through|by|of|to|near|into|under|over) (?:the |a |an |his |her |its |their )?[\w-]+(?: [\w-]+)?(?=[,.;]| and | in | of | for | with | to | at )",
+                s,
+            )
+        )
+        if found and len(s.split()) > 9:
+            m = rng.choice(found)
+            s = s[: m.start()] + s[m.end() :]
+    if rng.random() < 0.5:
+        n = rng.choice((1, 1, 2, 3))
+        for m in rng.sample(list(SYN_RE.finditer(s)), k=min(n, len(SYN_RE.findall(s)))):
+            s = s.replace(m[0], rng.choice(SYNONYMS[m[0]]), 1)
+    if rng.random() < 0.2:
+        s = re.sub(r"\b\w{3,}ly (?=[a-z])", "", s)
+    if rng.random() < 0.2:
+        s = (
+            re.sub(
+                r"\b(\w+)n['’]t\b", lambda m: {"ca": "cannot", "wo": "will not"}.get(m[1], m[1] + " not"), s
+            )
+            if "n't" in s
+            else re.sub(r"\b(did|does|is|was|were|are|has|had|could|would) not\b", r"\1n't", s)
+        )
+    if rng.random() < 0.2:  # Numbers and dates in another form.
+        s = (
+            re.sub(r"\b(\d{1,2}) (" + "|".join(MONTHS) + r")\b", r"\2 \1", s)
+            if rng.random() < 0.5
+            else re.sub(r"\b(\d{1,2}),(\d{3})\b", r"\1\2", s)
+        )
+        s = re.sub(r"(?<![\w.,-])(\d|1[0-2])(?= [a-z])", lambda m: NUMBER_WORDS[int(m[1])], s)
+    if rng.random() < 0.15:  # "the X of Y" to "Y's X".
+        s = re.sub(r"\bthe (\w+) of ([A-Z]\w+)(?= [a-z])", r"\2's \1", s, count=1)
+    return cap(s)
+
+
+# --- changes that make it false -----------------------------------------------------------------------------
+
+
+def corrupt(s, passage, elsewhere, rng):
+    """``(changed sentence, old, new, everywhere)``, or None. ``everywhere``: the change fits every place of the passage."""
+    for _ in range(6):
+        kind = rng.choices(
+            ("number", "name", "word", "antonym", "negate", "role", "graft"), (4, 5, 4, 4, 2, 1.5, 2)
+        )[0]
+        if kind == "number":
+            own = numbers_in(s)
+            if not own:
+                continue
+            old = rng.choice(own)
+            year = bool(YEAR.match(old))
+            pool = [
+                n
+                for n in numbers_in(passage if rng.random() < 0.5 else elsewhere)
+                if n not in own and bool(YEAR.match(n)) == year
+            ]
+            if pool and rng.random() < 0.75:
+                new = rng.choice(pool)
+            else:
+                try:
+                    v = float(old.replace(",", ""))
+                except ValueError:
+                    continue
+                if year:
+                    new = str(int(v) + rng.choice((-50, -20, -10, -7, -3, -2, -1, 1, 2, 4, 9, 10, 30)))
+                else:
+                    w = v * rng.choice((0.1, 0.5, 0.8, 1.2, 1.5, 2, 3, 10)) + (
+                        rng.choice((1, 2, 3)) if v < 20 else 0
+                    )
+                    new = (
+                        f"{w:.{len(old.split('.')[1])}f}"
+                        if "." in old
+                        else f"{int(w):,}"
+                        if "," in old
+                        else str(int(w))
+                    )
+            if new == old:
+                continue
+            return sub_word(s, old, new), old, new, True
+        if kind == "name":
+            own = names_in(s)
+            if not own:
+                continue
+            old = rng.choice(own)
+            pool = [
+                n
+                for n in names_in(passage if rng.random() < 0.5 else elsewhere)
+                if n not in s and old not in n
+            ]
+            if not pool:
+                continue
+            new = rng.choice(pool)
+            return sub_word(s, old, new), old, new, True
+        if kind == "word":
+            own = [w for w in content_words(s) if w.islower()]
+            if not own:
+                continue
+            old = rng.choice(own)
+            shape = (
+                old[-3:]
+                if old.endswith(("ing", "ion"))
+                else old[-2:]
+                if old.endswith(("ed", "ly", "al", "ic"))
+                else old[-1:]
+                if old.endswith("s")
+                else ""
+            )
+            pool = [
+                w
+                for w in content_words(passage if rng.random() < 0.4 else elsewhere)
+                if w.islower()
+                and w.endswith(shape)
+                and w[:5] != old[:5]
+                and w not in SYNONYMS.get(old, ())
+                and (shape or not w.endswith(("s", "ed", "ing", "ly")))
+            ]
+            if not pool:
+                continue
+            new = rng.choice(pool)
+            return sub_word(s, old, new), old, new, True
+        if kind == "antonym":
+            own = [w for w in WORD.findall(s) if w in ANTONYMS]
+            if not own:
+                continue
+            old = rng.choice(own)
+            new = rng.choice(ANTONYMS[old])
+            return sub_word(s, old, new), old, new, False
+        if kind == "negate":
+            if NOT.search(s):
+                return NOT.sub("", s, count=1), None, None, False
+            m = AUX.search(s)
+            if not m:
+                continue
+            return s[: m.end()] + rng.choice((" not", " not", " never")) + s[m.end() :], None, None, False
+        if kind == "role":
+            own = list(dict.fromkeys(names_in(s)))
+            if len(own) < 2:
+                continue
+            a, b = rng.sample(own, 2)
+            if a in b or b in a:
+                continue
+            # In lists the order says nothing.
+            if re.search(re.escape(a) + r"(?:,| and| or)[^.]{0,40}" + re.escape(b), s) or re.search(
+                re.escape(b) + r"(?:,| and| or)[^.]{0,40}" + re.escape(a), s
+            ):
+                continue
+            return sub_word(sub_word(sub_word(s, a, "\0"), b, a), "\0", b), None, None, False
+        if kind == "graft":
+            other = rng.choice(re.split(r"(?<=[.!?]) ", passage))
+            m, n = VERB.search(s, 4), VERB.search(other, 4)
+            if not m or not n or other == s or len(other.split()) < 6:
+                continue
+            return s[: m.start()] + other[n.start() :], None, None, False
+    return None
+
+
+# --- passages ----------------------------------------------------------------------------------------------
+
+
+def window(sentences, i, words, rng):
+    """``(first, last + 1)`` of a run of sentences around ``i`` with at most so many words."""
+    a, b = i, i + 1
+    total = len(sentences[i].split())
+    while True:
+        options = [
+            j for j in (a - 1, b) if 0 <= j < len(sentences) and total + len(sentences[j].split()) <= words
+        ]
+        if not options:
+            return a, b
+        j = rng.choice(options)
+        total += len(sentences[j].split())
+        a, b = min(a, j), max(b, j + 1)
+
+
+def untidy(text, rng):
+    """The text as some corpora have it: punctuation set apart."""
+    text = re.sub(r"\s*([,.;:!?()\"]|'s\b)\s*", r" \1 ", text).strip()
+    return re.sub(r'" ([^"]*) "', r"`` \1 ''", text)
+
+
+class Maker:
+    """Makes examples from a bundle.
+
+    Args:
+        bundle: What `make_bundle` gives.
+        seed: Of the random numbers.
+        near: Per question the positions of alike passages in `pool`, or None.
+        wice: Positions in ``bundle["wice"]`` to train on.
+    """
+
+    def __init__(self, bundle, seed, near=None, wice=()):
+        self.rng = random.Random(seed)
+        self.docs = bundle["docs"]
+        self.pairs = bundle["pairs"]
+        self.passages = bundle["passages"]
+        self.reader = bundle["reader"]
+        self.wice = [bundle["wice"][i] for i in wice]
+        self.pool = pool_of(bundle)
+        self.near = near
+        self.groups = 0
+        self.of_group = {}
+        for i, (group, _, _) in enumerate(self.passages):
+            self.of_group.setdefault(group, []).append(i)
+        weights = [sum(len(p[1]) for p in d[2]) ** 0.7 for d in self.docs]
+        total = 0.0
+        self.cumulative = []
+        for w in weights:
+            total += w
+            self.cumulative.append(total)
+        self.by_kind = {}
+        for i, p in enumerate(self.pairs):
+            self.by_kind.setdefault(p[0], []).append(i)
+        self.reader_kinds = {}
+        self.of_passage = {}
+        for i, r in enumerate(self.reader):
+            if r[2] or not r[3]:
+                self.reader_kinds.setdefault(self.passages[r[1]][1], []).append(i)
+            self.of_passage.setdefault(r[1], []).append(i)
+
+    # claims ------------------------------------------------------------------------------------------------
+    def _doc(self):
+        rng = self.rng
+        while True:
+            if rng.random() < 0.12:  # A reader's passage, or a medical one.
+                group = rng.choice(list(self.of_group)) if rng.random() < 0.5 else None
+                if group:
+                    return "", [self.passages[i][2] for i in self.of_group[group][:40]]
+            d = rng.choices(self.docs, cum_weights=self.cumulative)[0]
+            paras = [p[1] for p in d[2] if len(p[1]) > 0]
+            if sum(len(p) for p in paras) > 4:
+                return d[1], paras
+
+    def claims(self):
+        """Examples from one sentence."""
+        rng = self.rng
+        title, paras = self._doc()
+        for _ in range(5):
+            k = rng.randrange(len(paras))
+            i = rng.randrange(len(paras[k]))
+            if 6 <= len(paras[k][i].split()) <= 50:
+                break
+        else:
+            return []
+        para = paras[k]
+        s = para[i]
+        budget = rng.choice((25, 35, 50, 65, 80))
+        mode = rng.random()
+        before, after = [], []
+        if mode < 0.35:
+            a, b = window(para, i, budget, rng)
+            before, after = para[a:i], para[i + 1 : b]
+        elif mode < 0.65:  # Among other parts of the document.
+            a, b = window(para, i, budget // 2, rng)
+            before, after = para[a:i], para[i + 1 : b]
+            other = rng.choice(paras)
+            if other is not para:
+                j = rng.randrange(len(other))
+                c, d = window(other, j, budget // 2, rng)
+                (before if rng.random() < 0.5 else after).extend(other[c:d]) if rng.random() < 0.5 else None
+                if rng.random() < 0.5:
+                    before = other[c:d] + before
+                else:
+                    after = after + other[c:d]
+        else:  # The sentences of the document that share most with the claim, in order.
+            key = keyset(s)
+            flat = [
+                (kk, jj, t)
+                for kk, p in enumerate(paras[max(0, k - 12) : k + 12], max(0, k - 12))
+                for jj, t in enumerate(p)
+                if (kk, jj) != (k, i)
+            ]
+            flat = rng.sample(flat, min(len(flat), 60))
+            flat.sort(key=lambda x: -len(key & keyset(x[2])))
+            chosen, n = [], len(s.split())
+            for x in flat[:8]:
+                if n + len(x[2].split()) <= budget:
+                    chosen.append(x)
+                    n += len(x[2].split())
+            chosen.sort()
+            before = [t for kk, jj, t in chosen if (kk, jj) < (k, i)]
+            after = [t for kk, jj, t in chosen if (kk, jj) > (k, i)]
+        if s in before or s in after:
+            return []
+        head = (
+            [title + ("." if rng.random() < 0.5 else ":")]
+            if title and (PRONOUN.match(s) or rng.random() < 0.15)
+            else []
+        )
+        before = head + before
+        passage = " ".join([*before, s, *after])
+        without = " ".join([*before, *after])
+        seed = rng.random()
+
+        def form(text):
+            r = random.Random(seed)
+            text = rephrase(text, r, title if head else "")
+            if r.random() < 0.06:
+                text = r.choice(OPENERS) + decap(text)
+            if r.random() < 0.05:
+                text = text.rstrip(".")
+            return text
+
+        elsewhere = " ".join(rng.choice(paras)) + " " + " ".join(rng.choice(paras))
+        out = []
+        claim = form(s)
+        tidy = untidy if rng.random() < 0.04 else (lambda t, _: t)
+        if len(claim.split()) < 4:
+            return []
+        r = rng.random()
+        if r < 0.62:
+            changed = corrupt(s, passage, elsewhere, rng)
+            if changed is None:
+                return []
+            wrong_s, old, new, everywhere = changed
+            wrong = form(wrong_s)
+            if wrong == claim or (new and old and sub_word(wrong, old, new) != wrong):
+                return []
+            if old is not None and old not in claim and new not in wrong:
+                return []  # The rephrasing dropped the place.
+            if old is None and keyset(wrong) == keyset(claim) and wrong.lower() == claim.lower():
+                return []
+            out.append(Example(claim, tidy(passage, rng), supported=1.0))
+            out.append(Example(wrong, tidy(passage, rng), supported=0.0))
+            if rng.random() < 0.4:
+                if everywhere:
+                    other = sub_word(" ".join(before), old, new).split(" ") if before else []
+                    twisted = " ".join(
+                        [x for x in (" ".join(other), wrong_s, sub_word(" ".join(after), old, new)) if x]
+                    )
+                else:
+                    twisted = " ".join([*before, wrong_s, *after])
+                out.append(Example(wrong, tidy(twisted, rng), supported=1.0))
+                out.append(Example(claim, tidy(twisted, rng), supported=0.0))
+        elif r < 0.74 and len(without.split()) > 12:  # The supporting sentence is missing.
+            out.append(Example(claim, tidy(passage, rng), supported=1.0))
+            out.append(Example(claim, tidy(without, rng), supported=0.0, weight=0.8))
+        elif r < 0.82:  # Something that another part of the document says.
+            other = rng.choice(paras)
+            t = rng.choice(other)
+            if t not in passage and len(t.split()) > 5:
+                out.append(Example(form(t), tidy(passage, rng), supported=0.0))
+                out.append(Example(claim, tidy(passage, rng), supported=1.0))
+        elif r < 0.92:  # Half of it is supported.
+            t = rng.choice(rng.choice(paras))
+            mate = (before + after)[len(head) :]
+            if t not in passage and 4 < len(t.split()) < 30 and len(claim.split()) < 30:
+                joined = [claim.rstrip("."), decap(t)]
+                if rng.random() < 0.4:
+                    joined = [t.rstrip("."), decap(claim)]
+                out.append(
+                    Example(
+                        joined[0] + rng.choice((", and ", "; ", " and ", ". ")) + joined[1],
+                        tidy(passage, rng),
+                        supported=0.0,
+                    )
+                )
+                if mate:
+                    u = rng.choice(mate)
+                    if len(u.split()) < 30:
+                        joined = [claim.rstrip("."), decap(rephrase(u, rng))]
+                        if rng.random() < 0.4:
+                            joined = [
+                                joined[1].rstrip(".")[:1].upper() + joined[1].rstrip(".")[1:],
+                                decap(claim),
+                            ]
+                        out.append(
+                            Example(
+                                joined[0] + rng.choice((", and ", "; ", " and ", ". ")) + joined[1],
+                                tidy(passage, rng),
+                                supported=1.0,
+                            )
+                        )
+        else:  # Only a piece of the sentence, or a list of its things: still true.
+            tokens = s.rstrip(".").split()
+            if len(tokens) > 10:
+                a = rng.randrange(0, len(tokens) - 6)
+                piece = " ".join(tokens[a : a + rng.randint(5, 10)])
+                out.append(Example(cap(piece), tidy(passage, rng), supported=1.0, weight=0.5))
+                t = rng.choice(rng.choice(paras)).rstrip(".").split()
+                if len(t) > 10 and " ".join(t) not in passage:
+                    a = rng.randrange(0, len(t) - 6)
+                    out.append(
+                        Example(
+                            cap(" ".join(t[a : a + rng.randint(5, 10)])),
+                            tidy(passage, rng),
+                            supported=0.0,
+                            weight=0.5,
+                        )
+                    )
+        return out
+
+    def term_claims(self):
+        """A glossary's definition against the passage that explains the term, and against others."""
+        rng = self.rng
+        i = rng.choice(self.by_kind["openstax_term"])
+        _, definition, term, at, _ = self.pairs[i]
+        if not term or not isinstance(at, (list, tuple)):
+            return []
+        d, k = at
+        paras = self.docs[d][2]
+        para = paras[k][1]
+        passage = " ".join(para)[:480]
+        j = rng.choice(self.by_kind["openstax_term"])
+        form = rng.choice(
+            (
+                "{t} is {d}.",
+                "{t}: {d}",
+                "{t} refers to {d}.",
+                "The term {t} means {d}.",
+                "{t} is defined as {d}.",
+            )
+        )
+        d1 = definition.rstrip(".")
+        out = [Example(cap(form.format(t=term, d=d1)), passage, supported=1.0)]
+        wrong = [
+            p
+            for p in (self.pairs[x] for x in rng.sample(self.by_kind["openstax_term"], 60))
+            if p[3][0] == d and p[2] != term
+        ]
+        other = wrong[0] if wrong else self.pairs[j]
+        if other[2] and other[2] != term:
+            out.append(Example(cap(form.format(t=term, d=other[1].rstrip("."))), passage, supported=0.0))
+            if rng.random() < 0.5:
+                out.append(Example(cap(form.format(t=other[2], d=d1)), passage, supported=0.0))
+        if rng.random() < 0.4 and len(paras) > 3:
+            other_para = rng.choice(paras)[1]
+            if other_para is not para and term.lower() not in " ".join(other_para).lower():
+                out.append(Example(cap(form.format(t=term, d=d1)), " ".join(other_para)[:480], supported=0.0))
+        return out
+
+    def answer_claims(self):
+        """A question and its answer as a statement; another answer from the same passage is not supported."""
+        rng = self.rng
+        kind = rng.choices(("squad1", "squad2", "fairytaleqa"), (3, 3, 2))[0]
+        q, pi, spans, ok = self.reader[rng.choice(self.reader_kinds[kind])]
+        if not ok or not spans:
+            return []
+        sentences = self.passages[pi][2]
+        text = " ".join(sentences)
+        answers = [a for _, a in spans]
+        answer = min(answers, key=len)
+        mates = [r for r in (self.reader[j] for j in self.of_passage[pi]) if r[2] and r[0] != q]
+        told = [r[2][0][1] for r in mates]
+        wrong = (told if rng.random() < 0.6 else []) + names_in(text) + numbers_in(text)
+        number = bool(re.search(r"\d", answer))
+        named = answer[:1].isupper()
+        wrong = [
+            w
+            for w in wrong
+            if w not in " ".join(answers)
+            and all(a not in w for a in answers)
+            and bool(re.search(r"\d", w)) == number
+            and w not in q
+        ]
+        same = [w for w in wrong if w[:1].isupper() == named]
+        wrong = same or wrong
+        form = rng.random()
+        at = next((n for n, t in enumerate(sentences) if answer in t), 0)
+        a, b = window(sentences, at, rng.choice((30, 50, 75)), rng)
+        passage = " ".join(sentences[a:b])
+        make = (lambda x: statement(q, x)) if form < 0.75 else (lambda x: f"{q} {cap(x)}.")
+        right = make(answer)
+        out = [Example(right, passage, supported=1.0)]
+        if wrong:
+            out.append(Example(make(rng.choice(wrong)), passage, supported=0.0))
+        rest = [t for t in sentences[a:b] if answer not in t]
+        if rest and rng.random() < 0.5 and len(" ".join(rest).split()) > 10:
+            out.append(Example(right, " ".join(rest), supported=0.0))
+        return out
+
+    def wice_claim(self):
+        """A claim of a person against sentences of its cited page."""
+        rng = self.rng
+        if not self.wice:
+            return []
+        _, claim, label, evidence, supporting = rng.choice(self.wice)
+        label_value = {"supported": 1.0, "partially_supported": 0.0, "not_supported": 0.0}[label]
+        chosen = assemble(claim, evidence, rng.choice((60, 75)), rng)
+        out = [Example(claim, chosen, supported=label_value, weight=0.7 if label.startswith("part") else 1.0)]
+        flat = [j for group in supporting for j in (group if isinstance(group, list) else [group])]
+        if label == "supported" and flat and rng.random() < 0.5:
+            rest = [t for j, t in enumerate(evidence) if j not in set(flat)]
+            if len(rest) > 3:
+                out.append(Example(claim, assemble(claim, rest, 70, rng), supported=0.0))
+        if label == "supported" and rng.random() < 0.5:
+            changed = corrupt(claim, chosen, " ".join(evidence[:40]), rng)
+            if changed:
+                out.append(Example(changed[0], chosen, supported=0.0))
+        if label == "partially_supported" and flat and rng.random() < 0.3:
+            pass
+        return out
+
+    # questions ---------------------------------------------------------------------------------------------
+    def _ask(self, q):
+        rng = self.rng
+        if rng.random() < 0.35:
+            q = q.rstrip("?").strip().lower()
+        return q
+
+    def _cut(self, sentences, spot, words):
+        """A window around sentence ``spot`` and the characters before it in the whole text."""
+        a, b = window(sentences, spot, words, self.rng)
+        offset = sum(len(t) + 1 for t in sentences[:a])
+        return " ".join(sentences[a:b]), offset, (a, b)
+
+    def _words(self):
+        return self.rng.choice((20, 30, 40, 50, 60, 75))
+
+    def _group(self, q, right, span, wrong, relevance=True, answerable=True):
+        """One right passage and wrong ones, as a group."""
+        rng = self.rng
+        self.groups += 1
+        g = self.groups
+        messy = rng.random() < 0.06
+        if messy:
+            span = None
+        t = (lambda x: untidy(x, rng)) if messy else (lambda x: x)
+        q = t(q) if messy and rng.random() < 0.3 else q
+        out = [
+            Example(
+                q,
+                t(right),
+                answerable=1.0 if answerable else None,
+                group=g if relevance else None,
+                relevant=True,
+                span=span,
+            )
+        ]
+        for passage, rel, ans in wrong:
+            if len(passage.split()) < 4:
+                continue
+            out.append(
+                Example(
+                    q, t(passage), answerable=0.0 if ans else None, group=g if relevance and rel else None
+                )
+            )
+        return out
+
+    def _any_window(self, sentences, q=None, words=None):
+        """A window of a passage, mostly around what shares most with the question."""
+        if not sentences:
+            return ""
+        if q is not None and self.rng.random() < 0.6:
+            key = keyset(q)
+            spot = max(
+                range(len(sentences)), key=lambda j: (len(key & keyset(sentences[j])), self.rng.random())
+            )
+        else:
+            spot = self.rng.randrange(len(sentences))
+        a, b = window(sentences, spot, words or self._words(), self.rng)
+        return " ".join(sentences[a:b])
+
+    def _junk(self, q, sentences, title=""):
+        """Headings, a table row or a list with the question's own words: no answer."""
+        rng = self.rng
+        words = list(content_words(q)) + [
+            w for w in content_words(" ".join(sentences))[:60] if rng.random() < 0.25
+        ]
+        rng.shuffle(words)
+        words = words[: rng.randint(3, 14)]
+        if title:
+            words.insert(0, title)
+        r = rng.random()
+        if r < 0.3:
+            return "| " + " | ".join(words) + " |"
+        if r < 0.5:
+            return "\n".join("- " + w for w in words)
+        if r < 0.7:
+            return "# " + cap(q.rstrip("?"))
+        if r < 0.85:
+            return " ".join(cap(w) for w in words)
+        return "\n".join(f"## {cap(w)}" for w in words[:5])
+
+    def _near_wrong(self, key, right, n):
+        """Passages alike to the question elsewhere; the very best are skipped: some hold the answer."""
+        rng = self.rng
+        if self.near is None or key not in self.near:
+            return []
+        own = keyset(right)
+        found = []
+        candidates = list(self.near[key])
+        for x in rng.sample(candidates[2:], min(len(candidates) - 2, 3 * n)):
+            sentences = self.pool[x][1]
+            text = " ".join(sentences)
+            k = keyset(text)
+            if len(k & own) < 0.5 * max(1, min(len(k), len(own))):
+                found.append(sentences)
+        return found[:n]
+
+    def _reader_group(self):
+        rng = self.rng
+        kind = rng.choices(("squad1", "squad2", "fairytaleqa", "policyqa"), (4, 5, 2.5, 1))[0]
+        ri = rng.choice(self.reader_kinds[kind])
+        q, pi, spans, ok = self.reader[ri]
+        group, _, sentences = self.passages[pi]
+        text = " ".join(sentences)
+        q = self._ask(q)
+        if not ok:
+            return [Example(q, self._any_window(sentences, q), answerable=0.0)]
+        start, answer = rng.choice(spans)
+        if text[start : start + len(answer)] != answer:
+            found = text.find(answer)
+            if found < 0:
+                return []
+            start = found
+        starts, n = [], 0
+        for t in sentences:
+            starts.append(n)
+            n += len(t) + 1
+        spot = max(j for j, x in enumerate(starts) if x <= start)
+        right, offset, _ = self._cut(sentences, spot, self._words())
+        local = start - offset
+        span = (local, local + len(answer)) if right[local : local + len(answer)] == answer else None
+        answers = [x for _, x in spans]
+        rest = [t for j, t in enumerate(sentences) if j != spot and not any(x in t for x in answers)]
+        wrong = []
+        if rest and kind != "policyqa" and rng.random() < 0.8:
+            wrong.append((self._any_window(rest, q), False, True))
+        mates = [x for x in self.of_group[group] if x != pi]
+        for x in rng.sample(mates, min(len(mates), 6)):
+            other = self.passages[x][2]
+            if len(wrong) < 3 and not any(y in " ".join(other) for y in answers):
+                wrong.append((self._any_window(other, q), True, kind != "policyqa"))
+        for s in self._near_wrong(("r", ri), right, 2):
+            if not any(y in " ".join(s) for y in answers):
+                wrong.append((self._any_window(s, q), True, True))
+        rng.shuffle(wrong)
+        out = self._group(q, right, span, wrong[:2])
+        if rng.random() < 0.3 and kind != "policyqa":
+            changed = corrupt(q, text, " ".join(t for x in mates[:3] for t in self.passages[x][2]), rng)
+            if changed and changed[2] and kind != "fairytaleqa":
+                out.append(Example(changed[0], right, answerable=0.0, weight=0.8))
+        if rng.random() < 0.12:
+            out.append(Example(q, self._junk(q, sentences), answerable=0.0))
+        return out
+
+    def _pair_group(self):
+        rng = self.rng
+        kind = rng.choices(
+            (
+                "clapnq_train",
+                "medquad",
+                "openstax_term_q",
+                "openstax_term",
+                "openstax_exercise",
+                "wiki_heading",
+            ),
+            (8, 3, 2, 2, 1.5, 1.5),
+        )[0]
+        pi = rng.choice(self.by_kind[kind])
+        _, q, _, at, doc = self.pairs[pi]
+        clean = kind in ("clapnq_train", "medquad", "openstax_term_q")
+        if isinstance(at[0], int):
+            d, k = at
+            sentences = self.docs[d][2][k][1]
+            heading = self.docs[d][2][k][0]
+            mates = [
+                p[1]
+                for p in self.docs[d][2]
+                if p[1] is not sentences and (kind != "wiki_heading" or p[0] != heading)
+            ]
+        else:
+            sentences, mates = at, []
+            if kind == "medquad":
+                mates = [
+                    p[3]
+                    for p in (self.pairs[x] for x in rng.sample(self.by_kind[kind], 200))
+                    if p[4] == doc and p[3] is not at and p[1] != q
+                ]
+        if not sentences:
+            return []
+        key = keyset(q)
+        spot = max(range(len(sentences)), key=lambda j: (len(key & keyset(sentences[j])), -j))
+        words = self._words() if kind != "clapnq_train" else rng.choice((60, 80))
+        if clean and kind != "openstax_term_q":
+            words = 80  # Nobody marked where the answer is.
+            right = (
+                " ".join(sentences[:12])
+                if len(" ".join(sentences).split()) <= 85
+                else self._cut(sentences, spot, words)[0]
+            )
+        else:
+            right = self._cut(sentences, spot, words)[0]
+        wrong = []
+        long = rng.choice((60, 80)) if kind in ("clapnq_train", "medquad") else None
+        own = keyset(right)
+        for other in rng.sample(mates, min(len(mates), 3)):
+            o = keyset(" ".join(other))
+            if len(o & own) < 0.6 * max(1, min(len(o), len(own))):
+                wrong.append((self._any_window(other, q, long), True, clean))
+        for s in self._near_wrong(("p", pi), right, 3):
+            wrong.append((self._any_window(s, q, long), True, clean))
+        q = self._ask(q)
+        out = self._group(q, right, None, wrong[: 3 if kind == "clapnq_train" else 2], answerable=clean)
+        if clean and rng.random() < 0.12:
+            out.append(Example(q, self._junk(q, sentences), answerable=0.0))
+        return out
+
+    def examples(self):
+        """A few examples of one kind."""
+        r = self.rng.random()
+        try:
+            if r < 0.36:
+                return self.claims()
+            if r < 0.41:
+                return self.term_claims()
+            if r < 0.54:
+                return self.answer_claims()
+            if r < 0.57:
+                return self.wice_claim()
+            return self._reader_group() if r < 0.83 else self._pair_group()
+        except (ValueError, IndexError, re.error):
+            return []
+
+
+def pool_of(bundle):
+    """Every passage: ``(document, sentences)``."""
+    pool = []
+    for d in bundle["docs"]:
+        for _, sentences in d[2]:
+            if sum(len(t.split()) for t in sentences) >= 20:
+                pool.append((d[0], sentences))
+    for group, _, sentences in bundle["passages"]:
+        pool.append((group, sentences))
+    for p in bundle["pairs"]:
+        if not isinstance(p[3][0] if p[3] else 0, int):
+            pool.append((p[4], p[3]))
+    return pool
+
+
+@lru_cache(maxsize=60_000)
+def cached_keys(text):
+    return keyset(text)
+
+
+def assemble(claim, sentences, words, rng=None):
+    """The sentences that share most with the claim, in their order, up to so many words."""
+    key = keyset(claim)
+    keys = [cached_keys(t) for t in sentences]
+    order = sorted(range(len(sentences)), key=lambda j: -len(key & keys[j]) / (4 + len(keys[j])) ** 0.5)
+    chosen, n = [], 0
+    for j in order:
+        size = len(sentences[j].split())
+        if n + size > words:
+            if n:
+                break
+            return " ".join(sentences[j].split()[:words])
+        chosen.append(j)
+        n += size
+    return " ".join(sentences[j] for j in sorted(chosen))
+
+
+def statement(question, answer):
+    """A question and its answer as one statement, by rule."""
+    q = question.strip().rstrip("?").strip()
+    a = answer.strip().rstrip(".")
+    m = re.match(
+        r"(?i)(who|what|which [\w ]{1,25}?|how many \w+|how much \w+) ((?:is|are|was|were|has|have|had|can|could|will|would|\w+s|\w+ed|wrote|led|made|won|began|became|gave|took) .+)$",
+        q,
+    )
+    if m and not re.match(r"(?i)(?:did|do|does)\b", m[2]):
+        first = m[1].lower()
+        verb = m[2]
+        if first in ("who", "what") and re.match(r"(?:is|are|was|were) (?:the|a|an|\w+'s|[A-Z])", verb):
+            be, rest = verb.split(" ", 1)
+            return f"{cap(rest)} {be} {a}."
+        return f"{cap(a)} {verb}."
+    m = re.match(
+        r"(?i)(?:(in|on|at|to|from|by|for|with|of) )?(what|which|who|whom|where|when|why|how)((?: (?:year|city|country|state|century|date|day|month|place|type|kind|number|many|much|long|old|far)[\w ]{0,20}?)?) (did|do|does) (.+)$",
+        q,
+    )
+    if m:
+        prep = (
+            m[1]
+            or (
+                "because of"
+                if m[2].lower() == "why"
+                else "in"
+                if m[2].lower() in ("when", "where") or "year" in m[3]
+                else ""
+            )
+        ).lower()
+        if re.match(r"(?:in|on|at|because|by|to|from|during|after|before|near) ", a):
+            prep = ""
+        return f"{cap(m[5])} {prep + ' ' if prep else ''}{a}."
+    m = re.match(
+        r"(?i)(?:(in|on|at|to|from|by|for|with|of) )?(what|which|who|whom|where|when|why|how)((?: [\w]+){0,3}?) (is|are|was|were|has|have|had|can|could|will|would) (.+)$",
+        q,
+    )
+    if m:
+        words = m[5].split()
+        half = 1
+        while half < min(len(words) - 1, 5) and (
+            words[half - 1].lower() in ("the", "a", "an", "of", "his", "her", "their", "its")
+            or words[half][:1].isupper()
+        ):
+            half += 1
+        return f"{cap(' '.join(words[:half]))} {m[4].lower()} {' '.join(words[half:])} {m[1].lower() + ' ' if m[1] else ''}{a}."
+    return f"{q}: {a}."
+
+
+# Characters of each kind of document, and most pairs of each kind.
+SIZES = {"wiki": 21_000_000, "stax": 9_500_000, "other": 4_500_000}
+PAIRS = {
+    "medquad": 5000,
+    "clapnq_train": 5000,
+    "openstax_term": 9000,
+    "openstax_term_q": 9000,
+    "openstax_exercise": 3000,
+    "wiki_heading": 5000,
+}
+
+
+def read(data, name):
+    """The objects of a gzipped JSON-lines file."""
+    with gzip.open(data / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def split(text):
+    """Sentences, white space made one space."""
+    return [s for s in (" ".join(span.of(text).split()) for span in split_sentences(text)) if s]
+
+
+def make_bundle(data, seed=0):
+    """Documents, question-passage pairs, reader questions and claims, their sentences split.
+
+    Args:
+        data: The folder with ``train`` and ``dev``.
+        seed: Of the sample.
+    """
+    rng = random.Random(seed)
+    documents, sizes = [], dict.fromkeys(SIZES, 0)
+    for name in ("train_expository", "train_other"):
+        rows = list(read(data, f"train/{name}"))
+        rng.shuffle(rows)
+        for row in rows:
+            kind = (
+                "other" if name == "train_other" else "wiki" if row["doc_id"].startswith("wiki:") else "stax"
+            )
+            if sizes[kind] >= SIZES[kind]:
+                continue
+            paragraphs, length = [], 0
+            for section in row["sections"]:
+                for paragraph in section["paragraphs"]:
+                    if length <= 60_000:
+                        length += len(paragraph)
+                        paragraphs.append((section.get("heading") or "", paragraph))
+            sizes[kind] += length
+            documents.append((row["doc_id"], row["title"] or "", paragraphs))
+    place = {p: (i, j) for i, d in enumerate(documents) for j, (_, p) in enumerate(d[2])}
+    rows = list(read(data, "train/rerank_pairs"))
+    rng.shuffle(rows)
+    pairs, used = [], dict.fromkeys(PAIRS, 0)
+    for row in rows:
+        kind, at = row["kind"], place.get(row["passage"])
+        if used[kind] >= PAIRS[kind] or (at is None and kind not in ("medquad", "clapnq_train")):
+            continue
+        used[kind] += 1
+        term = row["answer"] if isinstance(row.get("answer"), str) else None
+        passage = at if at else split(row["passage"])[:14]
+        pairs.append((kind, row["question"], term, passage, None if at else row["doc_id"]))
+    positions, passages, questions = {}, [], []
+    for row in read(data, "train/reader_qa"):
+        text = row["passage"]
+        if text not in positions:
+            positions[text] = len(passages)
+            passages.append((row["group"], row["kind"], split(text)))
+        # Where the answer starts once white space is one space.
+        spans = [
+            (
+                len(" ".join((text[: a["start"]] + "x").split())) - 1,
+                " ".join(text[a["start"] : a["end"]].split()),
+            )
+            for a in row["answer_spans"]
+        ]
+        questions.append((row["question"], positions[text], spans, row["answerable"]))
+    claims = [
+        (r["id"], r["claim"], r["label"], r["evidence"], r["supporting_sentences"])
+        for r in read(data, "dev/wice_dev")
+    ]
+    return {
+        "docs": [(i, title, [(h, split(p)) for h, p in paragraphs]) for i, title, paragraphs in documents],
+        "pairs": pairs,
+        "passages": passages,
+        "reader": questions,
+        "wice": claims,
+    }
+
+
+def neighbors(bundle, seed=0, depth=24):
+    """Per question ``("p" or "r", position)`` the passages of the pool that BM25 ranks first."""
+    import bm25s
+
+    pool, rng = pool_of(bundle), random.Random(seed)
+    clean = ("medquad", "openstax_term_q", "openstax_term", "openstax_exercise")
+    keys = [("p", i) for i, p in enumerate(bundle["pairs"]) if p[0] == "clapnq_train"]
+    keys += rng.sample([("p", i) for i, p in enumerate(bundle["pairs"]) if p[0] in clean], 2500)
+    keys += [("r", i) for i in rng.sample(range(len(bundle["reader"])), 5000)]
+    index = bm25s.BM25()
+    index.index([words(" ".join(s)) for _, s in pool], show_progress=False)
+    asked = [words(bundle["reader"][i][0] if kind == "r" else bundle["pairs"][i][1]) for kind, i in keys]
+    hits, _ = index.retrieve(asked, k=depth, show_progress=False)
+    return dict(zip(keys, hits, strict=True))
