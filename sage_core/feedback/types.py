@@ -325,7 +325,7 @@ class FeedbackResult(Shown):
         verdict: Its verdict; None where it was never graded.
         selection: The candidates it was made from.
         rounds: Every round, in order.
-        stop_reason: Why the loop ended; `STOP_MEANINGS` has the words.
+        stop_reason: Why the loop ended; `stop_meaning` has the words.
         best_round: Number of the round the answer comes from; 0 where there was none.
     """
 
@@ -344,6 +344,16 @@ class FeedbackResult(Shown):
             "judge": total_usage(r.judge for r in self.rounds),
         }
         object.__setattr__(self, "usage_by_role", by_role)
+
+    @property
+    def stop_meaning(self) -> str:
+        """Why the loop ended, in words."""
+        if self.stop_reason == "unchanged" and self.rounds:
+            verdict = self.rounds[-1].verdict
+            if verdict is not None and not verdict.adjust:
+                return "the critic asked for no other selection"
+            return "no selection that was not tried lies where the critic asked for one"
+        return STOP_MEANINGS[self.stop_reason]
 
     @property
     def usage(self) -> TokenUsage:

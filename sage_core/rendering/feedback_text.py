@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round
+from sage_core.feedback.types import FeedbackResult, Round
 from sage_core.llm.usage import TokenUsage
 from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import ASKED
@@ -55,7 +55,7 @@ def format_trace(result: FeedbackResult, *, width: int = 80) -> str:
         Lines of plain text, without a line break at the end.
     """
     lines = [format_round(r, best=r.number == result.best_round, width=width) for r in result.rounds]
-    lines.append(f"stopped: {result.stop_reason} ({STOP_MEANINGS[result.stop_reason]})")
+    lines.append(f"stopped: {result.stop_reason} ({result.stop_meaning})")
     roles = "; ".join(f"{role} {_tokens(u)}" for role, u in result.usage_by_role.items() if u.calls)
     lines.append(f"used: {roles or 'no LLM call'}")
     return "\n".join(lines)

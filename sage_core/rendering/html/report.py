@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sage_core.feedback.types import STOP_MEANINGS, FeedbackResult, Round, Verdict
+from sage_core.feedback.types import FeedbackResult, Round, Verdict
 from sage_core.llm.pricing import CostReport
 from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.pipeline.results import Answer, Retrieval
@@ -183,7 +183,7 @@ def _warnings(answer: Answer) -> list[Markup]:
     if answer.answerer.startswith(_NO_LLM):
         found.append("These are sentences quoted from the documents: no LLM wrote or checked them.")
     if answer.feedback.stop_reason in ("critic_failed", "answer_failed"):
-        found.append(f"{STOP_MEANINGS[answer.feedback.stop_reason].capitalize()}.")
+        found.append(f"{answer.feedback.stop_meaning.capitalize()}.")
     return [tag("p", words, class_="warning") for words in found]
 
 
@@ -308,7 +308,7 @@ def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -
     rounds = [_round(r, r.number == result.best_round, sizes) for r in result.rounds]
     if not rounds:
         rounds = [tag("p", "No round was begun.", class_="note")]
-    meaning = STOP_MEANINGS[result.stop_reason]
+    meaning = result.stop_meaning
     stop = tag("p", "Stopped: ", tag("b", result.stop_reason), f" ({meaning}).", class_="note")
     return tag("div", *rounds, stop, class_="rounds")
 

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from sage_core.feedback import STOP_MEANINGS, FeedbackResult, Round
+from sage_core.feedback import FeedbackResult, Round
 from sage_core.pipeline.results import Answer
 from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.rendering.wording import ASKED, counted, grade_words
@@ -41,7 +41,7 @@ def _lines(feedback: FeedbackResult) -> Text:
     for round_ in feedback.rounds if len(feedback.rounds) > 1 else ():
         lines.append(f"\n          {_round(round_)}", style="dim")
     lines.append("\nstopped ", style="bold")
-    return lines.append(f"{feedback.stop_reason}: {STOP_MEANINGS[feedback.stop_reason]}")
+    return lines.append(f"{feedback.stop_reason}: {feedback.stop_meaning}")
 
 
 def _grade(feedback: FeedbackResult) -> str:

@@ -353,3 +353,11 @@ def test_whatever_the_critic_says(scores, verdicts, scale, policy, rounds, min_k
     assert result.answer == f"from {result.selection.cut}"
     assert result == run()
     json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_an_unchanged_selection_says_which_reason():
+    asked_for_none = drive([grade(4, 0)], scores=[0.9, 0.8])
+    nowhere_to_go = drive([grade(4, -1)], scores=[0.9])
+    assert (asked_for_none.stop_reason, nowhere_to_go.stop_reason) == ("unchanged", "unchanged")
+    assert asked_for_none.stop_meaning == "the critic asked for no other selection"
+    assert nowhere_to_go.stop_meaning == "no selection that was not tried lies where the critic asked for one"
