@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "GroundingChecker": "grounding",
     "MiniLMEmbeddings": "embeddings",
     "SageChain": "chain",
     "SageCompressor": "compressor",

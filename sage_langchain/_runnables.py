@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,10 +13,29 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
+from pydantic import BaseModel
+from typing_extensions import Self
 
 from sage_core.errors import InputError
 
 QUERY_KEYS = ("input", "query", "question")
+
+
+class CheckedCopy(BaseModel):
+    """A model whose copies with changes are checked, and work with them, as if made anew."""
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed.
+
+        Raises:
+            ValidationError: For a value that the constructor would refuse.
+        """
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        if deep:
+            fields = copy.deepcopy(fields)
+        made = type(self)(**{**fields, **(update or {})})
+        object.__setattr__(made, "__pydantic_fields_set__", {*self.model_fields_set, *(update or {})})
+        return made
 
 
 def query_of(given: object) -> str:

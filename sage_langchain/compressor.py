@@ -30,6 +30,7 @@ from sage_core.selection import (
     select,
 )
 from sage_core.selection.scales import scale_said
+from sage_langchain._runnables import CheckedCopy
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ _POSITION = "_sage_position"
 _NOISE = 1e-6
 
 
-class SageCompressor(BaseDocumentCompressor):
+class SageCompressor(CheckedCopy, BaseDocumentCompressor):
     """Reranks documents and keeps the best ones up to where the score falls off a cliff.
 
     Returns copies, best first, with the score in ``metadata["relevance_score"]`` as a Python float (None

@@ -17,12 +17,12 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_langchain._runnables import as_runnable, checked, inner_input, query_of
+from sage_langchain._runnables import CheckedCopy, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SageCompressor
 from sage_langchain.scored_search import ScoredVectorStoreRetriever
 
 
-class SageRetriever(BaseRetriever):
+class SageRetriever(CheckedCopy, BaseRetriever):
     """Fetches candidates from any retriever, reranks them, and keeps as many as the question needs.
 
     Takes the arguments of LangChain's `ContextualCompressionRetriever` and stands wherever a `BaseRetriever`

@@ -346,3 +346,22 @@ def test_probabilities_that_are_none_are_an_error():
 def test_top_n_is_named():
     with pytest.raises(ValidationError, match="top_n must be at least 1, not 0"):
         SageCompressor(top_n=0)
+
+
+def test_a_copy_with_changes_is_checked_and_works_with_them():
+    from langchain_core.runnables import RunnableLambda
+
+    from sage_langchain import SageRetriever, create_sage_chain
+    from tests.fakes.langchain import ScriptedChat
+
+    made = SageCompressor(reranker=ListReranker(CLIFF), min_k=1)
+    assert made.model_copy(update={"top_n": 2}).compress_documents(documents(5), "q")[1:]
+    with pytest.raises(ValueError, match="min_k"):
+        made.model_copy(update={"min_k": -1})
+    retriever = SageRetriever(base_retriever=lambda q: documents(5), base_compressor=made)
+    other = retriever.model_copy(update={"base_retriever": lambda q: documents(1)})
+    assert (len(retriever.invoke("q", k=3)), len(other.invoke("q", k=3))) == (3, 1)
+    chain = create_sage_chain(ScriptedChat(replies=["a"]), retriever, max_calls=1)
+    plain = chain.model_copy(update={"retriever": RunnableLambda(lambda q: documents(1))})
+    assert isinstance(plain.retriever, SageRetriever)
+    assert chain.model_copy(deep=True).max_calls == 1
