@@ -28,6 +28,7 @@ from sage_core.errors import LLMError
 from sage_core.feedback import DEFAULT_FEEDBACK
 
 if TYPE_CHECKING:
+    from sage_core.feedback import CriticChoice
     from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.context import Order
     from sage_core.pipeline.results import Answer
@@ -92,6 +93,14 @@ def ask(
     rounds: Annotated[
         int, typer.Option(help="Most rounds of answer and grade.", metavar="N")
     ] = DEFAULT_FEEDBACK.max_rounds,
+    critic: Annotated[
+        str,
+        typer.Option(
+            help="Who grades: llm; auto, a local judge where it is sure and the LLM where it is not; local, "
+            "without a call. Without an LLM, local also quotes by probability.",
+            metavar="NAME",
+        ),
+    ] = DEFAULT_FEEDBACK.critic,
     accept: Annotated[
         float, typer.Option(help="A grade (1 to 10) that ends the rounds.")
     ] = DEFAULT_FEEDBACK.accept_score,
@@ -136,12 +145,17 @@ def ask(
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     selection = SelectionConfig(min_k=min_k, max_k=max_k, gradient=gradient)
-    feedback = FeedbackConfig(accept_score=accept, max_rounds=rounds, selection=selection)
+    feedback = FeedbackConfig(
+        accept_score=accept,
+        max_rounds=rounds,
+        selection=selection,
+        critic=cast("CriticChoice", critic),
+    )
     sage = Sage(
         store,
         embedder=embedding,
         reranker=reranker,
-        answerer=make_answerer(model, base_url, offline, embedding, timeout),
+        answerer=make_answerer(model, base_url, offline, embedding, timeout, judged=critic == "local"),
         config=SageConfig(
             candidates,
             top_k,

@@ -7,6 +7,7 @@ from sage_core.feedback.types import Verdict
 GRADERS = {
     "critic": "the critic",
     "heuristic": "a heuristic, no LLM",
+    "local judge": "the local judge, no LLM",
     "no answer": "the loop: no answer needs no grading",
     "local": "a look at question and context, no LLM",
 }

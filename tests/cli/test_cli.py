@@ -49,6 +49,15 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
     assert re.search(r"rounds +\d", out) and re.search(r"stopped +\w+: ", out)
 
 
+def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ask", QUESTION, "--store", str(store), "--critic", "local", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["feedback"]["rounds"][0]["verdict"]["source"] in ("local judge", "no answer")
+    assert answer["feedback"]["usage"]["total"]["calls"] == 0
+    assert run(["ask", QUESTION, "--store", str(store), "--critic", "nobody"]) != 0
+    assert "unknown critic" in capsys.readouterr().err
+
+
 def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ask", QUESTION, "--store", str(store), "--json", "--min-k", "2", "--max-k", "3"]) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -4,7 +4,15 @@ import pickle
 
 import pytest
 
-from sage_core.answering import LocalCritic, LocalJudge, local_check, split_claims, support
+from sage_core.answering import (
+    NO_ANSWER,
+    ExtractiveAnswerer,
+    LocalCritic,
+    LocalJudge,
+    local_check,
+    split_claims,
+    support,
+)
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
@@ -218,3 +226,38 @@ def test_settings_out_of_range_are_told():
         FeedbackConfig(critic="nobody")
     with pytest.raises(InputError, match="accept_at"):
         LocalCritic(QUESTION, lambda s: [], accept_at=0.1, widen_below=0.5)
+
+
+# Quoting
+
+FOOTBRIDGE = ["The footbridge is closed in winter. It was built of oak in 1871.", "Seals sleep on the rocks."]
+
+
+def test_the_extractive_answerer_quotes_by_probability_and_abstains():
+    answerer = ExtractiveAnswerer(judge=LocalJudge(model=False), min_probability=0.4)
+    text, usage = answerer.generate("When is the footbridge closed?", FOOTBRIDGE)
+    assert "“The footbridge is closed in winter.”" in text
+    assert usage.calls == 0
+    refused, _ = answerer.generate("Who painted the ceiling of the chapel?", FOOTBRIDGE)
+    assert refused == NO_ANSWER
+    good, _ = answerer.judge("When is the footbridge closed?", FOOTBRIDGE, text)
+    poor, _ = answerer.judge("When is the footbridge closed?", FOOTBRIDGE, "Emperors hunted boars there.")
+    assert good.source == "local judge"
+    assert good.score > poor.score
+
+
+def test_with_the_model_the_answer_is_marked():
+    pytest.importorskip("torch")
+    text, _ = ExtractiveAnswerer(judge=LocalJudge(model=True)).generate(
+        "When was the footbridge built?", FOOTBRIDGE
+    )
+    assert "**1871**" in text.replace("in 1871", "1871")
+
+
+def test_without_a_judge_words_are_counted_and_a_table_row_is_no_answer():
+    table = ["| licence | version |\n|---|---|\n| licence of numpy | which |"]
+    assert ExtractiveAnswerer().generate("Which licence does numpy have?", table)[0] == NO_ANSWER
+    with pytest.raises(InputError, match="judge"):
+        ExtractiveAnswerer(judge="local")
+    with pytest.raises(InputError, match="min_probability"):
+        ExtractiveAnswerer(min_probability=2)
