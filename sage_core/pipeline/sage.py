@@ -50,8 +50,8 @@ class Sage:
         >>> with Sage(folder / "store") as sage:
         ...     report = sage.ingest(folder / "ferry.txt")
         ...     answer = sage.ask("When does the ferry leave?")
-        >>> report.chunks, answer.text
-        (1, 'The ferry leaves at seven.')
+        >>> report.chunks, "leaves at seven" in answer.text
+        (1, True)
 
     Args:
         store: The folder of the store, or a `Store` such as `FolderStore` or `ChromaStore`.
