@@ -766,6 +766,8 @@ def _hold(path: Path) -> bool:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             lock.close()
+            if isinstance(error, sqlite3.OperationalError) and "locked" not in str(error):
+                raise StoreError(f"cannot open the store at {path}: {error}") from None
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreError(
                     f"another process has the Chroma store at {path} open, and its files may be opened by "

@@ -333,7 +333,9 @@ class FolderStore:
         with closing(sqlite3.connect(self.path / _LOCK, timeout=0, isolation_level=None)) as connection:
             try:
                 connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError:
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise StoreError(f"cannot write to the store at {self.path}: {error}") from None
                 raise StoreError(
                     f"another process is writing to the store at {self.path}: wait until it has ended"
                 ) from None
@@ -387,7 +389,12 @@ class FolderStore:
 
     def _created(self, identity: StoreIdentity, *, empty: bool) -> sqlite3.Connection:
         """A connection to a database that has tables; they are emptied on demand."""
-        self._database.touch()
+        try:
+            self._database.touch()
+        except OSError as error:
+            raise StoreError(
+                f"cannot write to the store at {self.path}: {error.strerror or error}"
+            ) from error
         connection = self._connect()
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -9,6 +9,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,53 @@ def test_a_forked_child_searches_too(tmp_path: Path) -> None:
         cwd=Path(__file__).parents[3],
     )
     assert done.stdout.split() == ["6", "6", "6"], done.stderr
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from sage_core.errors import StoreError
+from sage_core.store.folder import FolderStore
+from tests.fakes.models import HashEmbedder
+from tests.fakes.stores import run
+
+store, folder = Path(sys.argv[1]), Path(sys.argv[2])
+with FolderStore(store) as opened:  # whatever is imported late
+    opened.search(HashEmbedder().embed_query("the"), 100)
+if os.getuid() == 0:
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+with FolderStore(store) as opened:
+    print(len(opened.search(HashEmbedder().embed_query("the"), 100)))
+try:
+    run(store, folder)
+except StoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
+def test_a_store_that_may_not_be_written_can_be_searched() -> None:
+    # Below /tmp: pytest's own folders are closed to other users.
+    with tempfile.TemporaryDirectory() as name:
+        folder, store = fill(Path(name) / "docs"), Path(name) / "store"
+        run(store, folder)
+        (folder / "new.txt").write_text("A new page.")
+        for path in [Path(name), *Path(name).rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", READ_ONLY, str(store), str(folder)],
+                capture_output=True,
+                text=True,
+                cwd=Path(__file__).parents[3],
+            )
+        finally:
+            for path in [Path(name), *Path(name).rglob("*")]:
+                path.chmod(0o755)
+        assert done.stdout.splitlines()[0] == "6", done.stderr
+        assert "cannot write to the store" in done.stdout, done.stderr
 
 
 def test_a_store_survives_pickling(tmp_path: Path) -> None:
