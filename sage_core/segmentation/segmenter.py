@@ -97,6 +97,10 @@ class Segmenter:
             raise InputError(f"model is 'default', a folder or a BoundaryModel, not {type(model).__name__}")
         if not callable(sentences):
             raise InputError("sentences is a function from a text to its (start, end) pairs")
+        if isinstance(model, str | Path):
+            from sage_core.segmentation.models.load import find_model
+
+            find_model(model)  # a wrong name is told now, not at the first text
         self._source = model
         # Only the bundled models are known to be English.
         self._english = isinstance(model, str) and (model == "default" or model in bundled_models())

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from sage_core._checks import check_folder, likely_typo
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.text.callables import function_fingerprint
 
@@ -71,6 +72,11 @@ def get_counter(name: str = "bert") -> TokenCounter:
         return CharCounter()
     if name in _TIKTOKEN:
         return TiktokenCounter(name)
+    known = ("bert", "words", "chars", *_TIKTOKEN)
+    meant = likely_typo(name, known)
+    if meant is not None:
+        raise InputError(f"no token counter {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
+    check_folder("tokenizer", name)
     return HuggingFaceCounter(name)
 
 

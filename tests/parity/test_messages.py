@@ -14,8 +14,9 @@ from llama_index.core.schema import QueryBundle
 from sage_core import Sage
 from sage_core.cli.main import run
 from sage_core.embedding import named_embedder
-from sage_core.errors import InputError, MissingExtraError
+from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, named_reranker
+from sage_core.segmentation import Segmenter
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.fakes.langchain import WordEmbeddings
@@ -53,6 +54,19 @@ def test_a_folder_that_is_not_there_is_told_at_once() -> None:
     for make in (named_reranker, named_embedder):
         with pytest.raises(InputError, match=r"no .* at '/no/such/model'"):
             make("/no/such/model")
+
+
+def test_a_model_or_counter_that_is_not_there_is_told_at_once() -> None:
+    with pytest.raises(ModelError, match="did you mean 'default'"):
+        Segmenter("defualt")
+    with pytest.raises(ModelError, match="there is no model '/no/such'"):
+        Segmenter("/no/such")
+    for name, hint in (
+        ("cl100kbase", "did you mean 'cl100k_base'"),
+        ("/no/such/tokenizer", "no tokenizer at"),
+    ):
+        with pytest.raises(InputError, match=hint):
+            Segmenter(counter=name)
 
 
 def test_questions_that_are_none(tmp_path: object) -> None:

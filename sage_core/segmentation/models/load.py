@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core._checks import likely_typo
 from sage_core.documents.discovery import as_path, kind_of
 from sage_core.errors import ModelError
 from sage_core.segmentation.models.context import ContextConfig, ContextNetwork
@@ -66,17 +67,30 @@ def load_model(name_or_path: str | Path = "default") -> BoundaryModel:
         ModelError: Where there is no such model, or its files are damaged.
         InputError: For a name that is blank, or that cannot be looked up.
     """
+    folder = find_model(name_or_path)
+    return _bundled(folder) if folder.parent == WEIGHTS else read_model(folder)
+
+
+def find_model(name_or_path: str | Path) -> Path:
+    """The folder of a model, which is not read.
+
+    Raises:
+        ModelError: Where there is no such model.
+        InputError: For a name that is blank, or that cannot be looked up.
+    """
     name = DEFAULT if name_or_path == "default" else name_or_path
-    bundled = WEIGHTS / name if isinstance(name, str) and name in bundled_models() else None
-    if bundled is not None:
-        return _bundled(bundled)
+    if isinstance(name, str) and name in bundled_models():
+        return WEIGHTS / name
     path = as_path(name)
     if kind_of(path) != "folder":
-        known = ", ".join(["default", *bundled_models()])
+        known = ["default", *bundled_models()]
+        meant = likely_typo(str(name), known)
+        hint = f" (did you mean {meant!r}?)" if meant else ""
         raise ModelError(
-            f"there is no model {str(name)!r}; give one of {known}, or the folder of a trained one"
+            f"there is no model {str(name)!r}{hint}; give one of {', '.join(known)}, or the folder of a "
+            "trained one"
         )
-    return read_model(path)
+    return path
 
 
 def bundled_models() -> list[str]:
