@@ -283,6 +283,19 @@ def test_damaged_and_hostile_files_give_text_or_one_message() -> None:
     assert grown < 700_000  # kilobytes
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_stream_that_grows_without_measure_is_refused(times: int) -> None:
+    engine = zlib.compressobj(1)
+    data = b"".join(engine.compress(bytes(10_000_000)) for _ in range(21)) + engine.flush()
+    if times == 2:
+        data = zlib.compress(data, 9)
+    filters = b"/Filter [%s]" % (b"/FlateDecode " * times)
+    began = time.process_time()
+    with pytest.raises(InputError, match="unpack"):
+        read_pdf(_file(CATALOG, _pages(), PAGE, _object(4, _stream(data, filters)), FONT))
+    assert time.process_time() - began < 5
+
+
 @pytest.mark.parametrize("data", [b"%PDF-1.4\n", b"no pdf at all, though it is named so"])
 def test_a_damaged_pdf_is_an_input_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.pdf"
