@@ -3,7 +3,8 @@
     python benchmarks/boundaries.py                     # ours, TextTiling and fixed size, all documents
     python benchmarks/boundaries.py --peers --documents 20   # the splitters that need all-MiniLM too
 
-Data: `$SAGE_DATA/dev/seg_*` (default ../shared/data). Paragraph breaks are withheld. Each sentence gap is a
+Data: `$SAGE_DATA/dev/seg_*` (default ../shared/data), and the hand-made sections of the tales of
+`dev/fairytaleqa`. Paragraph breaks are withheld. Each sentence gap is a
 boundary or not; F1 is of boundaries over all gaps of a set, Pk and WindowDiff are means over documents. The
 threshold of our models is the one stored with them, found on held-out *training* documents. Intervals: 95 %,
 bootstrap over documents; "F1 behind" is the paired difference to the default model. Splitters whose parameter
@@ -13,6 +14,8 @@ is a percentile are also run at the set's true rate of boundaries, which they co
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -28,9 +31,10 @@ from benchmarks import boundary_peers as peers
 from sage_core.segmentation.models.load import bundled_models, load_model
 from sage_core.segmentation.training.corpus import read_corpus
 from sage_core.segmentation.training.metrics import pk, roc_auc, window_diff
+from sage_core.text.sentences import split_sentences
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
-SETS = ("seg_wikipedia_valid", "seg_openstax_philosophy", "seg_gum")
+SETS = ("seg_wikipedia_valid", "seg_openstax_philosophy", "seg_gum", "fairytaleqa")
 DRAWS = 2000
 
 
@@ -53,14 +57,28 @@ class Row:
 
 def read_set(name: str, limit: int | None) -> list[Gold]:
     """Documents of a set; with a limit, evenly spaced ones."""
-    documents = []
-    for document in read_corpus(DATA / "dev" / f"{name}.jsonl.gz"):
+    documents = read_tales() if name == "fairytaleqa" else []
+    for document in [] if documents else read_corpus(DATA / "dev" / f"{name}.jsonl.gz"):
         sentences = [s for paragraph in document.paragraphs for s in paragraph]
         starts = [i == 0 for paragraph in document.paragraphs for i in range(len(paragraph))]
         documents.append(Gold(sentences, np.array(starts[1:], bool)))
     if limit and limit < len(documents):
         documents = [documents[i] for i in np.linspace(0, len(documents) - 1, limit).astype(int)]
     return documents
+
+
+def read_tales() -> list[Gold]:
+    """Tales in hand-made sections; a boundary is where a section starts."""
+    found = []
+    with gzip.open(DATA / "dev" / "fairytaleqa_docs.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            text = row["text"]
+            spans = split_sentences(text)
+            starts = {start for start, _ in row["sections"]}
+            found.append(
+                Gold([span.of(text) for span in spans], np.array([s.start in starts for s in spans[1:]]))
+            )
+    return found
 
 
 def our_rows(documents: Sequence[Gold]) -> list[Row]:
@@ -178,7 +196,7 @@ def main() -> None:
         rows += peer_rows(documents, rate, vectors)
         best = "sage-rag, context" if any(r.name == "sage-rag, context" for r in rows) else rows[0].name
         report(name, documents, rows, best)
-        if name != "seg_gum":
+        if name not in ("seg_gum", "fairytaleqa"):
             pooled.append((documents, our_rows(documents)))
     if len(pooled) > 1:
         documents = [d for part, _ in pooled for d in part]

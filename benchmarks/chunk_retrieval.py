@@ -1,13 +1,16 @@
 """Which chunks let retrieval find the evidence: recall within a token budget, all-MiniLM cosines alone.
 
     python benchmarks/chunk_retrieval.py [--chunkers sage,li_sentence_100,...] [--against li_sentence_100]
+    python benchmarks/chunk_retrieval.py --rerank --chunkers semchunk_100,semchunk_120,sage,sage_65
 
 Documents of a set are searched as one corpus (contracts each by itself: "the agreement" names only one).
 Chunks are taken in order of cosine while they fit into the budget, at least one. Recall is the share of the
 evidence's characters they hold, IoU those over all characters retrieved or wanted. Sets are samples that a
 CPU can embed; each weighs the same in the mean. Intervals: paired bootstrap over questions within the sets,
-2,000 resamples. Vectors are cached in ``SAGE_CACHE`` (default ``~/.cache/sage-rag-benchmarks``). The data is
-found through ``SAGE_DATA``.
+2,000 resamples. With ``--rerank`` the cosines, the neighbors' included, only choose candidates of 3,000
+tokens together, whatever their number; the offline reranker scores them, and neighbors vouch for each other
+once more: the same for every chunker. Vectors are cached in ``SAGE_CACHE`` (default
+``~/.cache/sage-rag-benchmarks``). The data is found through ``SAGE_DATA``.
 """
 
 from __future__ import annotations
@@ -25,11 +28,14 @@ from chunkers import CHUNKERS, Chunker, Embed
 from development_sets import Corpus, corpora
 from numpy.typing import NDArray
 
+from sage_core.ranking import HybridReranker, Place, link, vouch
+from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks"))
 BUDGETS = (250, 500, 1000)
+CANDIDATE_TOKENS = 3000
 RESAMPLES = 2000
 
 Floats = NDArray[np.float32]
@@ -45,7 +51,9 @@ class Result:
 
 
 class CachedEmbedder:
-    """all-MiniLM-L6-v2 unit vectors; a text is embedded once, whatever the run."""
+    """all-MiniLM-L6-v2 unit vectors; a text is embedded once, whatever the run. An `Embedder` too."""
+
+    name = "all-MiniLM-L6-v2"
 
     def __init__(self, half: bool) -> None:
         self._half = half
@@ -68,6 +76,14 @@ class CachedEmbedder:
             np.savez(self._file, keys=stored, vectors=np.stack(list(self._known.values())))
         return np.stack([self._known[key] for key in keys])
 
+    def embed_documents(self, texts: Sequence[str]) -> Floats:
+        """As calling it."""
+        return self(texts)
+
+    def embed_query(self, text: str) -> Floats:
+        """The row of one text."""
+        return self([text])[0]
+
     def _embed(self, texts: list[str]) -> Floats:
         import torch
 
@@ -89,10 +105,12 @@ def main() -> None:
     parser.add_argument("--chunkers", default="li_sentence_100,li_sentence_200,semchunk_100,sage")
     parser.add_argument("--against", default="", help="compare with this chunker (default: the first)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample of questions and of the bootstrap")
+    parser.add_argument("--rerank", action="store_true", help="candidates, offline reranker, neighbors")
     parser.add_argument("--bf16", action="store_true", help="embed in bfloat16: faster, for trying things")
     options = parser.parse_args()
     names = options.chunkers.split(",")
     embed = CachedEmbedder(options.bf16)
+    reranker = HybridReranker(embed, cache_size=200_000) if options.rerank else None
     sets = corpora(options.seed)
     precision = "bfloat16" if options.bf16 else "float32"
     print(f"seed {options.seed}; cosines of all-MiniLM-L6-v2 in {precision}; tokens by our counter 'bert'\n")
@@ -110,7 +128,7 @@ def main() -> None:
     )
     results: dict[str, dict[str, Result]] = {}
     for name in names:
-        found = {key: evaluate(corpus, CHUNKERS[name], embed) for key, corpus in sets.items()}
+        found = {key: evaluate(corpus, CHUNKERS[name], embed, reranker) for key, corpus in sets.items()}
         results[name] = found
         print(row(name, found), flush=True)
     against = options.against or names[0]
@@ -121,7 +139,9 @@ def main() -> None:
             print_differences(name, results[name], results[against], options.seed)
 
 
-def evaluate(corpus: Corpus, chunker: Chunker, embed: Embed) -> Result:
+def evaluate(
+    corpus: Corpus, chunker: Chunker, embed: Embed, reranker: HybridReranker | None = None
+) -> Result:
     """Chunk, embed and search one set."""
     spans = [chunker(text, embed) for text in corpus.texts]
     texts = [span.of(text) for text, found in zip(corpus.texts, spans, strict=True) for span in found]
@@ -131,10 +151,23 @@ def evaluate(corpus: Corpus, chunker: Chunker, embed: Embed) -> Result:
     scores = embed([question.text for question in corpus.questions]) @ embed(texts).T
     recall = np.zeros((len(corpus.questions), len(BUDGETS)))
     iou = np.zeros_like(recall)
+    if reranker is not None:  # all at once, for the reranker's best-sentence feature
+        embed([sentence.of(text) for text in texts for sentence in split_sentences(text)])
+    places = [Place(int(owner), *span) for owner, span in zip(owners, flat, strict=True)]
+    links = link(places)
     for index, question in enumerate(corpus.questions):
-        order = np.argsort(-scores[index], kind="stable")
+        near = scores[index]
+        if reranker is not None:
+            near = np.array(vouch(near.tolist(), links, "cosine"))
+        order = np.argsort(-near, kind="stable")
         if corpus.separate:
             order = order[owners[order] == question.document]
+        if reranker is not None:
+            order = order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), CANDIDATE_TOKENS, "right")))]
+            found = reranker.score(question.text, [texts[i] for i in order])
+            order = order[
+                np.argsort(-np.array(vouch(found, link([places[i] for i in order]), "probability")))
+            ]
         used = np.cumsum(sizes[order])
         for column, budget in enumerate(BUDGETS):
             chosen = order[: max(1, int(np.searchsorted(used, budget, side="right")))]

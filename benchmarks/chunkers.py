@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.segmentation import BoundaryModel, Layout, Segmenter
-from sage_core.segmentation.limits import Strategy
+from sage_core.segmentation.limits import Size, Strategy
 from sage_core.text.spans import Span, trimmed
 from sage_core.text.tokens import get_counter
 
@@ -19,6 +19,7 @@ Chunker = Callable[[str, Embed], list[Span]]
 
 
 def sage(
+    target_tokens: int | Size | None = None,
     max_tokens: int | None = None,
     min_tokens: int | None = None,
     threshold: float = 0.55,
@@ -29,6 +30,7 @@ def sage(
     """Our segmenter, with its defaults or others."""
     segmenter = Segmenter(
         model,
+        target_tokens=target_tokens,
         max_tokens=max_tokens,
         min_tokens=min_tokens,
         threshold=threshold,
@@ -133,6 +135,11 @@ CHUNKERS: dict[str, Chunker] = {
     "sage_context": sage(model="context"),
     "sage_threshold": sage(strategy="threshold"),
     "sage_without_model": sage(model=Indifferent()),
+    "sage_sentence": sage("sentence"),
+    "sage_passage": sage("passage"),
+    "sage_section": sage("section"),
+    **{f"sage_{n}": sage(n) for n in (50, 65, 80, 100, 150, 200)},
+    **{f"sage_{n}_without_model": sage(n, model=Indifferent()) for n in (65, 80, 100)},
     **{f"li_sentence_{n}": llama_index_sentences(n) for n in (50, 80, 100, 120, 200)},
     **{f"semchunk_{n}": semchunk(n) for n in (80, 100, 120, 200)},
     "cluster_100": cluster_semantic(100),

@@ -66,19 +66,24 @@ def evidence(text: str, spans: Sequence[Span], layout: Layout) -> list[float]:
         ``max(n - 1, 0)`` values; ``NEVER`` after a heading, which goes with what follows it.
     """
     gaps = line_breaks(text, spans)
-    points_back = [
-        layout.reference if breaks < 2 and _BACK_REFERENCE.match(text, span.start, span.end) else 0.0
+    references = [
+        layout.reference if breaks < 2 and points_back(text, span) else 0.0
         for span, breaks in zip(spans[1:], gaps, strict=True)
     ]
     if not any(gaps) and (not spans or text[spans[0].start] != "#"):
-        return points_back
+        return references
     line_break = 0.0 if _hard_wrapped(text, gaps) else layout.line_break
     kinds = sentence_kinds(text, spans, gaps)
     found: list[float] = []
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
-        found.append(value + points_back[index] + _between(kinds[index], kinds[index + 1], breaks, layout))
+        found.append(value + references[index] + _between(kinds[index], kinds[index + 1], breaks, layout))
     return found
+
+
+def points_back(text: str, span: Span) -> bool:
+    """Whether a sentence begins with a pronoun, a demonstrative or a connective that needs the one before."""
+    return _BACK_REFERENCE.match(text, span.start, span.end) is not None
 
 
 def _between(above: str, below: str, breaks: int, layout: Layout) -> float:
