@@ -20,7 +20,7 @@ GLUED = 500.0
 SHORT_CHUNK_COST = 3.0
 """Log-odds for a chunk of no length, beside its size cost; falls linearly to 0 at ``min_tokens``."""
 
-LOOSE = 1.0
+LOOSE = 1.5
 """Log-odds for a chunk of e times the usual size, or one e-th of it, where the text decides.
 
 Chosen on training questions and by how many cuts lie below the threshold (`benchmarks/chunk_sizes.py`)."""

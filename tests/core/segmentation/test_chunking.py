@@ -18,7 +18,7 @@ SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=9)
 def size_costs(draw: st.DrawFn) -> SizeCost:
     max_tokens = draw(st.integers(1, 25))
     usual = draw(st.integers(1, max_tokens))
-    return SizeCost(usual, max_tokens, draw(st.integers(0, usual)), draw(st.sampled_from([0.5, 1.0, 3.0])))
+    return SizeCost(usual, max_tokens, draw(st.integers(0, usual)), draw(st.sampled_from([0.5, 1.5, 3.0])))
 
 
 def cost(cuts: list[int], lengths: list[int], keep: list[float], size_cost: SizeCost, price: float) -> float:
