@@ -744,9 +744,9 @@ class FolderStore:
             for segment in known.index.segments:
                 segment.check()
             return known
-        identity = self._identity(connection)
         if known is not None and (known.token != token or known.change > change):
             known = None
+        identity = known.identity if known is not None else self._identity(connection)
         segments = self._segments(connection, identity.probe.size, known.index.segments if known else ())
         masks = _masks(connection, segments, known)
         view = _View(token, change, identity, Index(segments, masks))

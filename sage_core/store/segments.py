@@ -9,6 +9,7 @@ What a search does not touch takes no memory, and opening a file reads nothing.
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,14 +94,15 @@ class Segment:
         try:
             _check_size(path, rows, dimension)
             with path.open("rb") as file:
-                bits = np.memmap(file, np.uint64, "r", 0, (words, ROWS))
-                vectors = np.memmap(file, np.dtype("<i2"), "r", head, (rows, dimension))
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             raise SegmentMissingError(_damaged(path, "is missing")) from None
         except (OSError, ValueError) as error:
             raise StoreError(_damaged(path, f"cannot be read ({error})")) from error
-        # Plain arrays: slices of a memmap are slow to make.
-        return cls(first, path, bits.view(np.ndarray)[:, :rows], vectors.view(np.ndarray))
+        # Not numpy's memmap, which takes ten times as long to open, and to slice.
+        bits = np.frombuffer(data, np.uint64, words * ROWS).reshape(words, ROWS)[:, :rows]
+        vectors = np.frombuffer(data, "<i2", rows * dimension, head).reshape(rows, dimension)
+        return cls(first, path, bits, vectors)
 
     def check(self) -> None:
         """Raise StoreError where the file is gone or shorter than it was."""
