@@ -163,6 +163,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_markup_takes_linear_time(attack: str) -> None:
     def seconds(size: int) -> float:

@@ -117,6 +117,7 @@ def test_a_large_document_is_written_in_parts(tmp_path: Path, monkeypatch: pytes
     assert len(contents(tmp_path / "store")) == len(before) + 1
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
     def peak(files: int) -> int:
         folder = tmp_path / str(files)

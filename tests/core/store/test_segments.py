@@ -49,6 +49,7 @@ def expected(
     return [text for _, text in pairs[:n]], [cosine for cosine, _ in pairs[:n]]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_files")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("exact", [True, False])
