@@ -29,6 +29,7 @@ def open_store(place: str | Path | Store) -> Store:
         return ChromaStore(place.removeprefix(_CHROMA))
     if isinstance(place, str | Path):
         return FolderStore(place)
-    if isinstance(place, Store):
+    # Not isinstance: it would read the properties, and so ask a server.
+    if all(callable(getattr(type(place), name, None)) for name in ("writing", "put", "search_many")):
         return place
     raise InputError(f"a store is a folder or a Store, not {place!r}")

@@ -206,6 +206,14 @@ def test_a_server_that_is_gone_is_told(
     assert "hidden" not in shown and "secret" not in shown
 
 
+def test_naming_a_server_does_not_ask_it() -> None:
+    began = time.monotonic()
+    sage = Sage(ChromaStore("http://127.0.0.1:9/pages"), embedder=HashEmbedder())
+    assert sage.store.location == "http://127.0.0.1:9/pages" and time.monotonic() - began < 5
+    with pytest.raises(InputError, match="a store is a folder or a Store"):
+        Sage(3)  # type: ignore[arg-type]
+
+
 class Refusing(BaseHTTPRequestHandler):
     """A proxy that wants a token, and quotes the one it gets."""
 
