@@ -15,6 +15,7 @@ from sage_core.cli.options import (
     EmbedderOption,
     JsonOption,
     ModelOption,
+    NoContextOption,
     OfflineOption,
     StoreOption,
     TimeoutOption,
@@ -57,7 +58,10 @@ def ask(
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
-    candidates: Annotated[int, typer.Option(help="Chunks fetched before reranking.", metavar="N")] = 30,
+    candidates: Annotated[
+        int, typer.Option(help="Chunks fetched before reranking; by words, half as many more.", metavar="N")
+    ] = 60,
+    no_context: NoContextOption = False,
     min_k: Annotated[
         int | None,
         typer.Option(help="Fewest chunks to send.", metavar="N", show_default="7, or --max-k if less"),
@@ -160,6 +164,7 @@ def ask(
             candidates,
             top_k,
             feedback,
+            context=not no_context,
             order=cast("Order", order),
             max_context_tokens=max_context_tokens,
         ),

@@ -15,6 +15,7 @@ from sage_core.cli.options import (
     JsonOption,
     MaxTokensOption,
     MinTokensOption,
+    NoContextOption,
     SegmenterOption,
     StoreOption,
     StrategyOption,
@@ -60,6 +61,7 @@ def ingest(
     min_tokens: MinTokensOption = None,
     strategy: StrategyOption = "optimal",
     threshold: ThresholdOption = 0.55,
+    no_context: NoContextOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Read documents, cut them into chunks, embed them and keep them in a store on disk.
@@ -74,6 +76,7 @@ def ingest(
     --json, both are under "skipped". Links to folders are not followed, but named.
     """
     from sage_core.embedding import named_embedder
+    from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
@@ -82,6 +85,7 @@ def ingest(
         store,
         segmenter=make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold),
         embedder=named_embedder(embedder, base_url=base_url),
+        config=SageConfig(context=not no_context),
     )
     with sage, ingest_bar() as bar:
         report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)

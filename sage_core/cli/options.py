@@ -98,6 +98,13 @@ StrategyOption = Annotated[
 ThresholdOption = Annotated[
     float, typer.Option(help="Keep sentences together where P(same) is at least this.")
 ]
+NoContextOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-context",
+        help="Each chunk by its own text alone: no titles, headings, neighbors or search by words.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead.")]
 ModelOption = Annotated[
     str | None,

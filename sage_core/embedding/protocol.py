@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -37,25 +36,6 @@ class Embedder(Protocol):
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Embed one question: an array of shape ``(d,)`` and length 1."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class TextVectors:
-    """Embeddings of one text and of its sentences.
-
-    Examples:
-        >>> rows = unit_rows(np.ones((2, 4)))
-        >>> TextVectors(chunk=rows[0], sentences=rows).sentences.shape
-        (2, 4)
-
-    Attributes:
-        chunk: Of the whole text, shape ``(d,)``, length 1.
-        sentences: Of its sentences, shape ``(n, d)``, rows of length 1, n at least 1.
-    """
-
-    # float32, or float16 as a store keeps them.
-    chunk: NDArray[Any]
-    sentences: NDArray[Any]
 
 
 def unit_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:

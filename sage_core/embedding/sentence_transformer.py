@@ -170,6 +170,13 @@ class SentenceTransformerEmbedder:
         """The model's name; the default has one name wherever its files lie."""
         return DEFAULT_EMBEDDER if self._source in _BUNDLED else self._source
 
+    @property
+    def max_tokens(self) -> int | None:
+        """Most tokens of a text that the model reads, marks at its ends not counted; loads the model."""
+        with self._lock:
+            limit = self._loaded().max_seq_length
+        return int(limit) - 2 if limit else None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._source!r})"
 

@@ -21,13 +21,15 @@ class SageConfig:
         3
 
     Attributes:
-        candidates: Chunks fetched from the store before reranking (paper: N).
+        candidates: Chunks that the search by meaning gives to the reranker (paper: N). The search by words
+            gives up to half as many more.
         baseline_top_k: Size of the plain top-k retrieval that token figures are compared with; changes
             nothing else.
         feedback: Settings of the selection and the feedback loop.
-        text_vectors: At ingest, also embed the sentences of chunks for a reranker that uses them, as the
-            default one does. Ingest takes about twice as long, the store grows by some 2 KB a chunk, and no
-            question waits for it.
+        context: Chunks know where they stand: their title and headings are embedded and indexed with them, a
+            search by words proposes candidates too, and neighbors vouch for each other
+            (`sage_core.ranking.vouch`). False: each chunk by its own text alone. A store is made with or
+            without; the text that is stored or sent is the same.
         order: What is sent: ``"rank"``, best chunk first; ``"document"``, chunks of a document in its order,
             those with nothing but white space between them joined to one passage.
         max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
@@ -37,10 +39,10 @@ class SageConfig:
         InputError: Where a number is no whole number, or below 1.
     """
 
-    candidates: int = 30
+    candidates: int = 60
     baseline_top_k: int = 10
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
-    text_vectors: bool = True
+    context: bool = True
     order: Order = "rank"
     max_context_tokens: int | None = None
 
@@ -51,5 +53,7 @@ class SageConfig:
             raise InputError(f"unknown order {self.order!r}: {' or '.join(ORDERS)}")
         if self.max_context_tokens is not None:
             check_int("max_context_tokens", self.max_context_tokens, minimum=1)
+        if not isinstance(self.context, bool):
+            raise InputError(f"context is True or False, not {self.context!r}")
         if not isinstance(self.feedback, FeedbackConfig):
             raise InputError(f"feedback is a FeedbackConfig, not {self.feedback!r}")

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -28,13 +28,15 @@ from sage_core.documents.discovery import (
     within,
 )
 from sage_core.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
-from sage_core.embedding.protocol import Embedder, TextVectors
+from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, StoreError
-from sage_core.ranking.protocol import VectorReranker
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.store.identity import StoreIdentity
 from sage_core.store.protocol import DocumentRecord, Store
+from sage_core.text.header import header_parts, make_headers
+from sage_core.text.headings import heading_paths
 from sage_core.text.spans import Span
+from sage_core.text.tokens import get_counter
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,9 @@ _KEPT_CHARACTERS = 10_000_000
 _SETTLED = 2.0
 # Seconds without a document after which progress is told nevertheless.
 _HEARTBEAT = 1.0
+
+# Tokens that an embedding model reads at least, where it does not say.
+_WINDOW = 256
 
 # White space between two chunks that is kept, to join them again.
 _LONGEST_GAP = 16
@@ -182,14 +187,14 @@ class Ingest:
         *,
         encoding: str | None = None,
         progress: ProgressFunction | None = None,
-        reranker: VectorReranker | None = None,
+        context: bool = True,
     ) -> None:
         self.store = store
         self.segmenter = segmenter
         self.embedder = embedder
         self.encoding = encoding
         self.progress = progress
-        self.reranker = reranker
+        self.context = context
         self.added: list[str] = []
         self.changed: list[str] = []
         self.unchanged: list[str] = []
@@ -246,7 +251,9 @@ class Ingest:
     def _identity(self, *, probe: bool) -> StoreIdentity:
         """The models in use. The probe loads the embedding model: a run without changes does without."""
         name, fingerprint = self.embedder.name, self.segmenter.fingerprint
-        settings = getattr(self.segmenter, "settings", {})
+        settings = {**getattr(self.segmenter, "settings", {}), "context": self.context}
+        if self.context:  # a chunk's vector is not the same without
+            fingerprint += "+context"
         if not probe:
             return StoreIdentity(name, segmenter=fingerprint, settings=settings)
         self.store.require_packages()  # before the wait for the model
@@ -420,20 +427,19 @@ class Ingest:
 
     def _write(self, batch: Sequence[_Segmented]) -> None:
         """Embed these documents together and put them into the store."""
-        vector_model = self.reranker.vectors_name if self.reranker is not None else ""
         if len(batch) == 1 and len(batch[0].document.text) > _LARGE_CHARACTERS:
-            self.store.put_parts(self._parts(batch[0]), vector_model=vector_model)
+            self.store.put_parts(self._parts(batch[0]))
             self._wrote(batch[0], 0)
             return
-        chunks = [_chunks(each.document, each.spans) for each in batch]
-        vectors, for_reranker = self._vectors([c.text for part in chunks for c in part])
+        chunks = [self._chunks(each) for each in batch]
+        vectors = self._vectors([c for part in chunks for c in part])
         new: list[NewDocument] = []
         start = 0
         for each, part in zip(batch, chunks, strict=True):
             place = slice(start, start + len(part))
             start += len(part)
-            new.append(_new(each, part, vectors[place], for_reranker[place]))
-        self.store.put(new, vector_model=vector_model)
+            new.append(_new(each, part, vectors[place]))
+        self.store.put(new)
         for each, part in zip(batch, chunks, strict=True):
             self._wrote(each, len(part))
         if not batch:
@@ -441,11 +447,11 @@ class Ingest:
 
     def _parts(self, each: _Segmented) -> Iterator[NewDocument]:
         """A large document in parts, embedded one after the other."""
-        chunks = _chunks(each.document, each.spans)
+        chunks = self._chunks(each)
         size = self._bytes.get(each.document.source, 0)
         for start in range(0, len(chunks), _PART_CHUNKS):
             part = chunks[start : start + _PART_CHUNKS]
-            yield _new(each, part, *self._vectors([c.text for c in part]))
+            yield _new(each, part, self._vectors(part))
             self.chunks += len(part)
             self._tell(each.document.source, within=size * (start + len(part)) // max(len(chunks), 1))
 
@@ -456,14 +462,26 @@ class Ingest:
         self._done += self._bytes.get(source, 0)
         self._tell(source)
 
-    def _vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[TextVectors]]:
-        """The texts' vectors for the search, and those for the reranker."""
-        if self.reranker is None or not texts:
-            return self.embedder.embed_documents(texts), ()
-        made = self.reranker.text_vectors(texts)
-        if self.reranker.vectors_name == self.embedder.name:
-            return np.stack([v.chunk for v in made]), made  # the same, so they are not made twice
-        return self.embedder.embed_documents(texts), made
+    def _vectors(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+        return self.embedder.embed_documents([c.text_for_models for c in chunks])
+
+    def _chunks(self, each: _Segmented) -> list[Chunk]:
+        """The chunks of a document; with context, their title, headings and header too."""
+        document, chunks = each.document, _chunks(each.document, each.spans)
+        if not self.context or not (document.title or document.headings):
+            return chunks
+        paths = heading_paths(document.text, document.headings, [(c.start, c.end) for c in chunks])
+        texts = [c.text for c in chunks]
+        headers = make_headers(
+            texts,
+            [header_parts(t, document.title, path) for t, path in zip(texts, paths, strict=True)],
+            counter=get_counter("bert"),
+            window=getattr(self.embedder, "max_tokens", None) or _WINDOW,
+        )
+        return [
+            replace(c, title=document.title, headings=path, header=header)
+            for c, path, header in zip(chunks, paths, headers, strict=True)
+        ]
 
     def _tell(self, source: str, *, within: int = 0) -> None:
         """Report progress.
@@ -490,7 +508,7 @@ def ingest(
     encoding: str | None = None,
     rebuild: bool = False,
     progress: ProgressFunction | None = None,
-    reranker: VectorReranker | None = None,
+    context: bool = True,
 ) -> IngestReport:
     """Update ``store`` from the files below ``paths``.
 
@@ -510,8 +528,7 @@ def ingest(
         rebuild: Empty the store first, whatever it was made with; not before there is something to put in.
         progress: Called after every document, after every part of a large one, and every second or so while
             there are only unchanged ones.
-        reranker: Have its embeddings of chunks and their sentences kept in the store too, so that questions
-            need not wait for them. Documents that are in the store already get theirs when they change.
+        context: Put title and headings before each chunk's text where it is embedded and indexed.
 
     Raises:
         InputError: For a path that does not exist and never was ingested, a named file that cannot be read,
@@ -519,7 +536,7 @@ def ingest(
         StoreError: Where the store was made with other models, is being written to or is damaged.
         MissingExtraError: Where a format or the store needs a package that is not installed.
     """
-    run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress, reranker=reranker)
+    run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress, context=context)
     return run.run(as_paths(paths), rebuild=rebuild)
 
 
@@ -528,8 +545,17 @@ def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
     text, source = document.text, document.source
     nexts = [span.start for span in spans[1:]] + [len(text)]
     return [
-        Chunk(i, s.of(text), source, s.start, s.end, document.page_of(s.start), _gap(text[s.end : following]))
-        for i, s, following in zip(ids, spans, nexts, strict=True)
+        Chunk(
+            i,
+            s.of(text),
+            source,
+            s.start,
+            s.end,
+            document.page_of(s.start),
+            _gap(text[s.end : following]),
+            position,
+        )
+        for position, (i, s, following) in enumerate(zip(ids, spans, nexts, strict=True))
     ]
 
 
@@ -542,12 +568,9 @@ def _new(
     each: _Segmented,
     chunks: Sequence[Chunk],
     vectors: NDArray[np.float32],
-    for_reranker: Sequence[TextVectors],
 ) -> NewDocument:
     document = each.document
-    return NewDocument(
-        document.source, document.digest, chunks, vectors, document.title, for_reranker, each.stat
-    )
+    return NewDocument(document.source, document.digest, chunks, vectors, document.title, each.stat)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 A question alone waits for nobody. Questions that come while others are answered wait for the next batch, in
 which they share one forward pass of the embedding model, one search, and, where the reranker computes on
-stored vectors (`VectorReranker`), its scoring. Other rerankers, which may wait for a server, score in the
+cosines (`CosineReranker`), its scoring. Other rerankers, which may wait for a server, score in the
 thread of the question, and share batches or not as they see fit.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,16 @@ from sage_core.errors import StoreError
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import PROBE
 from sage_core.pipeline.results import Candidate, Retrieval
-from sage_core.ranking import HybridReranker, Reranker, VectorRequest, VectorReranker, ascore
+from sage_core.ranking import (
+    CosineRequest,
+    CosineReranker,
+    HybridReranker,
+    Place,
+    Reranker,
+    ascore,
+    link,
+    vouch,
+)
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection.scales import rank_order
 from sage_core.store.chunks import Found
@@ -36,6 +46,8 @@ from sage_core.text.tokens import TokenCounter
 
 T = TypeVar("T")
 
+# Found by their vectors, beyond the candidates: neighbors lift some of them among those.
+_RUNNERS_UP = 40
 # More would only make the first of a batch wait for the last.
 _MAX_BATCH = 64
 # Threads of asynchronous callers: they mostly wait for a batch, which is only as large as they are many.
@@ -102,7 +114,7 @@ class Retriever:
         if isinstance(found, Retrieval):
             return found
         reranker = self.reranker
-        scores = reranker.score(question, _texts(found)) if found else []
+        scores = reranker.score(question, self._texts(found)) if found else []
         return self._retrieval(question, found, checked_scores(reranker.name, scores, len(found)))
 
     async def aretrieve(self, question: str) -> Retrieval:
@@ -110,7 +122,7 @@ class Retriever:
         found = await self._in_thread(lambda: self._found(question))
         if isinstance(found, Retrieval):
             return found
-        scores = await ascore(self.reranker, question, _texts(found)) if found else []
+        scores = await ascore(self.reranker, question, self._texts(found)) if found else []
         return await self._in_thread(lambda: self._retrieval(question, found, scores))
 
     def store_changed(self) -> None:
@@ -148,26 +160,35 @@ class Retriever:
             return identity
 
     def _batch(self, asked: Sequence[_Asked]) -> list[Retrieval | list[Found]]:
-        """Search for several questions; score and select too where the reranker works on vectors."""
+        """Search for several questions; score and select too where the reranker works on cosines."""
         reranker = self.reranker
-        found = self.store.search_many(
-            self._vectors(asked),
-            self.config.candidates,
-            vector_model=reranker.vectors_name if isinstance(reranker, VectorReranker) else None,
-            identity=self._check(),
-        )
-        if not isinstance(reranker, VectorReranker):
+        found = self._search(asked)
+        if not isinstance(reranker, CosineReranker):
             return list(found)
-        scores = reranker.score_many(
-            [
-                VectorRequest(a.question, _texts(f), [x.vectors for x in f])
-                for a, f in zip(asked, found, strict=True)
-            ]
-        )
+        # Cosines of another model than the reranker's are of no use to it.
+        same = reranker.embedder_name == self.embedder.name
+        requests = [
+            CosineRequest(a.question, self._texts(f), [x.similarity if same else None for x in f])
+            for a, f in zip(asked, found, strict=True)
+        ]
         return [
             self._retrieval(a.question, f, checked_scores(reranker.name, s, len(f)))
-            for a, f, s in zip(asked, found, scores, strict=True)
+            for a, f, s in zip(asked, found, reranker.score_many(requests), strict=True)
         ]
+
+    def _search(self, asked: Sequence[_Asked]) -> list[list[Found]]:
+        """Candidates for each question, as many as the reranker is given."""
+        vectors, n, identity = self._vectors(asked), self.config.candidates, self._check()
+        if not self.config.context:
+            return self.store.search_many(vectors, n, identity=identity)
+        near = self.store.search_many(
+            vectors,
+            n + _RUNNERS_UP,
+            questions=[a.question for a in asked],
+            words=max(n // 2, 1),
+            identity=identity,
+        )
+        return [_candidates(found, n) for found in near]
 
     def _vectors(self, asked: Sequence[_Asked]) -> NDArray[np.float32]:
         """The questions' vectors, shape ``(len(asked), d)``."""
@@ -177,7 +198,10 @@ class Retriever:
         return np.stack([a.vector if a.vector is not None else next(made) for a in asked])
 
     def _retrieval(self, question: str, found: Sequence[Found], scores: Sequence[float]) -> Retrieval:
-        """Rank, count and select."""
+        """Let neighbors vouch, rank, count and select."""
+        if self.config.context:
+            vouched = vouch(scores, link(_places(found), longest_gap=0), self.reranker.scale)
+            scores = [math.nan if score is None else score for score in vouched]
         order = rank_order(scores)
         tokens = self.counter.count_many([found[i].chunk.text for i in order])
         candidates = tuple(
@@ -203,6 +227,10 @@ class Retriever:
             max_chunks,
         )
 
+    def _texts(self, found: Sequence[Found]) -> list[str]:
+        """What the reranker reads of each."""
+        return [f.chunk.text_for_models if self.config.context else f.chunk.text for f in found]
+
     async def _in_thread(self, work: Callable[[], T]) -> T:
         context = contextvars.copy_context()
         with self._pool_lock:  # `close` may come from another thread
@@ -219,8 +247,15 @@ def _max_chunks(tokens: Sequence[int], budget: int | None) -> int | None:
     return max(sum(total <= budget for total in accumulate(tokens)), 1)
 
 
-def _texts(found: Sequence[Found]) -> list[str]:
-    return [f.chunk.text for f in found]
+def _places(found: Sequence[Found]) -> list[Place]:
+    return [Place(f.chunk.source, f.chunk.position, f.chunk.position + 1) for f in found]
+
+
+def _candidates(found: Sequence[Found], n: int) -> list[Found]:
+    """The ``n`` of highest cosine, neighbors having vouched, and all that have the question's words."""
+    vouched = vouch([f.similarity for f in found], link(_places(found), longest_gap=0), "cosine")
+    best = {found[i].chunk.id for i in rank_order(vouched)[:n]}
+    return [f for f in found if f.by_words is not None or f.chunk.id in best]
 
 
 def _known(score: float) -> float | None:

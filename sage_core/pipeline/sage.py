@@ -28,7 +28,7 @@ from sage_core.pipeline.tracing import (
     note_verdict,
     step,
 )
-from sage_core.ranking import Reranker, VectorReranker, named_reranker
+from sage_core.ranking import Reranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
 from sage_core.store import Store, open_store
@@ -181,15 +181,10 @@ class Sage:
             encoding=encoding,
             rebuild=rebuild,
             progress=progress or None,
-            reranker=self._keeps_vectors_for(),
+            context=self.config.context,
         )
         self._retriever.store_changed()  # the store may have been emptied, or made by this very run
         return report
-
-    def _keeps_vectors_for(self) -> VectorReranker | None:
-        """The reranker whose embeddings are made at ingest."""
-        reranker = self.reranker
-        return reranker if self.config.text_vectors and isinstance(reranker, VectorReranker) else None
 
     # -- out ------------------------------------------------------------------------------------------
 

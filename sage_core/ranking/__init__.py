@@ -1,6 +1,5 @@
 """Rerankers: what scores candidates against a question."""
 
-from sage_core.embedding.protocol import TextVectors
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.generative import GenerativeReranker
@@ -9,11 +8,11 @@ from sage_core.ranking.named import named_reranker
 from sage_core.ranking.neighbors import Links, Place, link, vouch
 from sage_core.ranking.protocol import (
     BatchReranker,
+    CosineRequest,
+    CosineReranker,
     Ranked,
     Request,
     Reranker,
-    VectorRequest,
-    VectorReranker,
     arank,
     ascore,
     rank,
@@ -23,6 +22,8 @@ from sage_core.ranking.remote import RemoteReranker
 __all__ = [
     "BatchReranker",
     "Calibration",
+    "CosineRequest",
+    "CosineReranker",
     "CrossEncoderReranker",
     "GenerativeReranker",
     "HybridReranker",
@@ -32,9 +33,6 @@ __all__ = [
     "RemoteReranker",
     "Request",
     "Reranker",
-    "TextVectors",
-    "VectorRequest",
-    "VectorReranker",
     "arank",
     "ascore",
     "link",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -11,22 +12,22 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sage_core._checks import check_part
 from sage_core._microbatch import MicroBatcher
-from sage_core.embedding.protocol import Embedder, TextVectors, unit_rows
+from sage_core.embedding.protocol import Embedder, unit_rows
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import feature_matrix
-from sage_core.ranking.protocol import BatchReranker, Request, VectorRequest, check_request, checked_scores
+from sage_core.ranking.protocol import BatchReranker, CosineRequest, Request, check_request, checked_scores
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import words
-from sage_core.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
 
-_Requested = Request | VectorRequest
+_Requested = Request | CosineRequest
 
 V = TypeVar("V")
 
@@ -34,13 +35,13 @@ V = TypeVar("V")
 class HybridReranker:
     """Scores without a cross-encoder and without a download: the default of the library.
 
-    A logistic model joins three similarities: of the question's embedding and the chunk's, of the question's
-    and the chunk's best sentence's, and of the words they share (BM25 over the candidates). It is
-    calibrated on development questions, so that a score is the probability that the chunk holds evidence.
-    A blank text scores 0, and so does every text where the question is blank.
+    A logistic model joins three similarities of the question and the chunk: of their embeddings, of the words
+    they share (BM25 over the candidates), and of parts of words. It is calibrated on development questions
+    together with the neighbors that vouch (`sage_core.ranking.vouch`): after that a score is the probability
+    that the chunk holds evidence. A blank text scores 0, and so does every text where the question is blank.
 
-    Embeddings of candidates are kept, so that a text met again costs nothing; those that come with the
-    request, as from a store, are used as they are. Safe across threads; pickles without what it kept.
+    Embeddings of candidates are cached, so that a text met again costs nothing; cosines that come with the
+    request, as from a store, are used as they are. Safe across threads; pickles without its caches.
 
     Examples:
         >>> texts = ["It leaves at seven.", "Bees fly."]
@@ -55,7 +56,7 @@ class HybridReranker:
             the package's calibration is made. It reads every candidate with the question, which takes far
             longer than all the rest.
         calibration: A file made by ``benchmarks/calibrate_reranker.py``; None for the package's.
-        cache_size: Most texts whose embeddings and words are kept, about 10 KB each for a text of 100 tokens.
+        cache_size: Most texts whose embeddings and words are cached, about 4 KB for a text of 100 tokens.
 
     Raises:
         InputError: For a negative cache size.
@@ -79,7 +80,7 @@ class HybridReranker:
         self._calibration = Calibration.load(
             Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
         )
-        self._vectors: LRUCache[TextVectors] = LRUCache(cache_size)
+        self._vectors: LRUCache[NDArray[np.float32]] = LRUCache(cache_size)
         self._words: LRUCache[tuple[str, ...]] = LRUCache(cache_size)
         self._init_runtime_state()
         models = [(self._embedder.name, self._calibration.embedder)]
@@ -113,44 +114,37 @@ class HybridReranker:
         self._init_runtime_state()
 
     @property
-    def vectors_name(self) -> str:
-        """The embedding model; see `VectorReranker.vectors_name`."""
+    def embedder_name(self) -> str:
+        """The embedding model; see `CosineReranker.embedder_name`."""
         return self._embedder.name
 
     def score(
-        self, query: str, texts: Sequence[str], vectors: Sequence[TextVectors | None] | None = None
+        self, query: str, texts: Sequence[str], cosines: Sequence[float | None] | None = None
     ) -> list[float]:
         """Probability that each text holds evidence; see `Reranker.score`. Simultaneous calls are batched.
 
         Args:
             query: The question.
             texts: The candidates.
-            vectors: What `text_vectors` gave for each, where known.
+            cosines: Of the question and each, where a search with this embedding model gave them.
         """
         check_request(query, texts)
-        request = Request(query, texts) if vectors is None else VectorRequest(query, texts, vectors)
+        request = Request(query, texts) if cosines is None else CosineRequest(query, texts, cosines)
         return self._batcher(request)
 
     def score_many(self, requests: Sequence[_Requested]) -> list[list[float]]:
         """Score several questions, embedding all their new texts at once; see `BatchReranker.score_many`."""
         asked = [r for r in requests if r.query.strip()]
         texts = dict.fromkeys(t for r in asked for t in r.texts if t.strip())
-        vectors = {text: v for r in asked for text, v in _given(r) if v is not None}
-        vectors.update(self._vectors.of((t for t in texts if t not in vectors), self.text_vectors))
+        unknown = dict.fromkeys(t for r in asked for t, c in _cosines(r) if t in texts and c is None)
+        vectors = self._vectors.of(unknown, self._embed)
         text_words = self._words.of(texts, lambda new: [tuple(words(t)) for t in new])
         logits = self._logits(requests)
         return [self._score(r, vectors, text_words, row) for r, row in zip(requests, logits, strict=True)]
 
-    def text_vectors(self, texts: Sequence[str]) -> list[TextVectors]:
-        """Embed texts and their sentences, each different string once; see `VectorReranker.text_vectors`."""
-        sentences = {text: [s.of(text) for s in split_sentences(text)] or [text] for text in texts}
-        wanted = list(dict.fromkeys(piece for text in texts for piece in (text, *sentences[text])))
-        rows = unit_rows(self._embedder.embed_documents(wanted))
-        row_of = {piece: row for row, piece in enumerate(wanted)}
-        return [
-            TextVectors(rows[row_of[text]].copy(), rows[[row_of[s] for s in sentences[text]]])
-            for text in texts
-        ]
+    def _embed(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        # Copies: a row would hold on to the vectors of all.
+        return [row.copy() for row in unit_rows(self._embedder.embed_documents(texts))]
 
     def _logits(self, requests: Sequence[_Requested]) -> Sequence[Sequence[float] | None]:
         """What the cross-encoder says of every text that is not blank; None where there is none."""
@@ -165,7 +159,7 @@ class HybridReranker:
     def _score(
         self,
         request: _Requested,
-        vectors: dict[str, TextVectors],
+        vectors: dict[str, NDArray[np.float32]],
         text_words: dict[str, tuple[str, ...]],
         logits: Sequence[float] | None,
     ) -> list[float]:
@@ -174,12 +168,13 @@ class HybridReranker:
         if not filled or not request.query.strip():
             return scores
         texts = [request.texts[i] for i in filled]
+        given = [cosine for _, cosine in _cosines(request)]
+        known = [given[i] for i in filled]
+        if None in known:
+            asked = unit_rows(self._embedder.embed_query(request.query))
+            known = [float(vectors[t] @ asked) if c is None else c for t, c in zip(texts, known, strict=True)]
         features = feature_matrix(
-            request.query,
-            unit_rows(self._embedder.embed_query(request.query)),
-            texts,
-            [vectors[t] for t in texts],
-            [text_words[t] for t in texts],
+            request.query, texts, [c or 0.0 for c in known], [text_words[t] for t in texts]
         )
         if logits is not None:
             features = np.column_stack([features, logits])
@@ -188,13 +183,14 @@ class HybridReranker:
         return scores
 
 
-def _given(request: _Requested) -> Iterable[tuple[str, TextVectors | None]]:
-    """The texts that came with embeddings."""
+def _cosines(request: _Requested) -> Iterable[tuple[str, float | None]]:
+    """Every text, and its cosine where that came with the request and is a number."""
     if isinstance(request, Request):
-        return ()
-    if len(request.vectors) != len(request.texts):
-        raise InputError(f"{len(request.vectors)} vectors for {len(request.texts)} texts")
-    return zip(request.texts, request.vectors, strict=True)
+        return [(text, None) for text in request.texts]
+    if len(request.cosines) != len(request.texts):
+        raise InputError(f"{len(request.cosines)} cosines for {len(request.texts)} texts")
+    finite = (c if c is not None and math.isfinite(c) else None for c in request.cosines)
+    return zip(request.texts, finite, strict=True)
 
 
 class LRUCache(Generic[V]):

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from sage_core.embedding.protocol import TextVectors
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, plain_scores, rank_order
 
@@ -58,8 +57,8 @@ class Request(NamedTuple):
     texts: Sequence[str]
 
 
-class VectorRequest(NamedTuple):
-    """A `Request` with embeddings of the candidates that were made beforehand, for a `VectorReranker`.
+class CosineRequest(NamedTuple):
+    """A `Request` with cosines that a search found out already, for a `CosineReranker`.
 
     Examples:
         >>> VectorRequest("Why?", ["Because."], [None]).vectors
@@ -68,12 +67,12 @@ class VectorRequest(NamedTuple):
     Attributes:
         query: The question.
         texts: The candidates.
-        vectors: What `VectorReranker.text_vectors` gave for each; None where that is not known.
+        cosines: Of the question's embedding and each text's; None where that is not known.
     """
 
     query: str
     texts: Sequence[str]
-    vectors: Sequence[TextVectors | None]
+    cosines: Sequence[float | None]
 
 
 @runtime_checkable
@@ -86,20 +85,16 @@ class BatchReranker(Reranker, Protocol):
 
 
 @runtime_checkable
-class VectorReranker(BatchReranker, Protocol):
-    """A reranker that computes in this process on embeddings of the texts, which a store can keep for it."""
+class CosineReranker(BatchReranker, Protocol):
+    """A reranker that computes in this process, and takes cosines where a search has them."""
 
     @property
-    def vectors_name(self) -> str:
-        """Identifies what makes the embeddings: those of another name are of no use."""
+    def embedder_name(self) -> str:
+        """The embedding model: cosines of another are of no use."""
         ...
 
-    def text_vectors(self, texts: Sequence[str]) -> list[TextVectors]:
-        """The embeddings of each text, none of them blank; for `VectorRequest.vectors`."""
-        ...
-
-    def score_many(self, requests: Sequence[Request | VectorRequest]) -> list[list[float]]:
-        """As `BatchReranker.score_many`; embeds those texts that come without their vectors."""
+    def score_many(self, requests: Sequence[Request | CosineRequest]) -> list[list[float]]:
+        """As `BatchReranker.score_many`; embeds those texts that come without their cosine."""
         ...
 
 

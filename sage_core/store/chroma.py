@@ -34,7 +34,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.documents.discovery import as_path, kind_of
-from sage_core.embedding.protocol import TextVectors
 from sage_core.errors import InputError, MissingExtraError, StoreError
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import StoreIdentity, StoreInfo
@@ -42,7 +41,7 @@ from sage_core.store.protocol import DocumentRecord
 
 logger = logging.getLogger(__name__)
 
-SCHEMA = 2
+SCHEMA = 3
 TOKEN_VARIABLE = "SAGE_CHROMA_TOKEN"
 # The index is approximate. Against exact search for 30 neighbours, 100 chunks that are much alike: Chroma's
 # defaults find 94% of them, these all; 2,000 such chunks: 69% and 90%; 20,000 ordinary ones: all, in 4 ms.
@@ -514,21 +513,21 @@ class ChromaStore:
         if not self._writing:
             raise InputError("documents are written within `with store.writing(...)` only")
 
-    def put(self, documents: Sequence[NewDocument], *, vector_model: str = "") -> None:
+    def put(self, documents: Sequence[NewDocument]) -> None:
         """Put documents into the store in place of what it held of them; see `Store.put`."""
         self._require_writing()
         new = {d.source: d for d in documents if len(d.chunks)}
-        self._put(new, list(new.values()), vector_model)
+        self._put(new, list(new.values()))
 
-    def put_parts(self, parts: Iterable[NewDocument], *, vector_model: str = "") -> None:
+    def put_parts(self, parts: Iterable[NewDocument]) -> None:
         """Put one document that comes in parts; see `Store.put_parts`."""
         self._require_writing()
         made = iter(parts)
         first = next(made, None)
         if first is not None:
-            self._put({first.source: first}, itertools.chain([first], made), vector_model)
+            self._put({first.source: first}, itertools.chain([first], made))
 
-    def _put(self, heads: Mapping[str, NewDocument], parts: Iterable[NewDocument], vector_model: str) -> None:
+    def _put(self, heads: Mapping[str, NewDocument], parts: Iterable[NewDocument]) -> None:
         if not heads:
             return
         versions = {source: version_of(source, d.digest) for source, d in heads.items()}
@@ -538,7 +537,7 @@ class ChromaStore:
         counts = dict.fromkeys(heads, 0)
         for document in parts:
             counts[document.source] += len(document.chunks)
-            self._write_chunks(document, versions[document.source], vector_model)
+            self._write_chunks(document, versions[document.source])
         # Another writer may have been faster.
         now = self._records({_DOCUMENT + document_id(source) for source in heads})
         old |= {row["version"] for row in now.values()} - set(versions.values())
@@ -558,20 +557,15 @@ class ChromaStore:
         )
         self._strike({*versions.values(), *old})
 
-    def _write_chunks(self, document: NewDocument, version: str, vector_model: str) -> None:
+    def _write_chunks(self, document: NewDocument, version: str) -> None:
         if len(document.chunks) != len(document.vectors):
             raise InputError(f"{len(document.chunks)} chunks, but {len(document.vectors)} vectors")
-        kept: list[TextVectors | None] = [*document.text_vectors] or [None] * len(document.chunks)
-        if len(kept) != len(document.chunks):
-            raise InputError(f"{len(document.chunks)} chunks, but text vectors of {len(kept)}")
         key = document_id(document.source)
         vectors = np.asarray(document.vectors, dtype=np.float32)
         for start in range(0, len(document.chunks), self._most_rows):
             place = slice(start, start + self._most_rows)
             chunks = document.chunks[place]
-            metadatas = [
-                _metadata(c, key, version, vector_model, v) for c, v in zip(chunks, kept[place], strict=True)
-            ]
+            metadatas = [_metadata(c, key, version) for c in chunks]
             self._call(
                 lambda c, chunks=chunks, place=place, metadatas=metadatas: c[0].upsert(  # type: ignore[misc]
                     ids=[chunk.id for chunk in chunks],
@@ -612,7 +606,8 @@ class ChromaStore:
         vectors: NDArray[np.float32],
         n: int,
         *,
-        vector_model: str | None = None,
+        questions: Sequence[str] = (),
+        words: int = 0,
         identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
         """Search for several questions in one request; see `Store.search_many`."""
@@ -621,7 +616,7 @@ class ChromaStore:
         if not len(vectors):
             return []
         for _ in range(_TRIES):
-            found, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n, vector_model)
+            found, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n)
             if identity is not None:
                 self._check(self._identity_of(settings), identity)
             before, self._mark = self._mark, mark
@@ -629,9 +624,7 @@ class ChromaStore:
                 break  # else: a document that was replaced meanwhile may be missing
         return found
 
-    def _searched(
-        self, vectors: NDArray[np.float32], n: int, vector_model: str | None
-    ) -> tuple[list[list[Found]], str, str]:
+    def _searched(self, vectors: NDArray[np.float32], n: int) -> tuple[list[list[Found]], str, str]:
         """What is found, the mark after the search, and the store's settings."""
         found: list[list[Found]] = [[] for _ in vectors]
         records: dict[str, dict[str, Any]] = {}
@@ -651,7 +644,7 @@ class ChromaStore:
                 todo, result["documents"], result["metadatas"], result["distances"], strict=True
             ):
                 hits = list(zip(*columns, strict=True))
-                found[i] = _found(hits, records, n, vector_model)
+                found[i] = _found(hits, records, n)
                 # Chunks that no longer count, and repeated texts, took places: ask for more.
                 if len(found[i]) < n and len(hits) >= fetch:
                     short.append(i)
@@ -681,9 +674,7 @@ def _is_passing(error: Exception) -> bool:
 _PASSING = ("too many requests", "unavailable", "bad gateway", "timeout", "temporarily")
 
 
-def _metadata(
-    chunk: Chunk, key: str, version: str, vector_model: str, vectors: TextVectors | None
-) -> dict[str, str | int]:
+def _metadata(chunk: Chunk, key: str, version: str) -> dict[str, str | int]:
     """What Chroma keeps beside a chunk's text; what is missing takes no room."""
     meta: dict[str, str | int] = {
         "document": key,
@@ -691,16 +682,16 @@ def _metadata(
         "source": chunk.source,
         "start": chunk.start,
         "end": chunk.end,
+        "position": chunk.position,
     }
+    if chunk.headings:
+        meta["headings"] = json.dumps(chunk.headings)
+    if chunk.header:
+        meta["header"] = chunk.header
     if chunk.page is not None:
         meta["page"] = chunk.page
     if chunk.after:
         meta["after"] = chunk.after
-    if vectors is not None:
-        rows = np.concatenate([np.asarray(vectors.chunk)[None, :], np.asarray(vectors.sentences)])
-        meta["maker"] = vector_model
-        meta["vectors"] = base64.b64encode(rows.astype("<f2").tobytes()).decode()
-        meta["dimension"] = rows.shape[1]
     return meta
 
 
@@ -708,7 +699,6 @@ def _found(
     hits: Iterable[tuple[str, dict[str, Any], float]],
     records: Mapping[str, Mapping[str, Any]],
     n: int,
-    vector_model: str | None,
 ) -> list[Found]:
     """The first ``n`` hits that count, no text twice."""
     found: dict[str, Found] = {}
@@ -726,18 +716,15 @@ def _found(
             end,
             meta.get("page"),
             meta.get("after", ""),
+            meta.get("position", 0),
+            record.get("title"),
+            tuple(json.loads(meta.get("headings", "[]"))),
+            meta.get("header", ""),
         )
-        found[words] = Found(chunk, 1.0 - float(distance), _text_vectors(meta, vector_model))
+        found[words] = Found(chunk, 1.0 - float(distance))
         if len(found) == n:
             break
     return list(found.values())
-
-
-def _text_vectors(meta: Mapping[str, Any], vector_model: str | None) -> TextVectors | None:
-    if vector_model is None or meta.get("maker") != vector_model:
-        return None
-    rows = np.frombuffer(base64.b64decode(meta["vectors"]), dtype="<f2").reshape(-1, meta["dimension"])
-    return TextVectors(rows[0], rows[1:])
 
 
 # -- files on disk ------------------------------------------------------------------------------------------

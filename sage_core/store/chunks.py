@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.protocol import TextVectors
+from sage_core.text.header import with_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Chunk:
         end: Offset after its last character.
         page: Page of a PDF on which it starts, from 1; None otherwise.
         after: The white space between it and the next chunk; empty where it is long, or not known.
+        position: Its number in the document, from 0.
+        title: The title that the document gives itself.
+        headings: Headings above it, outermost first.
+        header: What models read before its text (`sage_core.text.header`); empty where nothing is known.
     """
 
     id: str
@@ -33,12 +37,21 @@ class Chunk:
     end: int
     page: int | None = None
     after: str = ""
+    position: int = 0
+    title: str | None = None
+    headings: tuple[str, ...] = ()
+    header: str = ""
+
+    @property
+    def text_for_models(self) -> str:
+        """The header and the text: what is embedded, indexed and reranked."""
+        return with_header(self.header, self.text)
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
         fields = asdict(self)
-        del fields["after"]  # it says nothing to a reader
-        return fields
+        del fields["after"], fields["header"]  # they say nothing to a reader
+        return {**fields, "headings": list(self.headings)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +61,12 @@ class Found:
     Attributes:
         chunk: The chunk.
         similarity: Its cosine similarity.
-        vectors: Embeddings of it and its sentences, where the store keeps them and they were asked for.
+        by_words: Its place, from 0, among what the word index found for the question; None where it did not.
     """
 
     chunk: Chunk
     similarity: float
-    vectors: TextVectors | None = field(default=None, compare=False, repr=False)
+    by_words: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,6 @@ class NewDocument:
         chunks: Its chunks, at least one, with ids from `chunk_ids`.
         vectors: Their unit vectors, shape ``(len(chunks), d)``.
         title: The title the document gives itself.
-        text_vectors: For each chunk, what a reranker wants to know of it beforehand; empty where nothing.
         stat: What the file system said of the file; see `DocumentRecord.stat`.
     """
 
@@ -75,7 +87,6 @@ class NewDocument:
     chunks: Sequence[Chunk]
     vectors: NDArray[np.float32]
     title: str | None = None
-    text_vectors: Sequence[TextVectors] = ()
     stat: str = ""
 
 

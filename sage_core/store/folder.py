@@ -12,6 +12,7 @@ until most of their file is; then the rest moves to the end and the file goes.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
@@ -20,23 +21,24 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.documents.discovery import as_path, kind_of
-from sage_core.embedding.protocol import TextVectors
 from sage_core.errors import InputError, StoreError
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import Setting, StoreIdentity, StoreInfo
 from sage_core.store.protocol import DocumentRecord
 from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
+from sage_core.text.keywords import index_terms
 
 logger = logging.getLogger(__name__)
 
-SCHEMA = 2
+SCHEMA = 3
 DATABASE = "store.sqlite3"
 _VECTORS = "vectors"
 _LOCK = "writer.lock"
@@ -51,17 +53,24 @@ _TABLES = (
     "CREATE TABLE state (token TEXT NOT NULL, change INTEGER NOT NULL, rows INTEGER NOT NULL)",
     # Chunks of a document have the rows from `first` on, in the order of the text.
     "CREATE TABLE documents (key INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,"
-    " first INTEGER NOT NULL, chunks INTEGER NOT NULL, title TEXT, stat TEXT NOT NULL,"
-    " text_vector_bytes INTEGER NOT NULL)",
+    " first INTEGER NOT NULL, chunks INTEGER NOT NULL, title TEXT, stat TEXT NOT NULL)",
     "CREATE TABLE chunks (row INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL,"
-    " stop INTEGER NOT NULL, page INTEGER, after TEXT NOT NULL, text TEXT NOT NULL)",
-    "CREATE TABLE text_vectors (row INTEGER PRIMARY KEY, vector_model TEXT NOT NULL, vectors BLOB NOT NULL)",
+    " stop INTEGER NOT NULL, page INTEGER, after TEXT NOT NULL, headings TEXT NOT NULL, header TEXT NOT NULL,"
+    " text TEXT NOT NULL)",
+    # What `index_terms` gives for header and text of each row, and how many rows have a term.
+    "CREATE VIRTUAL TABLE words USING fts5(terms,"
+    " tokenize = \"unicode61 remove_diacritics 2 tokenchars '_'\")",
+    "CREATE VIRTUAL TABLE word_counts USING fts5vocab('words', 'row')",
     "CREATE TABLE segments (number INTEGER PRIMARY KEY, file TEXT NOT NULL, rows INTEGER NOT NULL)",
     # Rows that no longer count, from `first` up to `stop`, since this change.
     "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",
     "CREATE INDEX dead_by_change ON dead (change)",
 )
 _MOST_PARAMETERS = 500
+# Words in more than this share of the chunks, and in this many at least, are not searched for.
+_COMMON, _COMMON_LEAST = 0.05, 2_000
+# Of a question that is a whole text.
+_MOST_TERMS = 64
 _INHERITED: list[object] = []
 # A file's rest moves where fewer of its rows count, and this many at least do not.
 _LEAST_ALIVE, _LEAST_DEAD = 0.5, 2_048
@@ -163,9 +172,7 @@ class FolderStore:
         """
         with self._reading() as connection:
             identity = self._identity(connection)
-            documents, chunks, size = connection.execute(
-                "SELECT COUNT(*), SUM(chunks), SUM(text_vector_bytes) FROM documents"
-            ).fetchone()
+            documents, chunks = connection.execute("SELECT COUNT(*), SUM(chunks) FROM documents").fetchone()
         return StoreInfo(
             str(self.path),
             documents,
@@ -173,7 +180,6 @@ class FolderStore:
             identity.embedder,
             identity.probe.shape[0],
             identity.segmenter,
-            size or 0,
         )
 
     def check(self, identity: StoreIdentity) -> None:
@@ -427,8 +433,7 @@ class FolderStore:
         """Remove what a run that was broken off left, and see that the vector files are whole."""
         writer = self._held()
         with self._transaction():
-            writer.connection.execute("DELETE FROM chunks WHERE row >= ?", (writer.rows,))
-            writer.connection.execute("DELETE FROM text_vectors WHERE row >= ?", (writer.rows,))
+            _delete_chunks(writer.connection, writer.rows)
         self._segments(writer.connection, writer.dimension)
         self._delete_files()
 
@@ -460,7 +465,7 @@ class FolderStore:
                     connection.execute("ROLLBACK")
                 raise
 
-    def put(self, documents: Sequence[NewDocument], *, vector_model: str = "") -> None:
+    def put(self, documents: Sequence[NewDocument]) -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.
 
         All of them count from the same moment on. One call costs a few writes to disk, whatever number of
@@ -468,7 +473,6 @@ class FolderStore:
 
         Args:
             documents: The documents.
-            vector_model: Name of what made their ``text_vectors``.
 
         Raises:
             StoreError: Where they cannot be written. The store then holds what it held.
@@ -485,42 +489,36 @@ class FolderStore:
             with self._transaction() as connection:
                 first = begin
                 for document in new:
-                    size = _text_vector_bytes(document)
-                    key = self._replace(connection, document, first, len(document.chunks), size)
+                    key = self._replace(connection, document, first, len(document.chunks))
                     _insert_chunks(connection, key, first, document.chunks)
-                    _insert_text_vectors(connection, first, document.text_vectors, vector_model)
                     first += len(document.chunks)
                 self._count(connection, written)
         except BaseException:
             writer.rows = begin
             raise
 
-    def put_parts(self, parts: Iterable[NewDocument], *, vector_model: str = "") -> None:
+    def put_parts(self, parts: Iterable[NewDocument]) -> None:
         """Put one document that comes in parts; see `Store.put_parts`."""
         writer = self._held()
         begin = writer.rows
         written: dict[int, tuple[str, int]] = {}
         [(key,)] = writer.connection.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM documents")
         document: NewDocument | None = None
-        size = 0
         try:
             for document in parts:
                 _check_lengths(document)
                 first = writer.rows
-                size += _text_vector_bytes(document)
                 written.update(self._append(document.vectors))
                 with self._transaction() as connection:  # rows that no search looks at yet
                     _insert_chunks(connection, key, first, document.chunks)
-                    _insert_text_vectors(connection, first, document.text_vectors, vector_model)
             if document is None or writer.rows == begin:
                 return
             with self._transaction() as connection:
-                self._replace(connection, document, begin, writer.rows - begin, size, key)
+                self._replace(connection, document, begin, writer.rows - begin, key)
                 self._count(connection, written)
         except BaseException:
             with suppress(sqlite3.Error, StoreError), self._transaction() as connection:
-                for table in ("chunks", "text_vectors"):
-                    connection.execute(f"DELETE FROM {table} WHERE row >= ?", (begin,))
+                _delete_chunks(connection, begin)
             writer.rows = begin
             raise
 
@@ -551,7 +549,6 @@ class FolderStore:
         document: NewDocument,
         first: int,
         chunks: int,
-        size: int,
         key: int | None = None,
     ) -> int:
         """Let a document have these rows in place of those it had; returns its key."""
@@ -559,9 +556,9 @@ class FolderStore:
         if old is not None:
             self._bury(connection, old[0])
         cursor = connection.execute(
-            "INSERT INTO documents (key, source, digest, first, chunks, title, stat, text_vector_bytes)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (key, document.source, document.digest, first, chunks, document.title, document.stat, size),
+            "INSERT INTO documents (key, source, digest, first, chunks, title, stat)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (key, document.source, document.digest, first, chunks, document.title, document.stat),
         )
         return int(cursor.lastrowid or 0)
 
@@ -570,8 +567,7 @@ class FolderStore:
         first, chunks = connection.execute(
             "SELECT first, chunks FROM documents WHERE key = ?", (key,)
         ).fetchone()
-        for table in ("chunks", "text_vectors"):
-            connection.execute(f"DELETE FROM {table} WHERE row >= ? AND row < ?", (first, first + chunks))
+        _delete_chunks(connection, first, first + chunks)
         connection.execute("DELETE FROM documents WHERE key = ?", (key,))
         change = self._held().change + 1
         connection.execute("INSERT INTO dead VALUES (?, ?, ?)", (first, first + chunks, change))
@@ -647,9 +643,9 @@ class FolderStore:
             try:
                 with self._transaction() as connection:
                     for key, old, chunks in documents:
-                        for table in ("chunks", "text_vectors"):
+                        for table, row in (("chunks", "row"), ("words", "rowid")):
                             connection.execute(
-                                f"UPDATE {table} SET row = row + ? WHERE row >= ? AND row < ?",
+                                f"UPDATE {table} SET {row} = {row} + ? WHERE {row} >= ? AND {row} < ?",
                                 (first - old, old, old + chunks),
                             )
                         connection.execute("UPDATE documents SET first = ? WHERE key = ?", (first, key))
@@ -692,7 +688,8 @@ class FolderStore:
         vectors: NDArray[np.float32],
         n: int,
         *,
-        vector_model: str | None = None,
+        questions: Sequence[str] = (),
+        words: int = 0,
         identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
         """`search` for several questions, all of them answered from the store at one moment.
@@ -700,7 +697,8 @@ class FolderStore:
         Args:
             vectors: Unit vectors, shape ``(questions, d)``.
             n: How many for each.
-            vector_model: Give text vectors of this model (`VectorReranker.vectors_name`), if any.
+            questions: The questions themselves, to search for their words too; see `Store.search_many`.
+            words: How many chunks the search for words may find.
             identity: The embedding model of ``vectors``; another process may have made the store anew.
 
         Raises:
@@ -731,7 +729,13 @@ class FolderStore:
                         f"a question of {vectors.shape[1]} dimensions, but the store's have "
                         f"{view.identity.probe.size}"
                     )
-                return [_nearest(connection, view.index, query, n, vector_model) for query in queries]
+                found = [_nearest(connection, view.index, query, n) for query in queries]
+                if not words:
+                    return found
+                return [
+                    _with_words(connection, view.index, query, hits, question, words)
+                    for query, hits, question in zip(queries, found, questions, strict=True)
+                ]
 
     def _viewed(self, connection: sqlite3.Connection) -> _View:
         """The vectors that belong to what the connection sees."""
@@ -793,42 +797,28 @@ def _check_lengths(document: NewDocument) -> None:
     chunks = len(document.chunks)
     if chunks != len(document.vectors):
         raise InputError(f"{chunks} chunks, but {len(document.vectors)} vectors")
-    if len(document.text_vectors) not in (0, chunks):
-        raise InputError(f"{chunks} chunks, but text vectors of {len(document.text_vectors)}")
 
 
 def _insert_chunks(connection: sqlite3.Connection, key: int, first: int, chunks: Sequence[Chunk]) -> None:
     connection.executemany(
-        "INSERT INTO chunks (row, document, start, stop, page, after, text) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [(first + i, key, c.start, c.end, c.page, c.after, c.text) for i, c in enumerate(chunks)],
+        "INSERT INTO chunks (row, document, start, stop, page, after, headings, header, text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (first + i, key, c.start, c.end, c.page, c.after, json.dumps(c.headings), c.header, c.text)
+            for i, c in enumerate(chunks)
+        ],
     )
-
-
-def _insert_text_vectors(
-    connection: sqlite3.Connection, first: int, vectors: Sequence[TextVectors], vector_model: str
-) -> None:
     connection.executemany(
-        "INSERT INTO text_vectors VALUES (?, ?, ?)",
-        [(first + i, vector_model, _packed(v)) for i, v in enumerate(vectors)],
+        "INSERT INTO words (rowid, terms) VALUES (?, ?)",
+        [(first + i, " ".join(index_terms(c.text_for_models))) for i, c in enumerate(chunks)],
     )
 
 
-def _packed(vectors: TextVectors) -> bytes:
-    """The text's vector, then its sentences'; one row where the text is one sentence."""
-    chunk = np.asarray(vectors.chunk, dtype="<f2")[None, :]
-    sentences = np.asarray(vectors.sentences, dtype="<f2")
-    if len(sentences) == 1 and np.array_equal(chunk, sentences):
-        return chunk.tobytes()
-    return np.concatenate([chunk, sentences]).tobytes()
-
-
-def _text_vector_bytes(document: NewDocument) -> int:
-    return sum(len(_packed(v)) for v in document.text_vectors)
-
-
-def _unpacked(data: bytes, dimension: int) -> TextVectors:
-    rows = np.frombuffer(data, dtype="<f2").reshape(-1, dimension)
-    return TextVectors(rows[0], rows[1:] if len(rows) > 1 else rows)
+def _delete_chunks(connection: sqlite3.Connection, first: int, stop: int | None = None) -> None:
+    """Delete the rows from ``first`` on, up to ``stop``."""
+    rows = (first, 1 << 62 if stop is None else stop)
+    connection.execute("DELETE FROM chunks WHERE row >= ? AND row < ?", rows)
+    connection.execute("DELETE FROM words WHERE rowid >= ? AND rowid < ?", rows)
 
 
 def _rows_of(segments: Mapping[int, Segment], first: int, count: int) -> NDArray[np.int16]:
@@ -866,49 +856,74 @@ def _masks(
     return [masks.get(s.first) for s in segments]
 
 
-def _nearest(
-    connection: sqlite3.Connection, index: Index, query: NDArray[np.float32], n: int, vector_model: str | None
-) -> list[Found]:
+def _nearest(connection: sqlite3.Connection, index: Index, query: NDArray[np.float32], n: int) -> list[Found]:
     fetch = n
     while True:
         hits = index.nearest(query, fetch)
-        found = _found(connection, hits, n, vector_model, len(query))
+        found = list(_found(connection, hits, n).values())
         # Repeated texts took places: ask for more.
         if len(found) == n or len(hits) < fetch:
             return found
         fetch *= 2
 
 
-def _found(
-    connection: sqlite3.Connection,
-    hits: Sequence[tuple[int, float]],
-    n: int,
-    vector_model: str | None,
-    dimension: int,
-) -> list[Found]:
-    """The first ``n`` hits of different texts."""
+def _found(connection: sqlite3.Connection, hits: Sequence[tuple[int, float]], n: int) -> dict[str, Found]:
+    """The first ``n`` hits of different texts, by their words."""
     rows = {row: _chunk(*rest) for row, *rest in _select(connection, _CHUNKS, [row for row, _ in hits])}
-    found: dict[str, tuple[int, Chunk, float]] = {}
+    found: dict[str, Found] = {}
     for row, cosine in hits:
         chunk = rows.get(row)
         if chunk is None:
             raise StoreError(f"the store is damaged: row {row} is missing. Make it anew with `--rebuild`")
-        found.setdefault(" ".join(chunk.text.split()), (row, chunk, cosine))
+        found.setdefault(" ".join(chunk.text.split()), Found(chunk, cosine))
         if len(found) == n:
             break
-    best = list(found.values())
-    vectors: dict[int, TextVectors] = {}
-    if vector_model is not None:
-        kept = _select(connection, _TEXT_VECTORS, [row for row, _, _ in best])
-        vectors = {row: _unpacked(data, dimension) for row, made_by, data in kept if made_by == vector_model}
-    return [Found(chunk, cosine, vectors.get(row)) for row, chunk, cosine in best]
+    return found
+
+
+def _with_words(
+    connection: sqlite3.Connection,
+    index: Index,
+    query: NDArray[np.float32],
+    found: list[Found],
+    question: str,
+    n: int,
+) -> list[Found]:
+    """``found``, then what only the word index finds; both know their place in the word index."""
+    rows = _rows_with_words(connection, index_terms(question), n)
+    hits = list(zip(rows, index.cosines(query, rows), strict=True))
+    by_words = _found(connection, hits, n)
+    places = {words: place for place, words in enumerate(by_words)}
+    near = {" ".join(f.chunk.text.split()): f for f in found}
+    both = [replace(f, by_words=places[words]) if words in places else f for words, f in near.items()]
+    return both + [replace(f, by_words=places[words]) for words, f in by_words.items() if words not in near]
+
+
+def _rows_with_words(connection: sqlite3.Connection, terms: Sequence[str], n: int) -> list[int]:
+    """The rows of highest BM25 (SQLite's: k1 1.2, b 0.75) for any of the terms, best first."""
+    [(total,)] = connection.execute("SELECT rows FROM state")
+    # A common word tells little, and every row that has it must be scored.
+    most = max(_COMMON_LEAST, int(_COMMON * total))
+    rare = [t for t in dict.fromkeys(terms) if _row_count(connection, t) <= most]
+    if not rare:
+        return []
+    asked = " OR ".join(f'"{term}"' for term in rare[:_MOST_TERMS])
+    found = connection.execute(
+        "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (asked, total, n)
+    )
+    return [row for (row,) in found]
+
+
+def _row_count(connection: sqlite3.Connection, term: str) -> int:
+    """How many rows have a term; 0 where it is not in the index, or only with other diacritics."""
+    found = connection.execute("SELECT doc FROM word_counts WHERE term = ?", (term,)).fetchone()
+    return found[0] if found else 0
 
 
 _CHUNKS = (
-    "SELECT c.row, d.source, d.digest, c.start, c.stop, c.page, c.after, c.text"
-    " FROM chunks c JOIN documents d ON d.key = c.document WHERE c.row IN ({})"
+    "SELECT c.row, d.source, d.digest, c.start, c.stop, c.page, c.after, c.text, c.row - d.first, d.title,"
+    " c.headings, c.header FROM chunks c JOIN documents d ON d.key = c.document WHERE c.row IN ({})"
 )
-_TEXT_VECTORS = "SELECT row, vector_model, vectors FROM text_vectors WHERE row IN ({})"
 
 
 def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int]) -> Iterator[tuple]:  # type: ignore[type-arg]
@@ -917,5 +932,10 @@ def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int])
         yield from connection.execute(statement.format(",".join("?" * len(part))), part)
 
 
-def _chunk(source: str, digest: str, start: int, stop: int, page: int | None, after: str, text: str) -> Chunk:
-    return Chunk(f"{version_of(source, digest)}-{start}-{stop}", text, source, start, stop, page, after)
+def _chunk(
+    source: str, digest: str, start: int, stop: int, page: int | None, after: str, text: str, *context: Any
+) -> Chunk:
+    position, title, headings, header = context
+    name = f"{version_of(source, digest)}-{start}-{stop}"
+    above = tuple(json.loads(headings))
+    return Chunk(name, text, source, start, stop, page, after, position, title, above, header)

@@ -93,7 +93,6 @@ class StoreInfo:
         embedder: Name of the embedding model.
         dimension: Length of its vectors.
         segmenter: Fingerprint of the segmenter.
-        text_vector_bytes: Size on disk of the embeddings kept for the reranker.
     """
 
     path: str
@@ -102,7 +101,6 @@ class StoreInfo:
     embedder: str
     dimension: int
     segmenter: str
-    text_vector_bytes: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""

@@ -91,26 +91,24 @@ class Store(Protocol):
         """
         ...
 
-    def put(self, documents: Sequence[NewDocument], *, vector_model: str = "") -> None:
+    def put(self, documents: Sequence[NewDocument]) -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.
 
         Args:
             documents: The documents.
-            vector_model: Name of what made their ``text_vectors``.
 
         Raises:
             StoreError: Where they cannot be written. The store then holds what it held.
         """
         ...
 
-    def put_parts(self, parts: Iterable[NewDocument], *, vector_model: str = "") -> None:
+    def put_parts(self, parts: Iterable[NewDocument]) -> None:
         """Put one document that comes in parts, for what is too large for memory. Only within `writing`.
 
         Nothing of it is visible before the last part is written.
 
         Args:
             parts: The document again and again, each time with the chunks and vectors that follow.
-            vector_model: As for `put`.
         """
         ...
 
@@ -127,7 +125,8 @@ class Store(Protocol):
         vectors: NDArray[np.float32],
         n: int,
         *,
-        vector_model: str | None = None,
+        questions: Sequence[str] = (),
+        words: int = 0,
         identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
         """For each vector the ``n`` most similar chunks, best first, no text twice.
@@ -135,7 +134,9 @@ class Store(Protocol):
         Args:
             vectors: Unit vectors of questions, shape ``(questions, d)``.
             n: How many for each; fewer come back where the store holds fewer.
-            vector_model: Give text vectors of this model (`VectorReranker.vectors_name`), if any.
+            questions: The questions themselves, one per vector; only needed with ``words``.
+            words: How many chunks a search for the question's words may find, where the store has an index
+                of words. Those that the search by vector did not find come after it, best first.
             identity: The embedding model of ``vectors``; another process may have made the store anew.
 
         Raises:

@@ -193,6 +193,14 @@ class Index:
         order = np.lexsort((number, -cosine))[:n]
         return list(zip(number[order].tolist(), cosine[order].tolist(), strict=True))
 
+    def cosines(self, query: NDArray[np.float32], rows: Sequence[int]) -> list[float]:
+        """Cosines of a unit vector ``(d,)`` with these rows."""
+        segments = {segment.first: segment for segment in self.segments}
+        scaled = query / np.float32(_ONE)
+        return [
+            float(segments[row - row % ROWS].vectors[row % ROWS].astype(np.float32) @ scaled) for row in rows
+        ]
+
     def _alive(self) -> list[NDArray[np.int64]]:
         return [
             np.arange(len(s.vectors)) if dead is None else np.flatnonzero(~dead)

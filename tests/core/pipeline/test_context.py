@@ -50,7 +50,7 @@ def make(
         embedder=HashEmbedder(),
         reranker=Counted(),
         answerer=LLMAnswerer(chat) if chat else ExtractiveAnswerer(),
-        config=SageConfig(feedback=feedback or FeedbackConfig(min_k=5, max_k=5), **settings),  # type: ignore[arg-type]
+        config=SageConfig(feedback=feedback or FeedbackConfig(min_k=5, max_k=5), context=False, **settings),  # type: ignore[arg-type]
     )
 
 

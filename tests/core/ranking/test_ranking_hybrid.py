@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.embedding.protocol import TextVectors
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import Calibration, HybridReranker, Request, VectorReranker, rank
+from sage_core.ranking import Calibration, CosineReranker, HybridReranker, Request, rank
 from sage_core.ranking.features import FEATURES, feature_matrix
 from sage_core.text.keywords import bm25_share, gram_share, idf, words
 from tests.fakes.models import CharacterEmbedder
@@ -93,16 +92,11 @@ def test_grams_find_parts_of_words():
 
 
 def test_features_by_hand():
-    e1, e2 = np.eye(2, dtype=np.float32)
-    vectors = [
-        TextVectors(e2, np.stack([e2, e1])),
-        TextVectors(e1, np.stack([(e1 + e2) / np.float32(2**0.5)])),
-    ]
-    matrix = feature_matrix("lamp", e1, ["Salt. Lamp.", "Gulls"], vectors)
+    matrix = feature_matrix("lamp", ["Salt. Lamp.", "Gulls"], [0.25, 1.0])
     assert matrix.shape == (2, len(FEATURES))
-    np.testing.assert_allclose(matrix[:, :2], [[0, 1], [1, 0.5**0.5]], atol=1e-6)
-    assert matrix[0, 2] > 0 == matrix[1, 2]
-    assert (matrix[:, 3] == [1, 0]).all()
+    assert (matrix[:, 0] == [0.25, 1]).all()
+    assert matrix[0, 1] > 0 == matrix[1, 1]
+    assert (matrix[:, 2] == [1, 0]).all()
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=80), max_size=6))
@@ -150,25 +144,24 @@ def test_texts_are_embedded_once_while_they_are_kept():
     assert embedder.calls == 3, "a bounded cache must have dropped the first texts"
 
 
-def test_vectors_made_beforehand_are_used_as_they_are():
-    maker, embedder = CharacterEmbedder(), CharacterEmbedder()
+def test_cosines_found_by_a_search_are_used_as_they_are():
+    embedder = CharacterEmbedder()
     filled = [t for t in TEXTS if t.strip()]
-    kept = dict(zip(filled, HybridReranker(maker).text_vectors(filled), strict=True))
+    query = embedder.embed_query(QUERY)
+    cosines = [float(embedder.embed_query(t) @ query) if t.strip() else None for t in TEXTS]
     reranker = HybridReranker(embedder)
     expected = HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS)
-    assert reranker.score(QUERY, TEXTS, [kept.get(t) for t in TEXTS]) == expected
+    np.testing.assert_allclose(reranker.score(QUERY, TEXTS, cosines), expected, rtol=1e-6)
     assert embedder.calls == 0
-    # Where some are missing, only those are embedded; half the precision is enough.
-    half = [kept[t] for t in filled]
-    half = [TextVectors(v.chunk.astype(np.float16), v.sentences.astype(np.float16)) for v in half]
-    mixed = reranker.score(QUERY, filled, [half[0], None, half[2]])
-    np.testing.assert_allclose(mixed, [e for e in expected if e], atol=2e-3)
-    assert embedder.calls == 1 and filled[1] in embedder.embedded and filled[0] not in embedder.embedded
-    assert isinstance(reranker, VectorReranker) and reranker.vectors_name == embedder.name
+    # Where some are missing or no numbers, only those are embedded.
+    mixed = reranker.score(QUERY, filled, [cosines[0], None, math.nan])
+    np.testing.assert_allclose(mixed, [e for e in expected if e], rtol=1e-6)
+    assert embedder.calls == 1 and sorted(embedder.embedded) == sorted(filled[1:])
+    assert isinstance(reranker, CosineReranker) and reranker.embedder_name == embedder.name
 
 
-def test_vectors_must_be_one_per_text():
-    with pytest.raises(InputError, match="1 vectors for 5 texts"):
+def test_cosines_must_be_one_per_text():
+    with pytest.raises(InputError, match="1 cosines for 5 texts"):
         HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS, [None])
 
 
@@ -210,15 +203,15 @@ def test_the_answer_ranks_first_with_the_bundled_model():
     reranker = HybridReranker()
     ranked = rank(reranker, QUERY, TEXTS)
     assert [r.position for r in ranked[:2]] == [1, 3]
-    assert ranked[0].score > 0.4 > 2 * ranked[1].score
+    assert ranked[0].score > 0.25 > 2 * ranked[1].score
     assert ranked[2].score < 0.05
     assert reranker.scale == "probability"
     assert reranker.name == "hybrid(all-MiniLM-L6-v2)"
 
 
 def test_the_probability_is_a_sigmoid_that_does_not_overflow():
-    calibration = Calibration("e", (1.0, 0.0, 0.0, 0.0), -1.0)
-    features = np.zeros((4, 4))
+    calibration = Calibration("e", (1.0, 0.0, 0.0), -1.0)
+    features = np.zeros((4, 3))
     features[:, 0] = [1.0, 3.0, 1e6, -1e6]
     np.testing.assert_allclose(calibration.probability(features), [0.5, 1 / (1 + math.exp(-2)), 1, 0])
 

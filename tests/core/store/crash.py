@@ -17,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 import sage_core.pipeline.ingest
 import sage_core.store.folder
 from sage_core.pipeline.ingest import ingest
-from sage_core.ranking import HybridReranker
 from sage_core.store.folder import FolderStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
@@ -40,7 +39,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "clear up": (FolderStore, "_clear_up"),
     "append": (FolderStore, "_append"),
     "replace": (FolderStore, "_replace"),  # vectors are written, nothing else
-    "chunks": (sage_core.store.folder, "_insert_text_vectors"),
+    "chunks": (sage_core.store.folder, "_insert_chunks"),
     "count": (FolderStore, "_count"),  # the last statement of the transaction
     "remove": (FolderStore, "remove"),
     "compact": (FolderStore, "_compact"),
@@ -56,8 +55,7 @@ def main() -> None:
     owner, name = STEPS[step]
     setattr(owner, name, dying(getattr(owner, name), int(count)))
     embedder = HashEmbedder()
-    reranker = HybridReranker(embedder)
-    ingest(FolderStore(store), [folder], BlankLineSegmenter(), embedder, reranker=reranker)
+    ingest(FolderStore(store), [folder], BlankLineSegmenter(), embedder)
     sys.exit(f"{step} was not reached {count} times")
 
 

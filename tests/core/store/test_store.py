@@ -166,7 +166,9 @@ def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
     with FolderStore(store) as opened:
-        with pytest.raises(StoreError, match="segmenter blank-lines, not with other"):
+        with pytest.raises(
+            StoreError, match=r"segmenter blank-lines, not with other|segmenter blank-lines\+"
+        ):
             ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder())
         report = ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder(), rebuild=True)
         assert len(report.added) == 3
@@ -196,7 +198,7 @@ def test_info_needs_no_database(tmp_path: Path) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
     info = FolderStore(store).info()
-    assert info == StoreInfo(str(store), 3, 6, "hash", 64, "blank-lines")
+    assert info == StoreInfo(str(store), 3, 6, "hash", 64, "blank-lines+context")
 
 
 def test_no_store(tmp_path: Path) -> None:

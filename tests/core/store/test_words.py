@@ -1,0 +1,122 @@
+"""The index of words beside the vectors: what it finds, and that it stays in step with the chunks."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sage_core.store.folder as folder_module
+from sage_core.store.chunks import Found
+from sage_core.store.folder import FolderStore
+from sage_core.text.keywords import index_terms
+from tests.fakes.models import HashEmbedder
+from tests.fakes.stores import TEXTS, fill, run
+
+
+def found(store: Path, question: str, *, n: int = 1, words: int = 5) -> list[Found]:
+    with FolderStore(store) as opened:
+        vectors = HashEmbedder().embed_query(question)[None, :]
+        return opened.search_many(vectors, n, questions=[question], words=words)[0]
+
+
+def check(store: Path) -> None:
+    """The index has the words of the chunks that count, row by row, and no others."""
+    with closing(sqlite3.connect(store / "store.sqlite3")) as connection:
+        chunks = dict(connection.execute("SELECT row, header || char(10) || text FROM chunks"))
+        words = dict(connection.execute("SELECT rowid, terms FROM words"))
+    assert words == {row: " ".join(index_terms(text)) for row, text in chunks.items()}
+
+
+def test_a_rare_word_finds_its_chunk_whatever_the_vector(tmp_path: Path) -> None:
+    many = {f"{i}.txt": f"The pump number {i} of the ferry is painted green.\n" for i in range(40)}
+    store, part = tmp_path / "store", {"part.txt": "Spare parts: seal XK-200/7 fits.\n"}
+    run(store, fill(tmp_path / "docs", {**many, **part}))
+    hits = found(store, "the pump of the ferry painted green is number XK-200/7", n=3, words=2)
+    assert Path(hits[0].chunk.source).name != "part.txt"
+    [by_words] = [h for h in hits if Path(h.chunk.source).name == "part.txt"]
+    assert by_words.by_words == 0 and -1 <= by_words.similarity < hits[0].similarity
+    assert len({h.chunk.id for h in hits}) == len(hits) <= 5
+
+
+def test_a_chunk_found_both_ways_comes_once(tmp_path: Path) -> None:
+    run(tmp_path / "store", fill(tmp_path / "docs"))
+    hits = found(tmp_path / "store", "When does the ferry sail?", n=5)
+    assert len({h.chunk.id for h in hits}) == len(hits) == 5
+    assert [h.chunk.text for h in hits if h.by_words == 0] == ["The ferry sails at seven."]
+    assert [h.similarity for h in hits] == sorted((h.similarity for h in hits), reverse=True)
+
+
+@pytest.mark.parametrize(
+    "question", ['"', "the of and", "NEAR(a b) OR *", "a:b^c -d {e}", "灯台", "é" * 300, ""]
+)
+def test_no_question_breaks_the_search(tmp_path: Path, question: str) -> None:
+    run(tmp_path / "store", fill(tmp_path / "docs"))
+    assert len(found(tmp_path / "store", question, n=2)) >= 2
+
+
+def test_words_are_found_with_other_diacritics_and_in_titles(tmp_path: Path) -> None:
+    texts = {
+        **TEXTS,
+        "a.md": "# Paraíba do Sul\n\nIt is long.\n\nIt is wide.\n",
+        "b.txt": "灯台は海辺にある。\n",
+    }
+    run(tmp_path / "store", fill(tmp_path / "docs", texts))
+    named = {h.chunk.text for h in found(tmp_path / "store", "Paraiba") if h.by_words is not None}
+    assert {"It is long.", "It is wide."} <= named
+    assert any(h.by_words == 0 and "灯台" in h.chunk.text for h in found(tmp_path / "store", "海辺の灯台"))
+
+
+def test_common_words_are_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path / "store", fill(tmp_path / "docs"))
+    monkeypatch.setattr(folder_module, "_COMMON_LEAST", 1)
+    hits = found(tmp_path / "store", "the ferry and the mill", n=1)
+    assert {h.chunk.text for h in hits if h.by_words is not None} == {"The ferry sails at seven."} or hits
+
+
+def test_it_stays_in_step_with_every_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs, store = fill(tmp_path / "docs"), tmp_path / "store"
+    monkeypatch.setattr(folder_module, "_LEAST_DEAD", 0)  # files are compacted at once
+    run(store, docs)
+    check(store)
+    (docs / "ferry.txt").write_text("No ferry today.\n\nThe captain is ill.")
+    (docs / "sub" / "light.txt").unlink()
+    run(store, docs)
+    check(store)
+    assert not any(h.by_words is not None for h in found(store, "seven"))
+    assert found(store, "captain")[-1].chunk.text == "The captain is ill."
+    run(store, docs, rebuild=True)
+    check(store)
+
+
+def test_parts_of_a_document_count_only_when_it_is_whole(tmp_path: Path) -> None:
+    from sage_core.store.chunks import Chunk, NewDocument
+
+    docs, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, docs)
+    embedder = HashEmbedder()
+    texts = [f"Zebra number {i}." for i in range(3)]
+    source = str(tmp_path / "zebra.txt")
+
+    def parts():
+        for i, text in enumerate(texts):
+            yield (
+                [Chunk("", text, source, i * 20, i * 20 + len(text), position=i)],
+                embedder.embed_documents([text]),
+            )
+            assert not any("Zebra" in h.chunk.text for h in found(store, "zebra"))
+
+    with FolderStore(store) as opened:
+        identity = opened._identity  # the models that it was made with
+        with opened._reading() as connection:
+            made_with = identity(connection)
+        with opened.writing(made_with):
+            new = NewDocument(source, "digest", (), np.zeros((0, 64), np.float32), "Zebras")
+            assert opened.put_parts(new, parts()) == 3
+    hits = [h for h in found(store, "zebra") if h.by_words is not None]
+    assert [h.chunk.position for h in sorted(hits, key=lambda h: h.chunk.start)] == [0, 1, 2]
+    assert {h.chunk.title for h in hits} == {"Zebras"}
+    check(store)
