@@ -61,7 +61,7 @@ class CosineRequest(NamedTuple):
     """A `Request` with cosines that a search found out already, for a `CosineReranker`.
 
     Examples:
-        >>> VectorRequest("Why?", ["Because."], [None]).vectors
+        >>> CosineRequest("Why?", ["Because."], [None]).cosines
         [None]
 
     Attributes:

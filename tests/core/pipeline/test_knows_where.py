@@ -86,11 +86,11 @@ def test_neighbors_vouch(tmp_path: Path, docs: Path) -> None:
     for context in (True, False):
         with make(tmp_path / f"store-{context}", Reads(), context=context) as sage:
             sage.ingest(docs)
-            found = sage.retrieve("paid wool")
+            found = sage.retrieve("paid spins")
             scores[context] = {c.chunk.text: c.score for c in found.candidates}
     assert scores[False]["The sheep are brown."] == 0
     assert scores[True]["The sheep are brown."] == pytest.approx(0.3 * 0.1)
-    assert scores[True]["The mill spins wool."] == scores[False]["The mill spins wool."] == 0.1
+    assert scores[True]["The mill spins wool."] == pytest.approx(scores[False]["The mill spins wool."])
 
 
 def test_without_context_each_chunk_is_by_itself(tmp_path: Path, docs: Path) -> None:
@@ -99,9 +99,7 @@ def test_without_context_each_chunk_is_by_itself(tmp_path: Path, docs: Path) -> 
         sage.ingest(docs)
         found = sage.retrieve(QUESTION)
     assert "They are paid on arrival." in reads.texts
-    assert all(
-        c.chunk.title is None and not c.chunk.headings for c in found.candidates if "They" in c.chunk.text
-    )
+    assert not any(c.chunk.headings or c.chunk.header for c in found.candidates)
 
 
 def test_a_store_is_made_with_or_without(tmp_path: Path, docs: Path) -> None:

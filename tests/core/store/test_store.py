@@ -172,7 +172,7 @@ def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
             ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder())
         report = ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder(), rebuild=True)
         assert len(report.added) == 3
-        assert opened.info().segmenter == "other"
+        assert opened.info().segmenter == "other+context"
         assert len(opened.search(HashEmbedder().embed_query("the"), 100)) == 6
     assert raw_count(store) == 6
 
