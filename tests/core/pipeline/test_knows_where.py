@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sage_core.store.chroma_store import ChromaStore
 
 from sage_core.errors import InputError, StoreError
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.sage import Sage
+from sage_core.store import ChromaStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
 HARBOR = """# Harbor rules
