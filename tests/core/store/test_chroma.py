@@ -19,7 +19,6 @@ import pytest
 from sage_core.errors import InputError, StoreError
 from sage_core.pipeline.ingest import IngestReport, ingest
 from sage_core.pipeline.sage import Sage
-from sage_core.ranking import HybridReranker
 from sage_core.store import ChromaStore, FolderStore, open_store
 from sage_core.store import chroma as module
 from sage_core.store.chunks import Found
@@ -67,10 +66,9 @@ def address(server: Server, request: pytest.FixtureRequest) -> str:
     return f"{server.url}/test-{abs(hash(request.node.name)) % 10**9}"
 
 
-def run(store: ChromaStore, folder: Path, *, rebuild: bool = False, vectors: bool = False) -> IngestReport:
+def run(store: ChromaStore, folder: Path, *, rebuild: bool = False) -> IngestReport:
     embedder = HashEmbedder()
-    reranker = HybridReranker(embedder) if vectors else None
-    return ingest(store, [folder], BlankLineSegmenter(), embedder, rebuild=rebuild, reranker=reranker)
+    return ingest(store, [folder], BlankLineSegmenter(), embedder, rebuild=rebuild)
 
 
 def contents(store: ChromaStore | FolderStore) -> set[tuple[str, str, str, int, int]]:
