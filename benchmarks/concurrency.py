@@ -4,9 +4,9 @@
     python benchmarks/concurrency.py --cross-encoder PATH  # with a cross-encoder instead
 
 Every worker asks its next question as soon as it has the last one's chunks, so that the number in flight is
-constant. No question is asked twice. Warm: sentences were embedded at ingest, as by default; in threads, and
-in asyncio tasks. Without: a store made with text_vectors=False, and a reranker that has met no text. Levels
-alternate within each round, so that a busy machine slows all of them alike; the processor's time for one
+constant. No question is asked twice. Warm: with context, as by default; in threads, and in asyncio tasks.
+Without: a store and 30 candidates without context (`SageConfig.context`). Levels alternate within each
+round, so that a busy machine slows all of them alike; the processor's time for one
 question depends less on what else runs.
 """
 
@@ -154,18 +154,17 @@ def main() -> None:
         texts.mkdir()
         write_corpus(texts, arguments.documents)
         for kept in (True, False) if hybrid and not arguments.skip_without else (True,):
-            settings = SageConfig(text_vectors=kept)
+            settings = SageConfig() if kept else SageConfig(candidates=30, context=False)
             store = Path(folder) / f"store-{kept}"
             with Sage(store, embedder=embedder, reranker=reranker, config=settings) as sage:
                 report = sage.ingest([texts])
-                size = sage.store.info().text_vector_bytes / 2**10 / report.chunks
                 print(
-                    f"\n{report.chunks} chunks, ingested in {report.seconds:.1f} s, {size:.1f} KiB of "
-                    f"vectors a chunk; {sage.config.candidates} candidates, {reranker.name}"
+                    f"\n{report.chunks} chunks, ingested in {report.seconds:.1f} s; "
+                    f"{sage.config.candidates} candidates, {reranker.name}"
                 )
                 sage.retrieve(asked.pop())
                 if not kept:
-                    measure(sage, asked, 1, 2, "Without", remake=True)
+                    measure(sage, asked, arguments.rounds, arguments.each, "Without")
                     continue
                 kind = "Warm" if hybrid else "Cross-encoder"
                 measure(sage, asked, arguments.rounds, arguments.each, f"{kind}, threads")

@@ -92,7 +92,7 @@ def test_a_large_document_is_written_in_parts(tmp_path: Path, monkeypatch: pytes
             embedder,
             progress=seen.append,
         )
-        [found] = store.search_many(embedder.embed_documents(["line of the log"]), 60, vector_model="hash")
+        [found] = store.search_many(embedder.embed_documents(["line of the log"]), 60)
         assert len(found) == report.chunks == 51
         assert [s.chunks for s in seen][:3] == [8, 16, 24]
         assert [s.done for s in seen] == sorted(s.done for s in seen)
