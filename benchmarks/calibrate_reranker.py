@@ -24,13 +24,11 @@ from numpy.typing import NDArray
 from ranking_data import SETS, Candidates, DevSet
 
 import sage_core.ranking as ranking_package
-from sage_core.embedding.protocol import TextVectors
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.ranking import CrossEncoderReranker
 from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
 from sage_core.ranking.features import FEATURES, feature_matrix
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER
-from sage_core.text.sentences import split_sentences
 
 PACKAGE = Path(ranking_package.__file__).parent
 BUDGETS = (250, 500)
@@ -52,26 +50,17 @@ class Example:
 
 def examples(dev: DevSet) -> list[Example]:
     """The questions of a set with the features that the library itself computes."""
-    kept: dict[int, TextVectors] = {}
 
-    def vectors(i: int) -> TextVectors:
-        if i not in kept:
-            text = dev.chunks[i].text
-            rows = np.stack([dev.sentence_vectors[s.of(text)] for s in split_sentences(text)])
-            kept[i] = TextVectors(dev.chunk_vectors[i], rows)
-        return kept[i]
-
-    def example(candidates: Candidates, query: NDArray[np.float32]) -> Example:
+    def example(candidates: Candidates) -> Example:
         chunks = [dev.chunks[i] for i in candidates.chunks]
-        features = feature_matrix(
-            candidates.question.text, query, [c.text for c in chunks], [vectors(i) for i in candidates.chunks]
-        )
+        texts = [c.text for c in chunks]
+        features = feature_matrix(candidates.question.text, texts, candidates.cosine.tolist())
         tokens = np.array([c.tokens for c in chunks])
         evidence = sum(e.end - e.start for e in candidates.question.evidence)
         characters = np.array([len(c.text) for c in chunks])
         return Example(features, candidates.relevant, candidates.covered, tokens, characters, evidence)
 
-    return [example(c, q) for c, q in zip(dev.candidates, dev.query_vectors, strict=True)]
+    return [example(c) for c in dev.candidates]
 
 
 def crossed(dev: DevSet, found: Sequence[Example], reranker: CrossEncoderReranker) -> list[Example]:

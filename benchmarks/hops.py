@@ -11,7 +11,7 @@ from calibrate_reranker import sigmoid
 from numpy.typing import NDArray
 from ranking_data import DevSet, Question
 
-from sage_core.embedding.protocol import TextVectors, unit_rows
+from sage_core.embedding.protocol import unit_rows
 from sage_core.ranking.features import feature_matrix
 from sage_core.text.keywords import idf, words
 from sage_core.text.sentences import split_sentences
@@ -28,20 +28,11 @@ class Bench:
     def __init__(self, dev: DevSet, beta: Floats) -> None:
         self.dev, self.beta = dev, beta
         self.doc_ids = np.array([c.doc_id for c in dev.chunks])
-        self._vectors: dict[int, TextVectors] = {}
 
     @cached_property
     def chunk_words(self) -> list[list[str]]:
         """Words of every chunk."""
         return [words(c.text) for c in self.dev.chunks]
-
-    def text_vectors(self, i: int) -> TextVectors:
-        """Vectors of a chunk and its sentences."""
-        if i not in self._vectors:
-            text = self.dev.chunks[i].text
-            rows = np.stack([self.dev.sentence_vectors[s.of(text)] for s in split_sentences(text)])
-            self._vectors[i] = TextVectors(self.dev.chunk_vectors[i], rows)
-        return self._vectors[i]
 
     def search(self, vector: NDArray[np.float32], question: Question, n: int) -> Ints:
         """The nearest chunks, out of the corpus or of the question's document."""
@@ -55,9 +46,8 @@ class Bench:
         """The offline reranker's score of each chunk."""
         features = feature_matrix(
             text,
-            vector,
             [self.dev.chunks[i].text for i in chunks],
-            [self.text_vectors(i) for i in chunks],
+            (self.dev.chunk_vectors[chunks] @ vector).tolist(),
             [self.chunk_words[i] for i in chunks],
         )
         return sigmoid(features @ self.beta[:-1] + self.beta[-1])
@@ -65,7 +55,8 @@ class Bench:
     def best_sentence(self, vector: NDArray[np.float32], chunk: int) -> tuple[str, NDArray[np.float32]]:
         """The sentence of a chunk that is most like the question, and its vector."""
         text = self.dev.chunks[chunk].text
-        spans, rows = split_sentences(text), self.text_vectors(chunk).sentences
+        spans = split_sentences(text)
+        rows = np.stack([self.dev.sentence_vectors[s.of(text)] for s in spans])
         best = int(np.argmax(rows @ vector))
         return spans[best].of(text), rows[best]
 
