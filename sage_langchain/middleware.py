@@ -1,14 +1,17 @@
-"""Middleware for LangChain agents: bounded searches that never return the same passage twice."""
+"""Middleware for LangChain agents: bounded searches, and answers checked against what the searches found."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from sage_core._checks import check_float
+from sage_core.answering import Claim, LocalJudge
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.tokens import TokenCounter, get_counter
@@ -62,9 +65,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         counter: TokenCounter | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(tools, str) or (tools is not None and not tools):
-            raise InputError('tools is a list of the search tools, such as ["search"], or None for all tools')
-        self._names = None if tools is None else frozenset(_name(tool) for tool in tools)
+        self._names = _names(tools)
         self._limits = SearchLimits(max_searches, max_tokens, max_unchanged)
         self._counter = counter if counter is not None else get_counter()
 
@@ -123,14 +124,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         return self._names is None or name in self._names
 
     def _searches(self, messages: Sequence[AnyMessage]) -> list[ToolMessage]:
-        """The results of the searches since the last message of the user."""
-        found: list[ToolMessage] = []
-        for message in reversed(messages):
-            if isinstance(message, HumanMessage):
-                break
-            if isinstance(message, ToolMessage) and self._is_search(message.name):
-                found.append(message)
-        return found[::-1]
+        return _searches(messages, self._names)
 
     def _review(self, found: Sequence[ToolMessage]) -> SearchReview:
         return self._limits.review(
@@ -166,6 +160,191 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
             f"({review.searches} searches, {review.tokens} tokens of different passages)."
         )
         return ModelResponse(result=[AIMessage(text)])
+
+
+GroundingAction = Literal["mark", "retry", "hand_over"]
+
+UNSUPPORTED = "[not supported by the passages found]"
+"""What is written behind a statement that the passages do not support."""
+
+
+class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Checks the final answer of an agent against the passages that its searches returned; no LLM is asked.
+
+    Each statement of the answer gets the probability that the passages support it. What is below
+    ``threshold`` is marked, asked for again, or put before a person. An answer without any search, or in a
+    language that the judge does not read, passes unchanged. The verdicts go with the message, in
+    ``additional_kwargs["sage_grounding"]``.
+
+        from langchain.agents import create_agent
+        from sage_langchain.middleware import SageGroundingMiddleware
+
+        agent = create_agent(model, tools=[search], middleware=[SageGroundingMiddleware(action="retry")])
+
+    Args:
+        tools: Names of the search tools, or the tools; None for all tools of the agent.
+        action: ``"mark"`` writes `UNSUPPORTED` behind each such statement. ``"retry"`` asks the model once
+            more, naming the statements, and marks what is still unsupported in the better of both answers.
+            ``"hand_over"`` interrupts the run (it needs a checkpointer); resume with the text to send, or
+            with True to send the answer as it is.
+        threshold: Least probability of support, from 0 to 1.
+        judge: The judge; a `LocalJudge` of its own where None.
+
+    Raises:
+        InputError: For an unknown action, an empty list of tools, or a threshold outside 0 to 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Sequence[str | BaseTool] | None = None,
+        action: GroundingAction = "mark",
+        threshold: float = 0.5,
+        judge: LocalJudge | None = None,
+    ) -> None:
+        super().__init__()
+        if action not in get_args(GroundingAction):
+            raise InputError(f"unknown action {action!r}: one of {', '.join(get_args(GroundingAction))}")
+        self._names = _names(tools)
+        self._action = action
+        self._threshold = check_float("threshold", threshold, minimum=0, maximum=1)
+        self._judge = judge if judge is not None else LocalJudge()
+
+    # -- hooks of the agent ---------------------------------------------------------------------------
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> Any:
+        """Call the model; with ``action="retry"`` once more where statements are not supported."""
+        response = handler(request)
+        if self._action != "retry":
+            return response
+        failed = self._unsupported(request.messages, response)
+        if not failed:
+            return response
+        second = handler(self._again(request, response, failed))
+        return self._better(response, failed, second, self._unsupported(request.messages, second))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> Any:
+        """`wrap_model_call` as a coroutine; the judge computes in a thread."""
+        response = await handler(request)
+        if self._action != "retry":
+            return response
+        failed = await asyncio.to_thread(self._unsupported, request.messages, response)
+        if not failed:
+            return response
+        second = await handler(self._again(request, response, failed))
+        rest = await asyncio.to_thread(self._unsupported, request.messages, second)
+        return self._better(response, failed, second, rest)
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Note the verdicts on the final answer, and mark it or hand it over."""
+        return self._noted(state["messages"], self._claims(state["messages"]))
+
+    async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """`after_model`; the judge computes in a thread."""
+        messages = state["messages"]
+        return self._noted(messages, await asyncio.to_thread(self._claims, messages))
+
+    # -- parts ----------------------------------------------------------------------------------------
+
+    def _noted(self, messages: Sequence[AnyMessage], claims: Sequence[Claim]) -> dict[str, Any] | None:
+        if not claims:
+            return None
+        last = messages[-1]
+        assert isinstance(last, AIMessage)
+        failed = [c for c in claims if self._fails(c)]
+        text = last.text
+        if failed and self._action == "hand_over":
+            from langgraph.types import interrupt
+
+            given = interrupt({"answer": text, "unsupported": [c.to_dict() for c in failed]})
+            text = text if given is True else str(given)
+        elif failed:
+            text = _marked(text, failed)
+        verdicts = {"claims": [c.to_dict() for c in claims], "supported": not failed}
+        noted = {**last.additional_kwargs, "sage_grounding": verdicts}
+        content = last.content if text == last.text else text
+        return {"messages": [last.model_copy(update={"content": content, "additional_kwargs": noted})]}
+
+    def _fails(self, claim: Claim) -> bool:
+        return claim.probability is not None and claim.probability < self._threshold
+
+    def _claims(self, messages: Sequence[AnyMessage], answer: Any = None) -> list[Claim]:
+        """The statements of a final answer; none where it is not one, or nothing was searched for.
+
+        Args:
+            messages: The conversation.
+            answer: The answer; the last message where None.
+        """
+        if answer is None and messages:
+            answer = messages[-1]
+        if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
+            return []
+        passages = [p for m in _searches(messages, self._names) for p in _passages(m)]
+        return self._judge.grounding(answer.text, passages) if passages else []
+
+    def _unsupported(self, messages: Sequence[AnyMessage], response: ModelResponse[Any]) -> list[Claim]:
+        answer = _answer(response)
+        return [] if answer is None else [c for c in self._claims(messages, answer) if self._fails(c)]
+
+    def _again(
+        self, request: ModelRequest[Any], response: ModelResponse[Any], failed: Sequence[Claim]
+    ) -> ModelRequest[Any]:
+        answer = _answer(response)
+        assert answer is not None
+        statements = "\n".join(f"- {claim.text}" for claim in failed)
+        said = (
+            "The passages found do not support these statements:\n"
+            f"{statements}\n"
+            "Answer again with what the passages say. Leave out what they do not support, or say that they "
+            "do not say it."
+        )
+        # The exchange stays inside this call: the conversation never shows the answer that was withdrawn.
+        return request.override(messages=[*request.messages, AIMessage(answer.text), HumanMessage(said)])
+
+    @staticmethod
+    def _better(
+        first: ModelResponse[Any],
+        failed: Sequence[Claim],
+        second: ModelResponse[Any],
+        rest: Sequence[Claim],
+    ) -> ModelResponse[Any]:
+        answer = _answer(second)
+        usable = answer is not None and bool(answer.tool_calls or answer.text.strip())
+        return second if usable and len(rest) <= len(failed) else first
+
+
+def _answer(response: Any) -> AIMessage | None:
+    result = response.result if isinstance(response, ModelResponse) else [response]
+    return next((m for m in reversed(result) if isinstance(m, AIMessage)), None)
+
+
+def _marked(text: str, claims: Sequence[Claim]) -> str:
+    for claim in sorted(claims, key=lambda c: -c.span.end):  # from the end, so that offsets stay true
+        text = f"{text[: claim.span.end].rstrip()} {UNSUPPORTED}{text[claim.span.end :]}"
+    return text
+
+
+def _names(tools: Sequence[str | BaseTool] | None) -> frozenset[str] | None:
+    if isinstance(tools, str) or (tools is not None and not tools):
+        raise InputError('tools is a list of the search tools, such as ["search"], or None for all tools')
+    return None if tools is None else frozenset(_name(tool) for tool in tools)
+
+
+def _searches(messages: Sequence[AnyMessage], names: frozenset[str] | None) -> list[ToolMessage]:
+    """The results of the searches since the last message of the user."""
+    found: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            break
+        if isinstance(message, ToolMessage) and (names is None or message.name in names):
+            found.append(message)
+    return found[::-1]
 
 
 def _name(tool: Any) -> str:

@@ -13,10 +13,16 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_core.tools.retriever import create_retriever_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import Field
 
 from sage_core.errors import InputError
-from sage_langchain.middleware import NOTHING_NEW, SageRetrievalMiddleware
+from sage_langchain.middleware import (
+    NOTHING_NEW,
+    UNSUPPORTED,
+    SageGroundingMiddleware,
+    SageRetrievalMiddleware,
+)
 
 
 class ScriptedModel(GenericFakeChatModel):
@@ -207,3 +213,78 @@ def test_counts_survive_an_interruption():
 def test_wrong_arguments(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         SageRetrievalMiddleware(**wrong)
+
+
+# -- answers checked against what was found ---------------------------------------------------------------
+
+FOUND = "The ferry to the island leaves the north pier at nine every weekday. Tickets are sold on board."
+TRUE = "The ferry leaves the north pier at nine every weekday."
+FALSE = "The captain of the submarine owns forty purple elephants in Canada."
+
+
+def checked(answers, checkpointer=None, results=(FOUND,), **options):
+    replies = iter([search_call(1), *(AIMessage(text) for text in answers)])
+    found = iter(results)
+
+    @tool
+    def search(query: str) -> str:
+        """Search the documents."""
+        return next(found)
+
+    model = ScriptedModel(messages=replies)
+    middleware = SageGroundingMiddleware(**options)
+    return create_agent(model, tools=[search], middleware=[middleware], checkpointer=checkpointer), model
+
+
+def test_a_supported_answer_is_left_as_it_is():
+    agent, _ = checked([TRUE])
+    last = ask(agent)[-1]
+    assert last.text == TRUE
+    assert last.additional_kwargs["sage_grounding"]["supported"] is True
+
+
+def test_an_unsupported_statement_is_marked():
+    agent, _ = checked([f"{TRUE} {FALSE}"])
+    last = ask(agent)[-1]
+    assert last.text == f"{TRUE} {FALSE} {UNSUPPORTED}"
+    verdicts = last.additional_kwargs["sage_grounding"]
+    assert verdicts["supported"] is False
+    assert [c["text"] for c in verdicts["claims"] if c["probability"] < 0.5] == [FALSE]
+
+
+def test_a_retry_names_the_statement_and_stays_out_of_the_conversation():
+    agent, model = checked([f"{TRUE} {FALSE}", TRUE], action="retry")
+    messages = ask(agent)
+    assert messages[-1].text == TRUE
+    assert FALSE in model.seen[-1][-1].text
+    assert not any(FALSE in m.text for m in messages)
+
+
+async def test_a_retry_that_fails_again_is_marked():
+    agent, model = checked([FALSE, FALSE], action="retry")
+    state = await agent.ainvoke({"messages": [HumanMessage("When?")]})
+    assert state["messages"][-1].text == f"{FALSE} {UNSUPPORTED}"
+    assert len(model.seen) == 3  # the search, the answer, one retry
+
+
+def test_an_answer_is_handed_over_and_resumed():
+    agent, _ = checked([FALSE], InMemorySaver(), action="hand_over")
+    thread = {"configurable": {"thread_id": "t"}}
+    state = agent.invoke({"messages": [HumanMessage("When?")]}, thread)
+    (waiting,) = state["__interrupt__"]
+    assert waiting.value["answer"] == FALSE
+    assert [c["text"] for c in waiting.value["unsupported"]] == [FALSE]
+    state = agent.invoke(Command(resume="Please ask at the pier."), thread)
+    assert state["messages"][-1].text == "Please ask at the pier."
+
+
+def test_without_a_search_there_is_nothing_to_check_against():
+    model = ScriptedModel(messages=iter([AIMessage(FALSE)]))
+    agent = create_agent(model, tools=[], middleware=[SageGroundingMiddleware()])
+    assert ask(agent)[-1].text == FALSE
+
+
+@pytest.mark.parametrize("wrong", [{"action": "shout"}, {"threshold": 2}, {"tools": []}])
+def test_wrong_arguments_of_the_check(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        SageGroundingMiddleware(**wrong)
