@@ -258,7 +258,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         last = messages[-1]
         assert isinstance(last, AIMessage)
         failed = [c for c in claims if self._fails(c)]
-        text = last.text
+        text = str(last.text)
         if failed and self._action == "hand_over":
             from langgraph.types import interrupt
 

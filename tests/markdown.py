@@ -168,6 +168,8 @@ def furnish(folder: Path) -> None:
     (folder / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
     (folder / "README.md").write_text((ROOT / "README.md").read_text("utf-8"), encoding="utf-8")
     (folder / "demo").symlink_to(ROOT / "demo")
+    page = blocks(ROOT / "docs" / "evaluation.md")
+    (folder / "mine.json").write_text(next(b.code for b in page if '"rows"' in b.code), encoding="utf-8")
     (folder / "my-corpus").mkdir()
     write_corpus(folder / "my-corpus" / "documents.jsonl", documents=12)
     (folder / "books").mkdir()

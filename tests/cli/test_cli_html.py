@@ -118,7 +118,7 @@ def test_segment_of_standard_input_prints_no_escape(
 
 def test_errors_and_warnings_print_no_escape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = mistake(capsys, "segment", tmp_path / "no\x1b[2Jsuch.txt")
-    assert code == 2 and "\x1b" not in error and "␛[2J" in error
+    assert code == 2 and "\x1b" not in error and r"\x1b[2J" in error
     run(["--version"])
     assert run(["segment", str(DEMO / "water-works.txt"), "--json"]) == 0
     capsys.readouterr()

@@ -93,7 +93,8 @@ def test_chunkers_by_name():
 @given(TEXTS, st.integers(1, 60))
 def test_the_start_of_a_text_fits_and_is_its_start(text, tokens):
     kept = cut_to(text, tokens, counter=get_counter()).of(text)
-    assert COUNT(kept) <= tokens and text.lstrip().startswith(kept.lstrip())
+    # One character may have more tokens than are allowed; it is not divided.
+    assert (COUNT(kept) <= tokens or len(kept.strip()) == 1) and text.lstrip().startswith(kept.lstrip())
     if COUNT(text) <= tokens:
         assert kept == text
 
