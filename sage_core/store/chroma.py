@@ -637,14 +637,16 @@ class ChromaStore:
                     include=["documents", "metadatas", "distances"],
                 )
             )
-            keys = {_DOCUMENT + meta["document"] for metas in result["metadatas"] for meta in metas}
+            # The server may return the id of a chunk that another client is deleting, without its data.
+            found_metas = [meta for metas in result["metadatas"] for meta in metas if meta is not None]
+            keys = {_DOCUMENT + meta["document"] for meta in found_metas}
             records = {**records, **self._records({*keys, _CHANGE, _SETTINGS})}
             short = []
             for i, *columns in zip(
                 todo, result["documents"], result["metadatas"], result["distances"], strict=True
             ):
                 hits = list(zip(*columns, strict=True))
-                found[i] = _found(hits, records, n)
+                found[i] = _found([hit for hit in hits if None not in hit], records, n)
                 # Chunks that no longer count, and repeated texts, took places: ask for more.
                 if len(found[i]) < n and len(hits) >= fetch:
                     short.append(i)

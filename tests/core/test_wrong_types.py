@@ -123,7 +123,8 @@ class TestScoresOfARerankerOfOnesOwn:
 
     def test_reach_sage(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("One.\n\nTwo.\n\nThree.")
-        parts = {"embedder": HashEmbedder(), "segmenter": BlankLineSegmenter()}
+        plain = SageConfig(context=False)  # so that no neighbor changes a score
+        parts = {"embedder": HashEmbedder(), "segmenter": BlankLineSegmenter(), "config": plain}
         with Sage(tmp_path / "store", reranker=Scores(np.array([0.1, np.nan, 0.9])), **parts) as sage:  # type: ignore[arg-type]
             sage.ingest(tmp_path / "a.txt")
             assert [c.score for c in sage.retrieve("Which?").candidates] == [0.9, 0.1, None]

@@ -168,12 +168,15 @@ ATTACKS = [
 def test_hostile_markup_takes_linear_time(attack: str) -> None:
     def seconds(size: int) -> float:
         markup = "<table>" + (attack * size)[:size]
-        began = time.process_time()
-        assert len(read_html(markup).text) <= 10 * size
-        return time.process_time() - began
+        runs = []
+        for _ in range(2):  # the best of two: a garbage collection may fall into one of them
+            began = time.process_time()
+            assert len(read_html(markup).text) <= 10 * size
+            runs.append(time.process_time() - began)
+        return min(runs)
 
-    small, large = seconds(20_000), seconds(80_000)
-    assert large < 12 * small + 0.2  # four times the markup; quadratic would be 16 times
+    small, large = seconds(10_000), seconds(80_000)
+    assert large < 30 * small + 0.3  # eight times the markup; quadratic would be 64 times
 
 
 def test_a_page_declares_its_encoding(tmp_path: Path) -> None:

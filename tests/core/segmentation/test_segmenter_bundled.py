@@ -105,7 +105,6 @@ def test_bundled_models_have_other_fingerprints() -> None:
     assert len(Segmenter().fingerprint) == 64
 
 
-def test_an_unknown_model_is_named_on_first_use(tmp_path: Path) -> None:
-    segmenter = Segmenter(tmp_path / "nowhere")
+def test_an_unknown_model_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="nowhere"):
-        segmenter.segment("One. Two.")
+        Segmenter(tmp_path / "nowhere")

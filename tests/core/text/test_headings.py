@@ -411,12 +411,15 @@ ATTACKS = [
 def test_hostile_text_takes_linear_time(attack) -> None:
     def seconds(size: int) -> float:
         text = (attack * size)[:size]
-        began = time.process_time()
-        for markup in ("auto", "rst", "asciidoc", "plain"):
-            find_headings(text, markup)  # type: ignore[arg-type]
-        return time.process_time() - began
+        runs = []
+        for _ in range(3):  # the best of three: a garbage collection may fall into one of them
+            began = time.process_time()
+            for markup in ("auto", "rst", "asciidoc", "plain"):
+                find_headings(text, markup)  # type: ignore[arg-type]
+            runs.append(time.process_time() - began)
+        return min(runs)
 
-    small, large = seconds(10_000), seconds(80_000)
+    small, large = seconds(20_000), seconds(160_000)
     assert large < 30 * small + 0.2  # eight times the text; quadratic would be 64 times
 
 

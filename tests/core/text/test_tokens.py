@@ -107,8 +107,10 @@ def test_any_function_is_a_counter() -> None:
 def test_errors_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="bert"):
         get_counter("")
+    with pytest.raises(InputError, match="nothing-here"):
+        get_counter(str(tmp_path / "nothing-here"))
     with pytest.raises(ModelError, match=r"bert, words, chars"):
-        get_counter(str(tmp_path / "nothing-here")).count("x")
+        get_counter("nothing-here").count("x")
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelError):
         get_counter(str(tmp_path)).count("x")
