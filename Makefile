@@ -64,6 +64,7 @@ build: install  ## Build the distributions and prove the wheel in an environment
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python scripts/check_wheel.py dist
 	$(BIN)/python scripts/check_packages.py
+	$(BIN)/python scripts/check_readme.py dist
 
 floors: install  ## Run the tests on the lowest declared version of every dependency, without the extra models
 	$(BIN)/python scripts/lowest_versions.py

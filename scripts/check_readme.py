@@ -22,15 +22,16 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
     r"^<!-- run: (quickstart|shell) -->\n```(python|bash)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 )
-EXTRA = re.compile(r'pip install "sage-rag\[(\w+)\]"')
-EXTRAS = ("llamaindex", "langchain", "local")
+EXTRA = re.compile(r'pip install "sage-rag\[([\w,]+)\]"')
+EXTRAS = ("llamaindex", "langchain", "local", "files")
 
 
 def main() -> None:
     """Install, then run each block; stop at the first that fails."""
     wheel = max(Path(sys.argv[1]).glob("sage_rag-*.whl"), key=lambda path: path.stat().st_mtime).resolve()
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert set(EXTRAS) <= set(EXTRA.findall(readme)), f"README names the extras {', '.join(EXTRAS)}"
+    named = {extra for line in EXTRA.findall(readme) for extra in line.split(",")}
+    assert set(EXTRAS) <= named, f"README names the extras {', '.join(EXTRAS)}"
     blocks = BLOCK.findall(readme)
     assert len(blocks) >= 4, (
         "README has a block for each framework, one without, and one for the command line"

@@ -63,7 +63,11 @@ def test_blocks_run(name, tmp_path, monkeypatch, capsys):
 
 
 def test_readme_has_an_example_for_each_way_in():
-    assert {f"README.md-{scene}" for scene in ("core", "llamaindex", "langchain", "shell")} <= set(STORIES)
+    assert {"README.md-quickstart", "README.md-shell"} <= set(STORIES)
+    code = "".join(block.code for block in STORIES["README.md-quickstart"])
+    assert all(
+        f"from {package} import" in code for package in ("sage_core", "sage_llamaindex", "sage_langchain")
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
