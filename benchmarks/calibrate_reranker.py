@@ -4,9 +4,11 @@
     python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
     python benchmarks/calibrate_reranker.py --cross-encoder sage-minilm   # with a cross-encoder's logit
 
-Every set weighs the same in the fit, whatever its number of questions. "Held out" means that the set was not
-in the fit; "cross-validated" means that the question was not (five folds). Recall is the share of
-evidence characters within a budget of tokens: whole chunks in rank order, at least one.
+Every set is there twice, with titles and without, and weighs the same in the fit, whatever its number of
+questions. Fitted is the probability after neighbors have vouched (`sage_core.ranking.vouch`). "Held out"
+means that the set was not in the fit in either form; "cross-validated" means that the question was not (five
+folds). Recall is the share of evidence characters within a budget of tokens: whole chunks in rank order, at
+least one.
 """
 
 from __future__ import annotations
@@ -22,16 +24,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from ranking_data import SETS, Candidates, DevSet
+from scipy.optimize import minimize
 
 import sage_core.ranking as ranking_package
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
-from sage_core.ranking import CrossEncoderReranker
+from sage_core.ranking import CrossEncoderReranker, Links, vouch
 from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
 from sage_core.ranking.features import FEATURES, feature_matrix
+from sage_core.ranking.neighbors import WEIGHT
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER
+from sage_core.text.keywords import words
 
 PACKAGE = Path(ranking_package.__file__).parent
-BUDGETS = (250, 500)
+BUDGETS = (250, 500, 1000)
 FOLDS = 5
 RIDGE = 1.0
 
@@ -46,21 +51,40 @@ class Example:
     tokens: NDArray[np.int64]
     characters: NDArray[np.int64]
     evidence: int
+    links: tuple[Links, ...] = ()
 
 
-def examples(dev: DevSet) -> list[Example]:
-    """The questions of a set with the features that the library itself computes."""
+def examples(dev: DevSet, shown: Sequence[Candidates] | None = None) -> list[Example]:
+    """The questions of a set with the features that the library itself computes.
+
+    Args:
+        dev: The set.
+        shown: Candidates of each question; None for those of `Sage`.
+    """
+    found: dict[int, list[str]] = {}
 
     def example(candidates: Candidates) -> Example:
-        chunks = [dev.chunks[i] for i in candidates.chunks]
-        texts = [c.text for c in chunks]
-        features = feature_matrix(candidates.question.text, texts, candidates.cosine.tolist())
-        tokens = np.array([c.tokens for c in chunks])
-        evidence = sum(e.end - e.start for e in candidates.question.evidence)
-        characters = np.array([len(c.text) for c in chunks])
-        return Example(features, candidates.relevant, candidates.covered, tokens, characters, evidence)
+        for i in candidates.chunks:
+            if int(i) not in found:
+                found[int(i)] = words(dev.chunks[int(i)].text)
+        chunks = [dev.chunks[int(i)] for i in candidates.chunks]
+        features = feature_matrix(
+            candidates.question.text,
+            [c.text for c in chunks],
+            candidates.cosine.tolist(),
+            [found[int(i)] for i in candidates.chunks],
+        )
+        return Example(
+            features,
+            candidates.relevant,
+            candidates.covered.sum(axis=1),
+            np.array([c.tokens for c in chunks]),
+            np.array([len(c.text) for c in chunks]),
+            sum(e.span.end - e.span.start for e in candidates.question.evidence),
+            tuple(candidates.links),
+        )
 
-    return [example(c) for c in dev.candidates]
+    return [example(c) for c in (dev.candidates if shown is None else shown)]
 
 
 def crossed(dev: DevSet, found: Sequence[Example], reranker: CrossEncoderReranker) -> list[Example]:
@@ -74,23 +98,46 @@ def crossed(dev: DevSet, found: Sequence[Example], reranker: CrossEncoderReranke
 
 
 def fit(sets: Sequence[Sequence[Example]]) -> NDArray[np.float64]:
-    """Coefficients, then the intercept, of a logistic regression in which every set weighs the same."""
+    """Coefficients, then the intercept, of a logistic model in which every set weighs the same.
+
+    What is fitted is the probability after neighbors have vouched,
+    ``1 - (1 - p) (1 - w p_previous) (1 - w p_next)``, by its likelihood.
+    """
     x = np.concatenate([e.features for s in sets for e in s])
     x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
     y = np.concatenate([e.relevant for s in sets for e in s]).astype(float)
     sizes = [sum(len(e.relevant) for e in s) for s in sets]
     weight = np.concatenate([np.full(n, len(y) / len(sets) / n) for n in sizes])
-    penalty = np.diag([RIDGE] * (x.shape[1] - 1) + [0.0])
-    beta = np.zeros(x.shape[1])
-    for _ in range(50):
-        p = sigmoid(x @ beta)
-        gradient = x.T @ (weight * (y - p)) - penalty @ beta
-        hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + penalty
-        step = np.linalg.solve(hessian, gradient)
-        beta += step
-        if np.abs(step).max() < 1e-9:
-            return beta
-    raise RuntimeError("the fit did not converge")
+    beside = np.full((2, len(y)), -1)
+    start = 0
+    for example in (e for s in sets for e in s):
+        for i, links in enumerate(example.links):
+            for row, other in zip(beside, links, strict=True):
+                row[start + i] = -1 if other is None else start + other
+        start += len(example.relevant)
+    there = beside >= 0
+
+    def loss(beta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        own = sigmoid(x @ beta)
+        doubt = [np.where(t, 1 - WEIGHT * own[b], 1.0) for b, t in zip(beside, there, strict=True)]
+        p = np.clip(1 - (1 - own) * doubt[0] * doubt[1], 1e-9, 1 - 1e-9)
+        value = (
+            -(weight * (y * np.log(p) + (1 - y) * np.log(1 - p))).sum() + RIDGE / 2 * (beta[:-1] ** 2).sum()
+        )
+        by_p = -weight * (y / p - (1 - y) / (1 - p))
+        by_own = by_p * doubt[0] * doubt[1]
+        for side in (0, 1):
+            part = (by_p * (1 - own) * doubt[1 - side] * WEIGHT)[there[side]]
+            np.add.at(by_own, beside[side][there[side]], part)
+        gradient = x.T @ (by_own * own * (1 - own))
+        gradient[:-1] += RIDGE * beta[:-1]
+        return float(value), gradient
+
+    start_at = np.append(np.full(x.shape[1] - 1, 2.0), -6.0)
+    result = minimize(loss, start_at, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    if not result.success:
+        raise RuntimeError(f"the fit did not converge: {result.message}")
+    return np.asarray(result.x)
 
 
 def names(beta: NDArray[np.float64]) -> tuple[str, ...]:
@@ -104,8 +151,12 @@ def sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def predict(beta: NDArray[np.float64], questions: Sequence[Example]) -> list[NDArray[np.float64]]:
-    """Probabilities for the candidates of each question."""
-    return [sigmoid(e.features @ beta[:-1] + beta[-1]) for e in questions]
+    """Probabilities for the candidates of each question, neighbors having vouched."""
+    own = [sigmoid(e.features @ beta[:-1] + beta[-1]) for e in questions]
+    return [
+        np.array(vouch(p, e.links, "probability"), dtype=float) if e.links else p
+        for e, p in zip(questions, own, strict=True)
+    ]
 
 
 def recall(questions: Sequence[Example], scores: Sequence[NDArray[np.float64]], budget: int) -> float:
@@ -155,7 +206,7 @@ def line(name: str, questions: Sequence[Example], scores: Sequence[NDArray[np.fl
 
 def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[str, float]:
     """Print the tables; returns the figures that the calibration file carries."""
-    print("| scores | questions | R within 250 | R within 500 | AUC | ECE |\n|---|---|---|---|---|---|")
+    print("| scores | questions | R within 250 | 500 | 1000 | AUC | ECE |\n|---|---|---|---|---|---|---|")
     held_out: list[NDArray[np.float64]] = []
     for name, questions in sets.items():
         print(line(f"{name}: chunk cosine", questions, [e.features[:, 0] for e in questions]))
@@ -163,9 +214,9 @@ def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[st
         if len(beta) > len(FEATURES) + 1:
             print(line(f"{name}: cross-encoder", questions, [e.features[:, -1] for e in questions]))
             plain = {n: without_logit(q) for n, q in sets.items()}
-            scores = predict(fit([q for n, q in plain.items() if n != name]), plain[name])
+            scores = predict(fit(others(plain, name)), plain[name])
             print(line(f"{name}: held out, no cross-encoder", questions, scores))
-        scores = predict(fit([q for n, q in sets.items() if n != name]), questions)
+        scores = predict(fit(others(sets, name)), questions)
         print(line(f"{name}: held out", questions, scores))
         held_out += scores
     everything = [e for questions in sets.values() for e in questions]
@@ -187,6 +238,11 @@ def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[st
         "ece_held_out_sets": round(outside, 4),
         "auc": round(auc(p, y), 4),
     }
+
+
+def others(sets: dict[str, list[Example]], name: str) -> list[list[Example]]:
+    """All sets but one, in either form."""
+    return [q for n, q in sets.items() if n.split(",")[0] != name.split(",")[0]]
 
 
 def without_logit(questions: Sequence[Example]) -> list[Example]:
@@ -218,6 +274,7 @@ def main() -> None:
     embedder = SentenceTransformerEmbedder()
     load = partial(DevSet, embedder=embedder, max_questions=arguments.questions)
     developed = {name: load(name) for name in SETS}
+    developed |= {f"{name}, no titles": load(name, titles=False) for name in SETS}
     sets = {name: examples(dev) for name, dev in developed.items()}
     content: dict[str, object] = {"embedder": embedder.name}
     if arguments.cross_encoder:

@@ -1,7 +1,7 @@
-"""Development questions as candidate lists: what `calibrate_reranker.py` and `selection.py` work on.
+"""Development questions as candidate lists, for `calibrate_reranker.py`, `context.py` and `selection.py`.
 
-Documents are cut into runs of whole sentences of about 100 tokens, so that the figures belong to the
-scorer and the rule and not to a segmenter. Vectors are cached as .npz files, for a slow CPU.
+Documents are cut by the bundled segmenter and searched as `Sage` does: by vector and by words, title before
+the text, neighbors vouching among what the vectors find. Vectors are cached as .npz files, for a slow CPU.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import json
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import Embedder
-from sage_core.ranking import BatchReranker
+from sage_core.ranking import BatchReranker, Links, Place, link, vouch
+from sage_core.segmentation import Segmenter
+from sage_core.text.header import header_parts, make_headers, with_header
+from sage_core.text.keywords import index_terms
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
@@ -29,41 +33,69 @@ DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks" / "ranking"))
 CHUNK_TOKENS = 100
 
-# Sets searched as one corpus; the questions of the others only make sense within their document
-# ("What is the governing law?").
-POOLED = {"squad2_dev16": True, "clapnq_dev": True, "hotpot_sample": True, "onestopqa": True}
-SETS = ("squad2_dev16", "clapnq_dev", "hotpot_sample", "onestopqa", "cuad_leval")
-LONGEST_DOCUMENT = 60_000  # Characters; longer ones would take most of the time for few questions.
+SETS = (
+    "clapnq_dev",
+    "onestopqa",
+    "squad2_dev16",
+    "fairytaleqa",
+    "cuad_leval",
+    "hotpot_sample",
+    "hotpot_pool",
+    "2wiki_pool",
+)
+# Searched document by document: their questions only make sense there ("What is the governing law?").
+SEPARATE = {"cuad_leval", "fairytaleqa"}
+LONGEST_DOCUMENT = 70_000  # Characters of a contract; longer ones would take most of the time.
+# Documents of a pool: all that hold evidence, and as many others as make this number.
+POOLS = {"hotpot_pool": 1_300, "2wiki_pool": 1_600}
+NEAR, CANDIDATES, WORDS = 100, 60, 30
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A run of sentences of one document. ``tokens`` is counted by the bundled WordPiece tokenizer."""
+    """A piece of one document. ``tokens`` is counted by the bundled WordPiece tokenizer."""
 
     doc_id: str
     span: Span
     text: str
     tokens: int
+    position: int = 0
+    header: str = ""
+
+    @property
+    def text_for_models(self) -> str:
+        """The header and the text."""
+        return with_header(self.header, self.text)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A span of a document that answers a question, or part of one."""
+
+    doc_id: str
+    span: Span
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question and the characters that answer it, as spans of one document."""
+    """A question and what answers it. ``doc_id`` is empty where evidence lies in several documents."""
 
     qid: str
     doc_id: str
     text: str
-    evidence: tuple[Span, ...]
+    evidence: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The chunks retrieved for a question, best cosine first.
+    """The chunks retrieved for a question, best first.
 
     Attributes:
         chunks: Positions in `DevSet.chunks`.
-        covered: Characters of evidence in each.
+        cosine: Of the question and each.
+        covered: Characters of evidence in each, by piece of evidence: shape ``(chunks, pieces)``.
         relevant: Whether each holds at least half of one evidence span, or is half evidence.
+        links: Neighbors among the candidates.
     """
 
     question: Question
@@ -71,6 +103,7 @@ class Candidates:
     cosine: NDArray[np.float32]
     covered: NDArray[np.int64]
     relevant: NDArray[np.bool_]
+    links: list[Links]
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
@@ -95,98 +128,144 @@ def chunk_document(doc_id: str, text: str, limit: int = CHUNK_TOKENS) -> list[Ch
             total = count
     spans = [Span(sentences[g[0]].start, sentences[g[-1]].end) for g in groups]
     return [
-        Chunk(doc_id, span, span.of(text), sum(counts[i] for i in group))
-        for span, group in zip(spans, groups, strict=True)
+        Chunk(doc_id, span, span.of(text), sum(counts[i] for i in group), position)
+        for position, (span, group) in enumerate(zip(spans, groups, strict=True))
     ]
 
 
 class DevSet:
-    """One development set: documents cut into chunks, questions with evidence, vectors, candidates."""
+    """One development set: documents cut into chunks, questions with evidence, vectors, candidates.
+
+    Args:
+        name: One of `SETS`.
+        embedder: Embeds chunks and questions.
+        titles: Whether chunks know their document's title.
+        max_questions: Most questions; a sample of more.
+    """
 
     def __init__(
-        self, name: str, embedder: Embedder, *, max_questions: int = 600, candidates: int = 30
+        self, name: str, embedder: Embedder, *, titles: bool = True, max_questions: int = 600
     ) -> None:
         self.name = name
         self.embedder = embedder
-        self.pooled = POOLED.get(name, False)
-        self.size = candidates
-        documents = list(read_jsonl(DATA / "dev" / f"{name}_docs.jsonl.gz"))
-        if name == "onestopqa":  # Each article is there at three reading levels: take one.
-            documents = [d for d in documents if ":Adv:" in d["doc_id"]]
-        if not self.pooled:
-            documents = [d for d in documents if len(d["text"]) <= LONGEST_DOCUMENT]
-        known = {d["doc_id"] for d in documents}
-        rows = [q for q in read_jsonl(DATA / "dev" / f"{name}_questions.jsonl.gz") if q["doc_id"] in known]
-        questions = [
-            Question(
-                q["qid"], q["doc_id"], q["question"], tuple(Span(e["start"], e["end"]) for e in q["evidence"])
-            )
-            for q in rows
-            if q["evidence"]
+        self.separate = name in SEPARATE
+        documents, self.questions = _read(name, max_questions)
+        spans = Segmenter().segment_many([d["text"] for d in documents])
+        texts = [s.of(d["text"]) for d, part in zip(documents, spans, strict=True) for s in part]
+        counter = get_counter("bert")
+        tokens = iter(counter.count_many(texts))
+        owners = [d for d, part in zip(documents, spans, strict=True) for _ in part]
+        parts = [header_parts(t, d["title"] if titles else None) for t, d in zip(texts, owners, strict=True)]
+        headers = iter(make_headers(texts, parts, counter=counter, window=254))
+        self.chunks = [
+            Chunk(d["doc_id"], s, s.of(d["text"]), next(tokens), i, next(headers))
+            for d, part in zip(documents, spans, strict=True)
+            for i, s in enumerate(part)
         ]
-        rng = np.random.default_rng(0)
-        if len(questions) > max_questions:
-            picked = rng.choice(len(questions), max_questions, replace=False)
-            questions = [questions[i] for i in sorted(picked)]
-        self.questions = questions
-        if not self.pooled:
-            used = {q.doc_id for q in questions}
-            documents = [d for d in documents if d["doc_id"] in used]
-        self.chunks = [c for d in documents for c in chunk_document(d["doc_id"], d["text"])]
 
-    def vectors(self, texts: Sequence[str], what: str) -> NDArray[np.float32]:
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of ``texts``, from the cache where they are there."""
-        key = hashlib.sha256("\0".join([self.embedder.name, what, *texts]).encode()).hexdigest()[:16]
-        path = CACHE / f"{self.name}-{what}-{key}.npz"
-        if path.is_file():
-            return np.asarray(np.load(path)["vectors"], dtype=np.float32)
-        if what == "queries":
-            rows = np.stack([self.embedder.embed_query(t) for t in texts])
-        else:
-            rows = self.embedder.embed_documents(texts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, vectors=rows)
-        return rows
+        key = hashlib.sha256("\0".join([self.embedder.name, *texts]).encode()).hexdigest()[:16]
+        path = CACHE / f"{self.name}-{key}.npz"
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(path, vectors=self.embedder.embed_documents(texts))
+        return np.asarray(np.load(path)["vectors"], dtype=np.float32)
 
     @cached_property
     def chunk_vectors(self) -> NDArray[np.float32]:
-        """One row per chunk."""
-        return self.vectors([c.text for c in self.chunks], "chunks")
+        """One row per chunk, its header and text."""
+        return self.vectors([c.text_for_models for c in self.chunks])
 
     @cached_property
     def query_vectors(self) -> NDArray[np.float32]:
         """One row per question."""
-        return self.vectors([q.text for q in self.questions], "queries")
+        return self.vectors([q.text for q in self.questions])
 
     @cached_property
-    def sentence_texts(self) -> list[str]:
-        """The sentences of all chunks, each text once."""
-        texts = dict.fromkeys(s.of(c.text) for c in self.chunks for s in split_sentences(c.text))
-        return list(texts)
+    def similarity(self) -> NDArray[np.float32]:
+        """Cosines, questions by chunks; -inf outside the document of a question that has one."""
+        rows = self.query_vectors @ self.chunk_vectors.T
+        if self.separate:
+            owners = np.array([c.doc_id for c in self.chunks])
+            rows = np.stack(
+                [
+                    np.where(owners == q.doc_id, row, -np.inf)
+                    for q, row in zip(self.questions, rows, strict=True)
+                ]
+            )
+        return np.asarray(rows, dtype=np.float32)
+
+    def near(self, question: int, n: int) -> NDArray[np.int64]:
+        """The ``n`` chunks of highest cosine, best first."""
+        row = self.similarity[question]
+        best = np.argsort(-row, kind="stable")[:n]
+        return best[np.isfinite(row[best])]
 
     @cached_property
-    def sentence_vectors(self) -> dict[str, NDArray[np.float32]]:
-        """Vector by sentence."""
-        rows = self.vectors(self.sentence_texts, "sentences")
-        return dict(zip(self.sentence_texts, rows, strict=True))
+    def by_words(self) -> list[NDArray[np.int64]]:
+        """For each question the chunks of highest BM25 over header and text, best first."""
+        connection = sqlite3.connect(":memory:")
+        connection.execute(
+            "CREATE VIRTUAL TABLE words USING fts5(terms, document UNINDEXED,"
+            " tokenize = \"unicode61 remove_diacritics 2 tokenchars '_'\")"
+        )
+        connection.executemany(
+            "INSERT INTO words (rowid, terms, document) VALUES (?, ?, ?)",
+            [(i, " ".join(index_terms(c.text_for_models)), c.doc_id) for i, c in enumerate(self.chunks)],
+        )
+        found = []
+        for question in self.questions:
+            terms = " OR ".join(f'"{t}"' for t in dict.fromkeys(index_terms(question.text)))
+            rows = connection.execute(
+                "SELECT rowid, document FROM words WHERE words MATCH ? ORDER BY rank", (terms,)
+            )
+            mine = (row for row, owner in rows if not self.separate or owner == question.doc_id)
+            found.append(np.array([row for row, _ in zip(mine, range(WORDS), strict=False)], dtype=np.int64))
+        return found
+
+    def places(self, chunks: Sequence[int]) -> list[Place]:
+        """Where chunks stand, by number in their document."""
+        return [Place(c.doc_id, c.position, c.position + 1) for c in (self.chunks[int(i)] for i in chunks)]
 
     @cached_property
     def candidates(self) -> list[Candidates]:
-        """The best chunks by cosine for every question, out of the corpus or of its document."""
-        doc_ids = np.array([c.doc_id for c in self.chunks])
-        similarity = self.query_vectors @ self.chunk_vectors.T
-        result = []
-        for row, question in zip(similarity, self.questions, strict=True):
-            if not self.pooled:
-                row = np.where(doc_ids == question.doc_id, row, -np.inf)
-            best = np.argsort(-row, kind="stable")[: self.size]
-            best = best[np.isfinite(row[best])]
-            result.append(self._candidates(question, best, row[best]))
-        return result
+        """What `Sage` shows to the reranker, by default."""
+        return [self.shown(i, self._pool(i)) for i in range(len(self.questions))]
+
+    @cached_property
+    def first_thirty(self) -> list[Candidates]:
+        """The thirty chunks of highest cosine."""
+        return [self.shown(i, self.near(i, 30)) for i in range(len(self.questions))]
+
+    def _pool(self, question: int) -> NDArray[np.int64]:
+        near, row = self.near(question, NEAR), self.similarity[question]
+        vouched = vouch(row[near], link(self.places(near), longest_gap=0), "cosine")
+        best = near[np.argsort(-np.array(vouched, dtype=float), kind="stable")[:CANDIDATES]]
+        return np.array(list(dict.fromkeys([*best.tolist(), *self.by_words[question].tolist()])))
+
+    def shown(self, question: int, chunks: NDArray[np.int64]) -> Candidates:
+        """These chunks as candidates of a question."""
+        asked = self.questions[question]
+        of_chunks = [self.chunks[int(i)] for i in chunks]
+        shared = np.array([[_overlap(c, e) for e in asked.evidence] for c in of_chunks], dtype=np.int64)
+        wanted = np.array([e.span.end - e.span.start for e in asked.evidence])
+        sizes = np.array([len(c.text) for c in of_chunks])
+        return Candidates(
+            asked,
+            chunks.astype(np.int64),
+            self.similarity[question][chunks],
+            shared,
+            (2 * shared >= wanted).any(axis=1) | (2 * shared.sum(axis=1) >= sizes),
+            link(self.places(chunks), longest_gap=0),
+        )
 
     def logits(self, reranker: BatchReranker, key: str) -> list[NDArray[np.float32]]:
         """A cross-encoder's scores of every question's candidates, from the cache where ``key`` is there."""
-        asked = [(c.question.text, [self.chunks[i].text for i in c.chunks]) for c in self.candidates]
+        asked = [
+            (c.question.text, [self.chunks[int(i)].text_for_models for i in c.chunks])
+            for c in self.candidates
+        ]
         digest = hashlib.sha256("\0".join([key, *(x for q, t in asked for x in (q, *t))]).encode())
         path = CACHE / f"{self.name}-logits-{digest.hexdigest()[:16]}.npz"
         if not path.is_file():
@@ -197,25 +276,44 @@ class DevSet:
         ends = np.cumsum([len(texts) for _, texts in asked])
         return [np.asarray(row, dtype=np.float32) for row in np.split(flat, ends[:-1])]
 
-    def _candidates(self, question: Question, best: NDArray[Any], cosine: NDArray[Any]) -> Candidates:
-        chunks = [self.chunks[i] for i in best]
-        shared = [[_overlap(c, question, e) for e in question.evidence] for c in chunks]
-        relevant = [
-            any(2 * n >= e.end - e.start > 0 for n, e in zip(row, question.evidence, strict=True))
-            or 2 * sum(row) >= len(c.text)
-            for row, c in zip(shared, chunks, strict=True)
-        ]
-        return Candidates(
-            question,
-            best.astype(np.int64),
-            cosine.astype(np.float32),
-            np.array([sum(row) for row in shared], dtype=np.int64),
-            np.array(relevant, dtype=bool),
+
+def _read(name: str, most: int) -> tuple[list[dict[str, Any]], list[Question]]:
+    """Documents and questions with evidence."""
+    documents = list(read_jsonl(DATA / "dev" / f"{name}_docs.jsonl.gz"))
+    rows = [q for q in read_jsonl(DATA / "dev" / f"{name}_questions.jsonl.gz") if q["evidence"]]
+    if name == "onestopqa":  # Each article is there at three reading levels: take one.
+        documents = [d for d in documents if ":Adv:" in d["doc_id"]]
+    if name == "cuad_leval":
+        documents = [d for d in documents if len(d["text"]) <= LONGEST_DOCUMENT]
+    known = {d["doc_id"] for d in documents}
+    rows = [q for q in rows if q.get("doc_id", "") in known or "doc_id" not in q]
+    rng = np.random.default_rng(0)
+    if len(rows) > most:
+        rows = [rows[i] for i in sorted(rng.choice(len(rows), most, replace=False))]
+    questions = [
+        Question(
+            q["qid"],
+            q.get("doc_id", ""),
+            q["question"],
+            tuple(
+                Evidence(e.get("doc_id") or q["doc_id"], Span(e["start"], e["end"])) for e in q["evidence"]
+            ),
         )
+        for q in rows
+    ]
+    needed = {e.doc_id for q in questions for e in q.evidence}
+    if name in SEPARATE:
+        documents = [d for d in documents if d["doc_id"] in needed]
+    if name in POOLS:
+        others = [d["doc_id"] for d in documents if d["doc_id"] not in needed]
+        room = max(POOLS[name] - len(needed), 0)
+        taken = needed | {others[i] for i in np.random.default_rng(1).permutation(len(others))[:room]}
+        documents = [d for d in documents if d["doc_id"] in taken]
+    return documents, questions
 
 
-def _overlap(chunk: Chunk, question: Question, evidence: Span) -> int:
+def _overlap(chunk: Chunk, evidence: Evidence) -> int:
     """Characters of an evidence span that lie in a chunk."""
-    if chunk.doc_id != question.doc_id:
+    if chunk.doc_id != evidence.doc_id:
         return 0
-    return max(0, min(chunk.span.end, evidence.end) - max(chunk.span.start, evidence.start))
+    return max(0, min(chunk.span.end, evidence.span.end) - max(chunk.span.start, evidence.span.start))

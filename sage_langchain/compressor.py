@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from sage_core._checks import check_installed
 from sage_core.errors import InputError
-from sage_core.ranking import Reranker, ascore, named_reranker
+from sage_core.ranking import Place, Reranker, ascore, link, named_reranker, vouch
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.selection import (
     Scale,
@@ -76,6 +76,9 @@ class SageCompressor(CheckedCopy, BaseDocumentCompressor):
             nearer), or ``"auto"``: numbers under ``score_key`` that rise along the documents are distances,
             others are told by their range; what was found is in ``metadata["relevance_scale"]``. For
             ``score_key`` and compressors the default is ``"probability"``. Others know their own.
+        neighbors: Let documents vouch for those beside them in their ``source``, found by ``start_index`` in
+            the metadata (`SageTextSplitter` writes it with ``add_start_index=True``). None: where a reranker
+            gives the scores; scores under ``score_key`` have mostly been through this already.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
         min_k: Least number to keep; 0 lets a rule such as ``Threshold`` keep none; None for the rule's own
@@ -93,6 +96,7 @@ class SageCompressor(CheckedCopy, BaseDocumentCompressor):
     reranker: Any = Field(default=None, repr=False)
     score_key: str | None = None
     scale: ScaleName | None = None
+    neighbors: bool | None = None
     select: bool = True
     top_n: int | None = None
     min_k: int | None = None
@@ -266,12 +270,15 @@ class SageCompressor(CheckedCopy, BaseDocumentCompressor):
         said = self._said()
         source = f"metadata[{self.score_key!r}]" if self.score_key else f"scores of {self._scorer().name}"
         read = read_scores(scores, said, ordered=ordered, source=source)
+        final = read.scores
+        if self.score_key is None if self.neighbors is None else self.neighbors:
+            final = vouch(final, link([_place(d) for d in documents]), read.scale)
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
         return [
             document.model_copy(
-                update={"metadata": {**copy.deepcopy(document.metadata), SCORE_KEY: read.scores[i], **noted}}
+                update={"metadata": {**copy.deepcopy(document.metadata), SCORE_KEY: final[i], **noted}}
             )
-            for i in rank_order(read.scores)
+            for i in rank_order(final)
             for document in [documents[i]]
         ]
 
@@ -279,6 +286,14 @@ class SageCompressor(CheckedCopy, BaseDocumentCompressor):
         yield from super().__repr_args__()
         if (given := self._adopted()) is not None:
             yield "reranker", given.name
+
+
+def _place(document: Document) -> Place | None:
+    """Where a document stands in its source, as far as its metadata says so."""
+    source, start = document.metadata.get("source"), document.metadata.get("start_index")
+    if source is None or isinstance(start, bool) or not isinstance(start, int):
+        return None
+    return Place(str(source), start, start + len(document.page_content))
 
 
 def _number(value: object, key: str) -> float | None:

@@ -12,14 +12,21 @@ from typing import Any, ClassVar
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import (
+    BaseNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+)
 from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core._checks import check_installed
 from sage_core.errors import InputError
-from sage_core.ranking import Reranker, ascore, named_reranker
+from sage_core.ranking import Links, Place, Reranker, ascore, link, link_ids, named_reranker, vouch
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection import (
@@ -123,6 +130,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         default="auto",
         description="'auto': what measured best for the scale of the scores; 'gradient': the paper's; or a "
         "rule object of sage_core.selection.",
+    )
+    neighbors: bool | None = Field(
+        default=None,
+        description="Let nodes vouch for those beside them in their document, found by their PREVIOUS and "
+        "NEXT relationships, else by document and offsets. None: where a reranker gives the scores.",
     )
     keep_order: bool = Field(
         default=False, description="Return nodes in the order they came instead of best first."
@@ -363,6 +375,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         self, nodes: Sequence[NodeWithScore], scores: Sequence[float | None], scale: Scale
     ) -> Ranking:
         copies = []
+        if self._scorer is not None if self.neighbors is None else self.neighbors:
+            scores = vouch(scores, _neighbors([n.node for n in nodes]), scale)
         for old, score in zip(nodes, scores, strict=True):
             node = old.node
             if self.keep_retrieval_score and self._scorer is not None:
@@ -374,6 +388,32 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 node = node.model_copy(update=update)
             copies.append(NodeWithScore(node=node, score=finite_score(score)))
         return Ranking(tuple(copies), scale)
+
+
+def _neighbors(nodes: Sequence[BaseNode]) -> list[Links]:
+    """Which nodes stand beside each other: by their relationships; those without any, by their offsets."""
+
+    def named(node: BaseNode, side: NodeRelationship) -> str | None:
+        found = node.relationships.get(side)
+        return found.node_id if isinstance(found, RelatedNodeInfo) else None
+
+    def place(node: BaseNode) -> Place | None:
+        start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+        if node.ref_doc_id is None or start is None or end is None:
+            return None
+        return Place(node.ref_doc_id, start, end)
+
+    before, after = NodeRelationship.PREVIOUS, NodeRelationship.NEXT
+    by_id = link_ids(
+        [node.node_id for node in nodes],
+        [named(node, before) for node in nodes],
+        [named(node, after) for node in nodes],
+    )
+    by_place = link([place(node) for node in nodes])
+    return [
+        by_id[i] if before in node.relationships or after in node.relationships else by_place[i]
+        for i, node in enumerate(nodes)
+    ]
 
 
 def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:

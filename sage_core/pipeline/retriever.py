@@ -165,10 +165,11 @@ class Retriever:
         found = self._search(asked)
         if not isinstance(reranker, CosineReranker):
             return list(found)
-        # Cosines of another model than the reranker's are of no use to it.
+        # Cosines of another model than the reranker's are of no use to it. They know the header; words are
+        # compared without it, which measured better and does not mind a wrong title.
         same = reranker.embedder_name == self.embedder.name
         requests = [
-            CosineRequest(a.question, self._texts(f), [x.similarity if same else None for x in f])
+            CosineRequest(a.question, [x.chunk.text for x in f], [x.similarity if same else None for x in f])
             for a, f in zip(asked, found, strict=True)
         ]
         return [

@@ -5,7 +5,7 @@ from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.generative import GenerativeReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.named import named_reranker
-from sage_core.ranking.neighbors import Links, Place, link, vouch
+from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
 from sage_core.ranking.protocol import (
     BatchReranker,
     CosineRequest,
@@ -36,6 +36,7 @@ __all__ = [
     "arank",
     "ascore",
     "link",
+    "link_ids",
     "named_reranker",
     "rank",
     "vouch",

@@ -85,6 +85,23 @@ def link(places: Sequence[Place | None], *, longest_gap: int = _LONGEST_GAP) -> 
     return [Links(p, n) for p, n in zip(previous, following, strict=True)]
 
 
+def link_ids(
+    ids: Sequence[str], previous: Sequence[str | None], following: Sequence[str | None]
+) -> list[Links]:
+    """`link` for candidates that name their neighbors.
+
+    Args:
+        ids: Of each candidate.
+        previous: Id of the chunk before each; None where it is not known.
+        following: Id of the chunk after each.
+    """
+    at = {name: i for i, name in enumerate(ids)}
+    return [
+        Links(None if p is None else at.get(p), None if n is None else at.get(n))
+        for p, n in zip(previous, following, strict=True)
+    ]
+
+
 def vouch(
     scores: Sequence[Any], links: Sequence[Links], scale: Scale, *, weight: float = WEIGHT
 ) -> list[float | None]:
