@@ -91,9 +91,10 @@ def gradient_cut(
 ) -> int:
     """How many scores to keep before they fall off a cliff (paper, section V and Algorithm 2).
 
-    Keep the best ``min_k``; then keep each next score while it exceeds ``gradient`` times the one before it;
-    stop at the first that does not. (The paper prints ``score / g`` and never updates ``score``; read that
-    way nothing is ever added.) Ties are kept together while positive.
+    Keep each next score while it exceeds ``gradient`` times the one before it; stop at the first that does
+    not, but never below ``min_k``. (The paper prints ``score / g`` and never updates ``score``; read that way
+    nothing is ever added. It also begins to look behind ``min_k``, so that a cliff above it is jumped and the
+    tail kept; here the floor is the cut then.) Ties are kept together while positive.
 
     Args:
         scores: On a positive ratio scale (see `to_ratio_scale`), in any order. A score at or below 0, None

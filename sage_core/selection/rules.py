@@ -85,8 +85,13 @@ class Gradient:
 
 
 def gradient_stop(ratio: Sequence[float], min_k: int, gradient: float) -> tuple[int, str]:
-    """The gradient rule on descending numbers: how many to keep, and why."""
-    for i in range(min_k, len(ratio)):
+    """The gradient rule on descending numbers: how many to keep, and why.
+
+    The first cliff counts, also one above ``min_k``: the caller then keeps ``min_k``. So a floor that is
+    raised by one adds at most one. (Algorithm 2 as printed looks for a cliff below ``min_k`` only, and keeps
+    the whole tail where the one cliff stands above it.)
+    """
+    for i in range(min(min_k, 1), len(ratio)):
         score = ratio[i]
         previous = ratio[i - 1] if i else score
         if score <= 0:

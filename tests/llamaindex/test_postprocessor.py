@@ -55,7 +55,7 @@ def test_order_can_be_kept() -> None:
 
 def test_bounds_and_rules() -> None:
     nodes = scored(0.9, 0.8, 0.1, 0.09)
-    assert len(SageNodePostprocessor(min_k=3, scale="probability").postprocess_nodes(nodes)) == 4
+    assert len(SageNodePostprocessor(min_k=3, scale="probability").postprocess_nodes(nodes)) == 3
     assert len(SageNodePostprocessor(min_k=1, max_k=1).postprocess_nodes(nodes)) == 1
     assert len(SageNodePostprocessor(min_k=1, rule=FixedK(3)).postprocess_nodes(nodes)) == 3
     assert len(SageNodePostprocessor(min_k=1, rule=Threshold(0.095)).postprocess_nodes(nodes)) == 3

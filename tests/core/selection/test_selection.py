@@ -25,8 +25,16 @@ def test_figure_8_keeps_nine_for_every_min_k(min_k):
     assert "rank 10 falls to 0.30 of rank 9" in chosen.reason
 
 
-def test_figure_8_beyond_the_cliff_runs_to_the_next_one():
-    assert gradient_cut(FIGURE_8, min_k=10) == 15
+def test_a_floor_beyond_the_cliff_is_the_cut():
+    assert gradient_cut(FIGURE_8, min_k=10) == 10
+
+
+@given(st.lists(any_score, max_size=40), st.integers(1, 39), st.sampled_from(["auto", "gradient"]))
+def test_raising_the_floor_by_one_adds_at_most_one(scores, min_k, rule):
+    for scale in SCALES:
+        low = select(scores, scale=scale, rule=rule, min_k=min_k).cut
+        high = select(scores, scale=scale, rule=rule, min_k=min_k + 1).cut
+        assert low <= high <= low + 1
 
 
 @pytest.mark.parametrize("min_k", [1, 2, 3, 5, 7])
