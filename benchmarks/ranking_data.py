@@ -48,6 +48,7 @@ SEPARATE = {"cuad_leval", "fairytaleqa"}
 LONGEST_DOCUMENT = 70_000  # Characters of a contract; longer ones would take most of the time.
 # Documents of a pool: all that hold evidence, and as many others as make this number.
 POOLS = {"hotpot_pool": 1_300, "2wiki_pool": 1_600}
+MOST_QUESTIONS = 600
 NEAR, CANDIDATES, WORDS = 100, 60, 30
 
 
@@ -140,16 +141,18 @@ class DevSet:
         name: One of `SETS`.
         embedder: Embeds chunks and questions.
         titles: Whether chunks know their document's title.
-        max_questions: Most questions; a sample of more.
+        max_questions: Most questions; every second, third or so of more.
     """
 
     def __init__(
-        self, name: str, embedder: Embedder, *, titles: bool = True, max_questions: int = 600
+        self, name: str, embedder: Embedder, *, titles: bool = True, max_questions: int = MOST_QUESTIONS
     ) -> None:
         self.name = name
         self.embedder = embedder
         self.separate = name in SEPARATE
-        documents, self.questions = _read(name, max_questions)
+        documents, questions = _read(name)
+        step = max(-(-len(questions) // max_questions), 1)
+        self.questions = questions[::step]
         spans = Segmenter().segment_many([d["text"] for d in documents])
         texts = [s.of(d["text"]) for d, part in zip(documents, spans, strict=True) for s in part]
         counter = get_counter("bert")
@@ -277,8 +280,8 @@ class DevSet:
         return [np.asarray(row, dtype=np.float32) for row in np.split(flat, ends[:-1])]
 
 
-def _read(name: str, most: int) -> tuple[list[dict[str, Any]], list[Question]]:
-    """Documents and questions with evidence."""
+def _read(name: str) -> tuple[list[dict[str, Any]], list[Question]]:
+    """Documents, and a sample of the questions with evidence."""
     documents = list(read_jsonl(DATA / "dev" / f"{name}_docs.jsonl.gz"))
     rows = [q for q in read_jsonl(DATA / "dev" / f"{name}_questions.jsonl.gz") if q["evidence"]]
     if name == "onestopqa":  # Each article is there at three reading levels: take one.
@@ -288,8 +291,8 @@ def _read(name: str, most: int) -> tuple[list[dict[str, Any]], list[Question]]:
     known = {d["doc_id"] for d in documents}
     rows = [q for q in rows if q.get("doc_id", "") in known or "doc_id" not in q]
     rng = np.random.default_rng(0)
-    if len(rows) > most:
-        rows = [rows[i] for i in sorted(rng.choice(len(rows), most, replace=False))]
+    if len(rows) > MOST_QUESTIONS:
+        rows = [rows[i] for i in sorted(rng.choice(len(rows), MOST_QUESTIONS, replace=False))]
     questions = [
         Question(
             q["qid"],
