@@ -4,11 +4,11 @@
     python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
     python benchmarks/calibrate_reranker.py --cross-encoder sage-minilm   # with a cross-encoder's logit
 
-Every set is there twice, with titles and without, and weighs the same in the fit, whatever its number of
-questions. Fitted is the probability after neighbors have vouched (`sage_core.ranking.vouch`). "Held out"
-means that the set was not in the fit in either form; "cross-validated" means that the question was not (five
-folds). Recall is the share of evidence characters within a budget of tokens: whole chunks in rank order, at
-least one.
+Every set is there twice, with titles and without (with a cross-encoder, which takes long, only with titles),
+and weighs the same in the fit, whatever its number of questions. Fitted is the probability after neighbors
+have vouched (`sage_core.ranking.vouch`). "Held out" means that the set was not in the fit in either form;
+"cross-validated" means that the question was not (five folds). Recall is the share of evidence characters
+within a budget of tokens: whole chunks in rank order, at least one.
 """
 
 from __future__ import annotations
@@ -274,7 +274,8 @@ def main() -> None:
     embedder = SentenceTransformerEmbedder()
     load = partial(DevSet, embedder=embedder, max_questions=arguments.questions)
     developed = {name: load(name) for name in SETS}
-    developed |= {f"{name}, no titles": load(name, titles=False) for name in SETS}
+    if not arguments.cross_encoder:  # which takes long
+        developed |= {f"{name}, no titles": load(name, titles=False) for name in SETS}
     sets = {name: examples(dev) for name, dev in developed.items()}
     content: dict[str, object] = {"embedder": embedder.name}
     if arguments.cross_encoder:
