@@ -39,11 +39,13 @@ class Corpus:
 
     Attributes:
         texts: The documents.
+        titles: Their titles; "" where there is none.
         questions: Questions with evidence.
         separate: Whether a question is searched in its own document only.
     """
 
     texts: list[str]
+    titles: list[str]
     questions: list[Question]
     separate: bool
 
@@ -72,6 +74,7 @@ def _corpus(name: str, documents: int, questions: int, longest: int, separate: b
     rng.shuffle(mine)
     return Corpus(
         [d["text"] for d in chosen],
+        [d.get("title") or "" for d in chosen],
         [
             Question(q["question"], index[q["doc_id"]], [Span(e["start"], e["end"]) for e in q["evidence"]])
             for q in mine[:questions]

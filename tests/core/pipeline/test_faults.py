@@ -227,6 +227,8 @@ def test_an_interrupt_ends_a_waiting_call(call: str) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A shell's background jobs ignore the signal, and so would what they start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         assert process.stdout is not None and process.stdout.readline() == "asking\n"
         for _ in range(200):
