@@ -9,6 +9,7 @@ import math
 import numbers
 import operator
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -115,10 +116,27 @@ def near_match(name: str, known: Iterable[str], advice: Mapping[str, str] | None
 
 
 def likely_typo(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant; None for a path, a name with its owner, or one far off."""
+    """The known name that was probably meant; None for a path, a name with its owner, or one far off.
+
+    Names of models differ by their numbers: ``all-MiniLM-L12-v2`` is no typo of ``all-MiniLM-L6-v2``.
+    """
     if name in (known := list(known)) or "/" in name or os.sep in name or Path(name).exists():
         return None
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), None)
+    folded = {other.casefold(): other for other in known}
+    given = name.casefold()
+    near = difflib.get_close_matches(given, folded, n=1, cutoff=0.8)
+    if near and (_numbers(near[0]) == _numbers(given) or not _numbers(given)):
+        return folded[near[0]]
+    begun = [other for other in folded if other.startswith(given) and len(given) >= _LEAST_BEGINNING]
+    return folded[begun[0]] if begun else None
+
+
+# "all-MiniLM" says enough to be understood, "all" does not.
+_LEAST_BEGINNING = 5
+
+
+def _numbers(name: str) -> list[str]:
+    return re.findall(r"\d+", name)
 
 
 def check_folder(what: str, name: str) -> None:

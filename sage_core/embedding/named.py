@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from sage_core._checks import check_folder
+import os
+from pathlib import Path
+
+from sage_core._checks import check_folder, likely_typo
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
 from sage_core.errors import InputError
 
 OPENAI = "openai:"
 """Before the name of a model behind OpenAI's interface."""
+
+_HOSTED = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
 
 
 def named_embedder(
@@ -29,7 +34,7 @@ def named_embedder(
         device: Where a model that runs here is put, as in torch; None chooses.
 
     Raises:
-        InputError: For a blank name, or a folder that is not there.
+        InputError: For a blank name, one that is nearly another, or a folder that is not there.
     """
     if not name.strip() or name.strip() == OPENAI:
         raise InputError(
@@ -37,6 +42,27 @@ def named_embedder(
             f"sentence-transformers, or '{OPENAI}text-embedding-3-small'"
         )
     check_folder("embedding model", name)
+    elsewhere = base_url or os.environ.get("OPENAI_BASE_URL")  # whose models nobody knows
+    meant = _meant(name, elsewhere is not None)
+    if meant is not None:
+        raise InputError(
+            f"no embedding model {name!r}: did you mean {meant!r}? There are {DEFAULT_EMBEDDER!r}, any name "
+            f"or folder of sentence-transformers, and '{OPENAI}MODEL'"
+        )
     if name.startswith(OPENAI):
         return OpenAIEmbedder(name.removeprefix(OPENAI), base_url=base_url, timeout=timeout)
     return SentenceTransformerEmbedder(name, device=device)
+
+
+def _meant(name: str, elsewhere: bool) -> str | None:
+    """The name that was probably meant; None where this one may be right."""
+    kind, colon, model = name.partition(":")
+    if f"{kind}{colon}" == OPENAI:
+        typo = None if elsewhere else likely_typo(model, _HOSTED)
+        return None if typo is None else f"{OPENAI}{typo}"
+    if name.rpartition("/")[2] in _HOSTED:
+        return f"{OPENAI}{name.rpartition('/')[2]}"
+    # No name on the hub has a colon; on Windows a path may have one, after a letter.
+    if colon and len(kind) > 1 and not Path(name).exists():
+        return f"{OPENAI}{model}"
+    return likely_typo(name, (DEFAULT_EMBEDDER,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sage_core._checks import check_folder, likely_typo
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
@@ -41,6 +43,10 @@ def named_reranker(name: str, *, embedder: Embedder | None = None, device: str |
     meant = likely_typo(name, known)
     if meant is not None:
         raise InputError(f"no reranker {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
+    kind, colon, model = name.partition(":")
+    # No name on the hub has a colon; on Windows a path may have one, after a letter.
+    if colon and len(kind) > 1 and not name.startswith(GENERATIVE) and not Path(name).exists():
+        raise InputError(f"no reranker {name!r}: did you mean {GENERATIVE + model!r}?")
     check_folder("cross-encoder", name)
     if name == HYBRID_CROSSED:
         return HybridReranker(embedder, cross_encoder=CrossEncoderReranker(BUNDLED, device=device))

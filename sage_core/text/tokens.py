@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sage_core._checks import check_folder, likely_typo
+from sage_core._checks import check_folder, check_installed, likely_typo
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.text.callables import function_fingerprint
 
@@ -50,7 +50,7 @@ class TokenCounter(Protocol):
 
 
 def get_counter(name: str = "bert") -> TokenCounter:
-    """The counter of that name. Cheap: vocabularies are loaded on first use.
+    """The counter of that name. Bundled vocabularies load on first use, tokenizers by name or folder now.
 
     Args:
         name: ``"bert"`` (WordPiece of the bundled uncased English BERT vocabulary, which all-MiniLM and most
@@ -58,7 +58,9 @@ def get_counter(name: str = "bert") -> TokenCounter:
             (``"cl100k_base"``, ``"o200k_base"``), or the id or folder of a Hugging Face tokenizer.
 
     Raises:
-        InputError: If the name is empty.
+        InputError: If the name is empty, or nearly another.
+        MissingExtraError: Where it needs tiktoken, which is not installed.
+        ModelError: Where there is no such tokenizer on this machine or the hub.
     """
     if not name or not isinstance(name, str):
         raise InputError(
@@ -71,12 +73,14 @@ def get_counter(name: str = "bert") -> TokenCounter:
     if name == "chars":
         return CharCounter()
     if name in _TIKTOKEN:
+        check_installed(f"the token counter {name!r}", "tiktoken", "tiktoken")
         return TiktokenCounter(name)
     known = ("bert", "words", "chars", *_TIKTOKEN)
     meant = likely_typo(name, known)
     if meant is not None:
         raise InputError(f"no token counter {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
     check_folder("tokenizer", name)
+    _tokenizer(name)
     return HuggingFaceCounter(name)
 
 

@@ -45,6 +45,8 @@ def test_a_misspelt_reranker_is_told_with_the_right_name() -> None:
             make("hybird")
     with pytest.raises(InputError, match="did you mean 'sage-minilm'"):
         named_reranker("sage-minlm")
+    with pytest.raises(InputError, match="did you mean 'generative:castorini/monot5-small"):
+        named_reranker("generativ:castorini/monot5-small-msmarco")
     assert named_reranker("cross-encoder/ms-marco-MiniLM-L6-v2").scale == "logit", (
         "names of the hub are names"
     )
@@ -63,10 +65,13 @@ def test_a_model_or_counter_that_is_not_there_is_told_at_once() -> None:
         Segmenter("/no/such")
     for name, hint in (
         ("cl100kbase", "did you mean 'cl100k_base'"),
+        ("cl100k", "did you mean 'cl100k_base'"),
         ("/no/such/tokenizer", "no tokenizer at"),
     ):
         with pytest.raises(InputError, match=hint):
             Segmenter(counter=name)
+    with pytest.raises(ModelError, match="no token counter 'no-such-counter': not one of bert, words"):
+        Segmenter(counter="no-such-counter")
 
 
 def test_questions_that_are_none(tmp_path: object) -> None:

@@ -8,7 +8,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from sage_core.pipeline.ingest import IngestProgress, ProgressFunction
 from sage_core.rendering.wording import counted
@@ -33,17 +42,45 @@ def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[files]} files, {task.fields[chunks]} chunks"),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        _TimeLeft(),
     )
+    began = time.monotonic()
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("ingest", total=None, files=0, chunks=0)
+        task = bar.add_task("ingest", total=None, files=0, chunks=0, left=None, told=began)
 
         def show(state: IngestProgress) -> None:
             # What was there already took no time, and says nothing about the rest.
             done, total = state.done - state.unchanged, state.total - state.unchanged
-            bar.update(task, completed=done, total=total, files=state.files, chunks=state.chunks)
+            now = time.monotonic()
+            left = (now - began) * (total - done) / done if done else None
+            bar.update(
+                task,
+                completed=done,
+                total=total,
+                files=state.files,
+                chunks=state.chunks,
+                left=left,
+                told=now,
+            )
 
         yield show
+
+
+class _TimeLeft(ProgressColumn):
+    """Time left by the rate since the beginning, counted down between two updates.
+
+    Documents are finished in groups, all at the same moment: rich's own column takes the rate within a group,
+    and so promises one second for as long as the next group takes.
+    """
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        left = task.fields["left"]
+        if left is None:
+            return Text("")
+        since = time.monotonic() - float(task.fields["told"])
+        return Text(f"{_duration(max(left - since, 1.0 if left else 0.0))} left", style="progress.remaining")
 
 
 def _ingest_lines(console: Console, seconds: float = _SECONDS) -> ProgressFunction:

@@ -27,6 +27,33 @@ def test_a_blank_name_is_refused(name):
         named_embedder(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("all-MinLM-L6-v2", "all-MiniLM-L6-v2"),
+        ("all-minilm-l6-v2", "all-MiniLM-L6-v2"),
+        ("all-MiniLM", "all-MiniLM-L6-v2"),
+        ("openia:text-embedding-3-small", "openai:text-embedding-3-small"),
+        ("text-embedding-3-large", "openai:text-embedding-3-large"),
+        ("openai/text-embedding-3-small", "openai:text-embedding-3-small"),
+        ("openai:text-embeding-3-small", "openai:text-embedding-3-small"),
+    ],
+)
+def test_a_misspelt_name_says_what_was_meant(name, meant, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+        named_embedder(name)
+
+
+@pytest.mark.parametrize("name", ["all-MiniLM-L12-v2", "all-mpnet-base-v2", "BAAI/bge-small-en-v1.5", "gpt2"])
+def test_other_names_of_the_hub_are_no_misspellings(name):
+    assert named_embedder(name).name == name
+
+
+def test_the_models_of_other_servers_are_not_known():
+    named_embedder("openai:text-embedding-3-smal", base_url="http://127.0.0.1:9/v1")
+
+
 def vector(text: str) -> list[float]:
     row = np.zeros(64)
     for word in text.lower().split():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import threading
@@ -193,6 +194,23 @@ def test_time_left_is_told_by_what_there_is_to_do(monkeypatch: pytest.MonkeyPatc
         "ingesting: 91%, 7 files, 1,234 chunks, 10 s so far, 1 min 30 s left",
         "ingesting: 92%, 7 files, 1,234 chunks, 20 s so far, 1 min 20 s left",
     ]
+
+
+def test_the_bar_tells_time_left_while_a_group_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(progress_lines.time, "monotonic", lambda: clock[0])
+    column = progress_lines._TimeLeft()
+    with progress_lines.ingest_bar(Console(file=io.StringIO(), force_terminal=True, width=200)) as show:
+        bar = inspect.getclosurevars(show).nonlocals["bar"]
+        assert str(column.render(bar.tasks[0])) == ""
+        clock[0] += 10  # a group of three documents is finished after ten seconds
+        for done in (901, 902, 910):
+            show(IngestProgress(done, 1000, 7, 1234, "x", 900))
+        told = []
+        for _ in range(3):
+            told.append(str(column.render(bar.tasks[0])))
+            clock[0] += 20
+    assert told == ["1 min 30 s left", "1 min 10 s left", "50 s left"]
 
 
 def test_what_was_there_already_is_told_in_progress(tmp_path: Path) -> None:
