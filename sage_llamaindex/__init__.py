@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
+    from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageWorkflow
 
 __all__ = [
     "LocalContextRelevancyEvaluator",
@@ -26,6 +27,9 @@ __all__ = [
     "SageNodeParser",
     "SageNodePostprocessor",
     "SageQueryEngine",
+    "SageQueryEvent",
+    "SageRoundEvent",
+    "SageWorkflow",
     "feedback_of",
 ]
 
@@ -37,6 +41,9 @@ _HOMES = {
     "SageNodeParser": "node_parser",
     "SageNodePostprocessor": "postprocessor",
     "SageQueryEngine": "query_engine",
+    "SageQueryEvent": "workflow",
+    "SageRoundEvent": "workflow",
+    "SageWorkflow": "workflow",
     "feedback_of": "query_engine",
 }
 

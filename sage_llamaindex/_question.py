@@ -26,9 +26,14 @@ from sage_core.feedback import (
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
+    Generate,
+    Judge,
+    Round,
+    Step,
     Verdict,
     agrade_answer,
     arun_loop,
+    arun_step,
     grade_answer,
     run_loop,
 )
@@ -75,7 +80,9 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class Attempt:
+    """A round's answer: the nodes it was made from, its text, and the response around it."""
+
     nodes: Sequence[NodeWithScore]
     text: str
     response: RESPONSE_TYPE
@@ -97,7 +104,7 @@ class SageQuestion:
         self._bundle = bundle
         self._ranking = ranking
         self._parts = parts
-        self._attempts: list[_Attempt] = []
+        self._attempts: list[Attempt] = []
         self._round = 0
         self._local: Check | None = None
 
@@ -132,7 +139,33 @@ class SageQuestion:
         loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
         if self._parts.grade_last:
             return await self._astream(loop)
-        result = await arun_loop(loop, self._agenerate, self._ajudge, check=self._check)
+        return await self.afinish(await arun_loop(loop, self._agenerate, self._ajudge, check=self._check))
+
+    # Step by step, for a caller that saves what happens between
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """The answers so far, one per round."""
+        return tuple(self._attempts)
+
+    async def aresume(
+        self,
+        config: FeedbackConfig,
+        rounds: Sequence[Round] = (),
+        attempts: Sequence[Attempt] = (),
+    ) -> tuple[FeedbackLoop, Step]:
+        """A loop that begins after the rounds given, which `attempts` answered, and its next request."""
+        self._attempts = list(attempts)
+        self._round = len(attempts)
+        loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
+        return loop, loop.resume(rounds)
+
+    async def astep(self, loop: FeedbackLoop, step: Generate | Judge) -> Step:
+        """Carry out one request of the loop."""
+        return await arun_step(loop, step, self._agenerate, self._ajudge, check=self._check)
+
+    async def afinish(self, result: FeedbackResult) -> RESPONSE_TYPE:
+        """The response of the best round, with the trace; without candidates, an empty one."""
         if not self._attempts:
             empty = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=[])
             return self._noted(empty, result)
@@ -185,7 +218,7 @@ class SageQuestion:
         with metered() as meter, service_errors(bool(self._attempts)):
             nodes = self._finished(nodes)
             text, response = drained(self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes))
-        self._attempts.append(_Attempt(nodes, text, response))
+        self._attempts.append(Attempt(nodes, text, response))
         return text, _spent(meter, nodes)
 
     @dispatcher.span
@@ -199,7 +232,7 @@ class SageQuestion:
             nodes = await self._afinished(nodes)
             response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
             text, response = await adrained(response)
-        self._attempts.append(_Attempt(nodes, text, response))
+        self._attempts.append(Attempt(nodes, text, response))
         return text, _spent(meter, nodes)
 
     def _check(self, selection: Selection, answer: str) -> Verdict | None:
@@ -252,7 +285,7 @@ class SageQuestion:
             response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
 
         def ended(text: str) -> None:
-            self._attempts.append(_Attempt(nodes, text, response))
+            self._attempts.append(Attempt(nodes, text, response))
             spent = _spent(meter, nodes)
             self._noted(response, grade_answer(loop, text, spent, self._judge, check=self._check))
 
@@ -268,7 +301,7 @@ class SageQuestion:
             response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
 
         async def ended(text: str) -> None:
-            self._attempts.append(_Attempt(nodes, text, response))
+            self._attempts.append(Attempt(nodes, text, response))
             spent = _spent(meter, nodes)
             result = await agrade_answer(loop, text, spent, self._ajudge, check=self._check)
             self._noted(response, result)

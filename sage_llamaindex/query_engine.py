@@ -369,11 +369,11 @@ class SageQueryEngine(RetrieverQueryEngine):
         Raises:
             InputError: For what is no question, or a blank one.
         """
-        return super().query(_checked_question(str_or_query_bundle))
+        return super().query(checked_question(str_or_query_bundle))
 
     async def aquery(self, str_or_query_bundle: QueryType) -> RESPONSE_TYPE:
         """`query` as a coroutine."""
-        return await super().aquery(_checked_question(str_or_query_bundle))
+        return await super().aquery(checked_question(str_or_query_bundle))
 
     @dispatcher.span
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -401,12 +401,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         with self.callback_manager.event(
             CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
         ) as event:
-            nodes = await self._retriever.aretrieve(query_bundle)
-            for postprocessor in self._node_postprocessors[: self._at]:
-                nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=query_bundle)
-            ranking = Ranking((), "probability")
-            if nodes:
-                ranking = await self._sage.arerank(nodes, query_bundle)
+            ranking = await self._aranked(query_bundle)
             question = SageQuestion(query_bundle, ranking, self._parts())
             if self._with_feedback:
                 response = await question.arun(self._options.config(self._sage, ranking))
@@ -414,6 +409,13 @@ class SageQueryEngine(RetrieverQueryEngine):
                 response = await question.arun_once()
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
+
+    async def _aranked(self, query_bundle: QueryBundle) -> Ranking:
+        """The candidates with their scores."""
+        nodes = await self._retriever.aretrieve(query_bundle)
+        for postprocessor in self._node_postprocessors[: self._at]:
+            nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=query_bundle)
+        return await self._sage.arerank(nodes, query_bundle) if nodes else Ranking((), "probability")
 
     def _parts(self) -> Parts:
         return Parts(
@@ -430,7 +432,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         return self._options.feedback != "off" and self._parts().can_improve
 
 
-def _checked_question(asked: QueryType) -> QueryType:
+def checked_question(asked: QueryType) -> QueryType:
+    """A question that can be looked for, or a clear error."""
     if not isinstance(asked, str | QueryBundle):
         raise InputError(f"a question is a text or a QueryBundle, not {type(asked).__name__}")
     if isinstance(asked, QueryBundle) and (asked.embedding or asked.image_path):

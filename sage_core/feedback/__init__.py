@@ -9,7 +9,15 @@ from sage_core.feedback.critic import (
     critic_fields,
     critic_messages,
 )
-from sage_core.feedback.drivers import Check, agrade_answer, arun_loop, grade_answer, run_loop
+from sage_core.feedback.drivers import (
+    Check,
+    agrade_answer,
+    arun_loop,
+    arun_step,
+    grade_answer,
+    run_loop,
+    run_step,
+)
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import (
@@ -51,11 +59,13 @@ __all__ = [
     "Verdict",
     "agrade_answer",
     "arun_loop",
+    "arun_step",
     "critic_fields",
     "critic_messages",
     "grade_answer",
     "parse_verdict",
     "run_loop",
+    "run_step",
 ]
 
 __getattr__ = renamed(

@@ -1,4 +1,4 @@
-"""Drive a `FeedbackLoop` with functions that do the asking, plain or async."""
+"""Drive a `FeedbackLoop` with functions that do the asking, plain or async, to its end or step by step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback.loop import FeedbackLoop
-from sage_core.feedback.types import Done, FeedbackResult, Generate, Step, Verdict
+from sage_core.feedback.types import Done, FeedbackResult, Generate, Judge, Step, Verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection.cut import Selection
 
@@ -45,27 +45,51 @@ def run_loop(
     """
     step: Step = loop.start()
     while not isinstance(step, Done):
-        if isinstance(step, Generate):
-            try:
-                text, usage = generate(step.selection)
-            except failures as error:
-                step = _answer_failed(loop, step, error)
-                continue
-            step = loop.answered(text, usage)
-            continue
-        local = check(step.selection, step.answer) if check is not None else None
-        if local is not None:
-            step = loop.judged(local, NO_USAGE)
-            continue
-        if (ended := loop.before_critic()) is not None:
-            return ended.result
-        try:
-            verdict, usage = judge(step.selection, step.answer)
-        except failures as error:
-            step = _critic_failed(loop, error)
-            continue
-        step = loop.judged(verdict, usage)
+        step = run_step(loop, step, generate, judge, check=check, failures=failures)
     return step.result
+
+
+def run_step(
+    loop: FeedbackLoop,
+    step: Generate | Judge,
+    generate: Callable[[Selection], Answered],
+    judge: Callable[[Selection, str], Judged],
+    *,
+    check: Check | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> Step:
+    """Carry out one request of ``loop`` and feed back the reply; for drivers that save what happens between.
+
+    Args:
+        loop: The loop that made the request.
+        step: The request.
+        generate: As for `run_loop`.
+        judge: As for `run_loop`.
+        check: As for `run_loop`.
+        failures: As for `run_loop`.
+
+    Returns:
+        The loop's next request, or its result.
+
+    Raises:
+        Exception: As `run_loop`.
+    """
+    if isinstance(step, Generate):
+        try:
+            text, usage = generate(step.selection)
+        except failures as error:
+            return _answer_failed(loop, step, error)
+        return loop.answered(text, usage)
+    local = check(step.selection, step.answer) if check is not None else None
+    if local is not None:
+        return loop.judged(local, NO_USAGE)
+    if (ended := loop.before_critic()) is not None:
+        return ended
+    try:
+        verdict, usage = judge(step.selection, step.answer)
+    except failures as error:
+        return _critic_failed(loop, error)
+    return loop.judged(verdict, usage)
 
 
 async def arun_loop(
@@ -79,30 +103,39 @@ async def arun_loop(
     """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""
     step: Step = loop.start()
     while not isinstance(step, Done):
-        if isinstance(step, Generate):
-            try:
-                text, usage = await generate(step.selection)
-            except failures as error:
-                step = _answer_failed(loop, step, error)
-                continue
-            step = loop.answered(text, usage)
-            continue
-        local = None
-        if check is not None:
-            # A local judge computes for some 50 ms: not on the event loop.
-            local = await asyncio.to_thread(check, step.selection, step.answer)
-        if local is not None:
-            step = loop.judged(local, NO_USAGE)
-            continue
-        if (ended := loop.before_critic()) is not None:
-            return ended.result
-        try:
-            verdict, usage = await judge(step.selection, step.answer)
-        except failures as error:
-            step = _critic_failed(loop, error)
-            continue
-        step = loop.judged(verdict, usage)
+        step = await arun_step(loop, step, generate, judge, check=check, failures=failures)
     return step.result
+
+
+async def arun_step(
+    loop: FeedbackLoop,
+    step: Generate | Judge,
+    generate: Callable[[Selection], Awaitable[Answered]],
+    judge: Callable[[Selection, str], Awaitable[Judged]],
+    *,
+    check: Check | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> Step:
+    """`run_step` with coroutines."""
+    if isinstance(step, Generate):
+        try:
+            text, usage = await generate(step.selection)
+        except failures as error:
+            return _answer_failed(loop, step, error)
+        return loop.answered(text, usage)
+    local = None
+    if check is not None:
+        # A local judge computes for some 50 ms: not on the event loop.
+        local = await asyncio.to_thread(check, step.selection, step.answer)
+    if local is not None:
+        return loop.judged(local, NO_USAGE)
+    if (ended := loop.before_critic()) is not None:
+        return ended
+    try:
+        verdict, usage = await judge(step.selection, step.answer)
+    except failures as error:
+        return _critic_failed(loop, error)
+    return loop.judged(verdict, usage)
 
 
 def grade_answer(

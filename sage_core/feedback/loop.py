@@ -29,6 +29,7 @@ from sage_core.feedback.types import (
     Generate,
     Judge,
     Round,
+    Step,
     StopReason,
     Verdict,
 )
@@ -117,6 +118,36 @@ class FeedbackLoop:
         if not move.selection.cut:
             return self._finish("empty", move.selection)
         return self._ask(move)
+
+    def resume(self, rounds: Sequence[Round]) -> Step:
+        """Begin where an earlier loop over the same candidates stopped; nothing is asked for twice.
+
+        Args:
+            rounds: `rounds` of that loop. The last one may lack its answer or its grade.
+
+        Returns:
+            The request the earlier loop was waiting for, or its result.
+
+        Raises:
+            InputError: Where the rounds are of a loop with other candidates or settings.
+        """
+        step: Step = self.start()
+        for done in rounds:
+            if not isinstance(step, Generate) or step.selection.indices != done.selection.indices:
+                raise InputError(
+                    f"round {done.number} is of a loop with other candidates or settings: "
+                    "resume with the same ones, or start again"
+                )
+            if done.answer is not None:
+                step = self.answered(done.answer, done.generate)
+            elif done.error is not None:
+                step = self.answer_failed(done.error, done.generate)
+            if isinstance(step, Judge):
+                if done.verdict is not None:
+                    step = self.judged(done.verdict, done.judge)
+                elif done.error is not None:
+                    step = self.critic_failed(done.error, done.judge)
+        return step
 
     def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Done:
         """Tell the loop the answer it asked for; the next step is mostly to grade it.

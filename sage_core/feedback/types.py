@@ -305,6 +305,20 @@ class Round:
             "usage": {"generate": self.generate.to_dict(), "judge": self.judge.to_dict()},
         }
 
+    @classmethod
+    def from_dict(cls, item: Mapping[str, Any]) -> Round:
+        """The round that `to_dict` wrote."""
+        return cls(
+            number=item["number"],
+            min_k=item["min_k"],
+            selection=_selection(item["selection"]),
+            answer=item["answer"],
+            verdict=_verdict(item["verdict"]),
+            error=item["error"],
+            generate=_usage(item["usage"].get("generate")),
+            judge=_usage(item["usage"].get("judge")),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FeedbackResult(Shown):
@@ -394,7 +408,7 @@ class FeedbackResult(Shown):
                 score=trace["score"],
                 verdict=_verdict(trace["verdict"]),
                 selection=_selection(trace["selection"]),
-                rounds=tuple(_round(item) for item in trace["rounds"]),
+                rounds=tuple(Round.from_dict(item) for item in trace["rounds"]),
                 stop_reason=cast("StopReason", stop),
                 best_round=trace["best_round"],
             )
@@ -422,19 +436,6 @@ class Done:
 
 
 Step = Generate | Judge | Done
-
-
-def _round(item: Mapping[str, Any]) -> Round:
-    return Round(
-        number=item["number"],
-        min_k=item["min_k"],
-        selection=_selection(item["selection"]),
-        answer=item["answer"],
-        verdict=_verdict(item["verdict"]),
-        error=item["error"],
-        generate=_usage(item["usage"].get("generate")),
-        judge=_usage(item["usage"].get("judge")),
-    )
 
 
 def _selection(item: Mapping[str, Any]) -> Selection:
