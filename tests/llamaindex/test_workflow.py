@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow
-from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, MessageRole, ToolCallBlock
+from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.base.response.schema import PydanticResponse
 from llama_index.core.llms import MockLLM
-from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.workflow import Context
 from pydantic import BaseModel, PrivateAttr
-from workflows.errors import WorkflowCancelledByUser
 
 from sage_core.errors import InputError, LLMError
 from sage_llamaindex import SageNodePostprocessor, SageRoundEvent, SageWorkflow, feedback_of
@@ -105,24 +102,22 @@ async def test_a_saved_run_goes_on_without_asking_twice(name: str) -> None:
         assert events[-1].round == len(expected.rounds)
 
 
-async def test_a_run_that_was_cut_off_is_resumed() -> None:
-    """The process stops while the second answer is being made; another one goes on from what was saved."""
-    llm = ScriptedLLM.of(["one"], [grade(4, 1)])
-    handler = SageWorkflow(engine(llm)).run(query="Why?")
-    async for event in handler.stream_events():
-        if isinstance(event, SageRoundEvent):
-            state = handler.ctx.to_dict()
-            await handler.cancel_run()
-            break
-    with pytest.raises(WorkflowCancelledByUser):
+async def test_a_run_that_broke_off_goes_on_from_its_last_round() -> None:
+    handler = SageWorkflow(engine(ScriptedLLM.of(["one", MemoryError()], [grade(4, 1)]))).run(query="Why?")
+    states = []
+    with pytest.raises(MemoryError):
+        async for event in handler.stream_events():
+            if isinstance(event, SageRoundEvent):
+                states.append(json.dumps(handler.ctx.to_dict()))
         await handler
     other = ScriptedLLM.of(["two"], [grade(9)])
     workflow = SageWorkflow(engine(other))
-    response = await workflow.run(ctx=Context.from_dict(workflow, json.loads(json.dumps(state))))
+    response = await workflow.run(ctx=Context.from_dict(workflow, json.loads(states[0])))
     result = feedback_of(response)
     assert result is not None
     assert [r.answer for r in result.rounds] == ["one", "two"]
     assert (str(response), result.stop_reason) == ("two", "accepted")
+    assert (len(states), len(other.asked("answer")), len(other.asked("critic"))) == (1, 1, 1)
 
 
 async def test_resumed_with_other_settings_it_says_so() -> None:
@@ -215,23 +210,25 @@ def test_wrong_engines() -> None:
         SageWorkflow(RetrieverQueryEngine.from_args(FixedRetriever(0.5), llm=MockLLM()))  # type: ignore[arg-type]
 
 
-def calls_its_tool_once(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:
-    if messages[-1].role == MessageRole.TOOL:
-        return ChatMessage(role="assistant", content=f"They say: {messages[-1].content}")
-    call = ToolCallBlock(tool_name="guide", tool_kwargs={"query": "When?"}, tool_call_id="1")
-    return ChatMessage(role="assistant", blocks=[call])
+TOOL_CALL = """Thought: I need a tool.
+Action: guide
+Action Input: {"query": "When?"}"""
+FINAL = """Thought: I can answer.
+Answer: It leaves at nine."""
 
 
 @pytest.mark.parametrize("stream_rounds", [False, True])
 async def test_a_tool_of_an_agent_workflow(stream_rounds: bool) -> None:
     workflow = SageWorkflow(engine(ScriptedLLM.of(["first", "at nine"], [grade(4, 1), grade(9)])))
     tool = workflow.as_tool("guide", "Answers questions about the island.", stream_rounds=stream_rounds)
-    assert set(tool.metadata.get_parameters_dict()["properties"]) == {"query"}
-    llm = MockFunctionCallingLLM(response_generator=calls_its_tool_once, is_chat_model=True)
-    agent = AgentWorkflow.from_tools_or_functions([tool], llm=llm)
-    handler = agent.run(user_msg="When does the ferry leave?")
+    llm = ScriptedLLM.of([TOOL_CALL, FINAL])
+    handler = AgentWorkflow.from_tools_or_functions([tool], llm=llm).run(
+        user_msg="When does the ferry leave?"
+    )
     rounds = await rounds_of(handler)
-    assert str(await handler) == "They say: at nine"
+    assert str(await handler) == "It leaves at nine."
+    assert '"properties": {"query":' in llm.asked("answer")[0]
+    assert "Observation: at nine" in llm.asked("answer")[1]
     assert [event.round for event in rounds] == ([1, 2] if stream_rounds else [])
 
 
