@@ -5,6 +5,7 @@ from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
 from sage_core.answering.judge import Claim, LocalJudge, Located, split_claims, support
 from sage_core.answering.local_check import LocalCheck, LocalCritic, local_check, shared_judge
+from sage_core.answering.marks import AnswerMark, mark_answer
 from sage_core.answering.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
@@ -20,6 +21,7 @@ __all__ = [
     "ANSWER_SYSTEM_CHOICE",
     "ANSWER_USER",
     "NO_ANSWER",
+    "AnswerMark",
     "Answerer",
     "Claim",
     "ExtractiveAnswerer",
@@ -33,6 +35,7 @@ __all__ = [
     "chosen_option",
     "is_abstention",
     "local_check",
+    "mark_answer",
     "shared_judge",
     "split_claims",
     "support",

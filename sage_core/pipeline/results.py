@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from sage_core._display import Shown
+from sage_core.answering import AnswerMark, LocalJudge, mark_answer
 from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
@@ -207,6 +208,31 @@ class Answer(Shown):
     def tokens(self) -> int:
         """Tokens of those chunks."""
         return sum(c.tokens for c in self.sources)
+
+    def marks(self, judge: LocalJudge | None = None) -> tuple[AnswerMark, ...]:
+        """The parts of the answer, and whether the text that was sent supports them; no LLM is called.
+
+        ``passage`` of a mark is a position in ``retrieval.texts(feedback.selection)``; `candidate_of` gives
+        the chunk. Results of the shared judge are kept for the last few answers.
+
+        Args:
+            judge: See `sage_core.answering.mark_answer`.
+        """
+        passages = self.retrieval.texts(self.feedback.selection)
+        return mark_answer(self.text, passages, question=self.question, judge=judge)
+
+    def candidate_of(self, mark: AnswerMark) -> int | None:
+        """Position in ``retrieval.candidates`` of the chunk that supports a part; None where none does."""
+        if mark.passage is None:
+            return None
+        passage = self.retrieval.passages(self.feedback.selection)[mark.passage]
+        if passage.span is not None and mark.evidence is not None:
+            place = passage.span.start + mark.evidence.start
+            for i in passage.members:
+                chunk = self.retrieval.candidates[i].chunk
+                if chunk.start <= place < chunk.end:
+                    return i
+        return passage.members[0]
 
     def cost(self, price: Price | None) -> CostReport:
         """Tokens and money by role, and what the context saved against plain top-k (equation 1).

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from sage_core.pipeline.results import Retrieval
+from sage_core.answering import AnswerMark
+from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.sanitize import one_line
 from sage_core.selection.cut import Scale, rank_order, to_ratio_scale
 
@@ -115,3 +116,9 @@ def place_of(source: str, start: int, page: int | None) -> str:
     """The document's name, and the page or offset, on one safe line."""
     where = f"p. {page}" if page else str(start)
     return f"{one_line(PurePath(source).name)}:{where}"
+
+
+def citations(answer: Answer, marks: Sequence[AnswerMark]) -> list[int | None]:
+    """For each part of an answer the rank of the chunk that supports it; None where none does."""
+    places = [answer.candidate_of(m) if m.support == "supported" else None for m in marks]
+    return [None if place is None else place + 1 for place in places]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
+from sage_core.answering import AnswerMark
 from sage_core.feedback.types import Verdict
 
 GRADERS = {
@@ -13,6 +17,24 @@ GRADERS = {
 }
 ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}
 ROLES = {"generate": "answering", "judge": "grading"}
+FLAGS = {"unsupported": "not in the passages", "unsure": "unsure"}
+"""What stands behind a part of an answer that is not supported."""
+
+
+def support_words(marks: Sequence[AnswerMark]) -> str:
+    """How much of an answer the passages support, for people; empty where it claims nothing."""
+    counts = Counter(mark.support for mark in marks if mark.support != "nothing claimed")
+    if not counts:
+        return ""
+    total = counts.total()
+    said = [f"{counts['supported']} of {counted(total, 'statement')} supported by the passages"]
+    if counts["unsupported"]:
+        said.append(f"{counts['unsupported']} not found in them")
+    if counts["unsure"]:
+        why = {mark.reason for mark in marks if mark.support == "unsure" and mark.probability is None}
+        reason = "not English, or too long to read" if why else "the evidence is weak"
+        said.append(f"{counts['unsure']} unsure ({reason})")
+    return f"{', '.join(said)}; by the local judge, no LLM"
 
 
 def grade_words(verdict: Verdict | None) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from sage_core.answering import AnswerMark
 from sage_core.feedback.types import FeedbackResult, Round, Verdict
 from sage_core.llm.pricing import CostReport
 from sage_core.llm.usage import TokenUsage, total_usage
@@ -12,9 +14,16 @@ from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.charts import Mark, score_curve_svg
 from sage_core.rendering.html.markup import Child, Markup, foreign, tag
 from sage_core.rendering.html.page import made_now, page, section, settings_html, tile, tiles
-from sage_core.rendering.rows import Row, retrieval_rows, score_text
+from sage_core.rendering.rows import Row, citations, retrieval_rows, score_text
 from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import ASKED, ROLES, grade_words, saving_words
+from sage_core.rendering.wording import (
+    ASKED,
+    FLAGS,
+    ROLES,
+    grade_words,
+    saving_words,
+    support_words,
+)
 from sage_core.selection.cut import Selection
 from sage_core.selection.scales import Scale
 
@@ -77,7 +86,9 @@ def retrieval_report(
 def answer_head(answer: Answer) -> list[Markup]:
     """Question, answer, grade."""
     result = answer.feedback
-    text = foreign(answer.text, "p", class_="text") if answer.text else tag("p", "(no answer)", class_="dim")
+    marks = answer.marks()
+    text = answer_text(answer, marks) if answer.text else tag("p", "(no answer)", class_="dim")
+    support = tag("p", support_words(marks), ".", class_="note support") if support_words(marks) else None
     by = tag(
         "p", grade_badge(result.verdict), tag("span", "answered by ", foreign(answer.answerer)), class_="by"
     )
@@ -85,9 +96,38 @@ def answer_head(answer: Answer) -> list[Markup]:
     grade = tag("p", grade_words(result.verdict), ": " if reason else None, foreign(reason), class_="note")
     return [
         _heading(answer.question),
-        tag("section", text, by, grade if result.verdict is not None else None, class_="panel answer"),
+        tag("section", text, support, by, grade if result.verdict is not None else None,
+            class_="panel answer"),
         *_warnings(answer),
-    ]
+    ]  # fmt: skip
+
+
+def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
+    """The answer; each supported part links its passage, the others are underlined and say why.
+
+    Args:
+        answer: The answer.
+        marks: What `Answer.marks` gave.
+    """
+    texts = answer.retrieval.texts(answer.feedback.selection)
+    parts: list[Child] = []
+    for mark, number in zip(marks, citations(answer, marks), strict=True):
+        kind = mark.support if mark.support in FLAGS else None
+        parts.append(tag("span", mark.text, class_=kind, title=mark.reason or None))
+        if number is not None and mark.passage is not None and mark.evidence is not None:
+            quote = one_line(mark.evidence.of(texts[mark.passage]))
+            link = f"#{anchor(answer.retrieval, number)}"
+            parts.append(tag("a", f"[{number}]", href=link, class_="cite", title=f"“{quote}”"))
+        elif kind is not None:
+            parts.append(tag("span", f"[{FLAGS[kind]}]", class_="flag"))
+    return tag("p", *parts, class_="text", dir="auto")
+
+
+def anchor(retrieval: Retrieval, number: int) -> str:
+    """Name of a passage's place on the page: its own, though a notebook may hold several results."""
+    parts = (retrieval.question, *(c.chunk.id for c in retrieval.candidates))
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sage-{digest[:10]}-{number}"
 
 
 def answer_parts(answer: Answer, cost: CostReport | None = None, *, most: int | None = None) -> list[Markup]:
@@ -121,7 +161,8 @@ def retrieval_parts(
         _figures(retrieval, selection, None) if result is None else Markup(""),
         section("Where the scores were cut", curve),
         section("Tokens of context", token_bars(retrieval, selection)),
-        section("Passages behind the answer" if result else "Passages kept", passages_html(rows, selection)),
+        section("Passages behind the answer" if result else "Passages kept",
+                passages_html(rows, selection, retrieval)),
         section(found, tag("p", "Open one to read it.", class_="note"),
                 candidates_html(rows, selection, most=most)),
     ]  # fmt: skip
@@ -216,16 +257,17 @@ def curve_html(
     return tag("figure", Markup(picture), class_="curve")
 
 
-def passages_html(rows: Sequence[Row], selection: Selection) -> Markup:
-    """The passages kept, in full, with where they are from."""
+def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieval | None = None) -> Markup:
+    """The passages kept, in full, with where they are from; answers link them where they have a retrieval."""
     by_index = {row.index: row for row in rows}
     kept = [by_index[i] for i in selection.indices if i in by_index]
     if not kept:
         return tag("p", "No passage was kept.", class_="note")
-    parts = [_passage(row) for row in kept[:_OPEN]]
+    parts = [_passage(row, retrieval) for row in kept[:_OPEN]]
     if len(kept) > _OPEN:
         more = tag("summary", f"{len(kept) - _OPEN} more passages")
-        parts.append(tag("details", more, *(_passage(row) for row in kept[_OPEN:]), class_="rest"))
+        rest = (_passage(row, retrieval) for row in kept[_OPEN:])
+        parts.append(tag("details", more, *rest, class_="rest"))
     return tag("div", *parts)
 
 
@@ -252,7 +294,7 @@ def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | No
     return tag("div", tag("ol", *items, class_="rows"), note)
 
 
-def _passage(row: Row) -> Markup:
+def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
     header = tag(
         "header",
         tag("b", f"{row.rank}"),
@@ -260,7 +302,10 @@ def _passage(row: Row) -> Markup:
         tag("span", f"score {score_text(row.score)}", class_="num"),
         tag("span", f"{row.tokens} tokens", class_="num") if row.tokens is not None else None,
     )
-    return tag("article", header, foreign(row.text.strip(), "p", class_="text"), class_="panel passage")
+    name = anchor(retrieval, row.rank) if retrieval is not None else None
+    return tag(
+        "article", header, foreign(row.text.strip(), "p", class_="text"), class_="panel passage", id=name
+    )
 
 
 def _item(row: Row, kept: bool, bare: bool) -> Markup:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
+from sage_core.answering import AnswerMark
 from sage_core.feedback import FeedbackResult, Round
 from sage_core.pipeline.results import Answer
+from sage_core.rendering.rows import citations, place_of
 from sage_core.rendering.sanitize import one_line, terminal_safe
-from sage_core.rendering.wording import ASKED, counted, grade_words
+from sage_core.rendering.wording import ASKED, FLAGS, counted, grade_words, support_words
+
+_STYLES = {"unsupported": "underline red", "unsure": "underline yellow"}
 
 
 def answer_view(answer: Answer) -> RenderableType:
     """The answer, its grade, the rounds, and why they ended."""
     used = f"{counted(len(answer.sources), 'chunk')}, {answer.tokens:,} tokens; {_usage(answer.feedback)}"
-    panel = _panel(answer.text, f"Answer ({one_line(answer.answerer)})")
-    return Group(panel, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
+    marks = answer.marks()
+    numbers = citations(answer, marks)
+    panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
+    parts = [panel, *_footnotes(answer, marks, numbers)]
+    return Group(*parts, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
 
 
 def feedback_view(result: FeedbackResult) -> RenderableType:
@@ -25,9 +34,39 @@ def feedback_view(result: FeedbackResult) -> RenderableType:
     return Group(_panel(result.answer, "Answer"), lines)
 
 
-def _panel(text: str, title: str) -> Panel:
-    body = Text(terminal_safe(text) or "(no answer)")
-    return Panel(body, title=Text(title), title_align="left", border_style="cyan")
+def _panel(text: str | Text, title: str) -> Panel:
+    body = Text(terminal_safe(text)) if isinstance(text, str) else text
+    return Panel(body or Text("(no answer)"), title=Text(title), title_align="left", border_style="cyan")
+
+
+def _marked(marks: Sequence[AnswerMark], numbers: Sequence[int | None]) -> Text:
+    """The answer; after each part the number of its passage, or in words that there is none."""
+    body = Text()
+    for mark, number in zip(marks, numbers, strict=True):
+        body.append(terminal_safe(mark.text), style=_STYLES.get(mark.support, ""))
+        if number is not None:
+            body.append(f" [{number}]", style="dim")
+        elif mark.support in FLAGS:
+            body.append(f" [{FLAGS[mark.support]}]", style="dim")
+    return body
+
+
+def _footnotes(answer: Answer, marks: Sequence[AnswerMark], numbers: Sequence[int | None]) -> list[Text]:
+    """Where each cited passage is from with the sentence that supports, and a count of the parts."""
+    texts = answer.retrieval.texts(answer.feedback.selection)
+    lines: dict[int, Text] = {}
+    for mark, number in zip(marks, numbers, strict=True):
+        if number is None or number in lines or mark.passage is None or mark.evidence is None:
+            continue
+        chunk = answer.retrieval.candidates[number - 1].chunk
+        line = Text(f"[{number}] ", style="bold", no_wrap=True, overflow="ellipsis")
+        line.append(place_of(chunk.source, chunk.start, chunk.page), style="not bold cyan")
+        quote = one_line(mark.evidence.of(texts[mark.passage]))
+        lines[number] = line.append(f"  {quote}", style="not bold dim")
+    found = [lines[number] for number in sorted(lines)]
+    if words := support_words(marks):
+        found.append(Text("support ", style="bold").append(words, style="not bold"))
+    return found
 
 
 def _lines(feedback: FeedbackResult) -> Text:
