@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_core import Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
+from sage_core import Answer, Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
 from sage_core.llm.usage import Price
 from sage_core.rendering.html import (
     Mark,
@@ -172,6 +172,29 @@ def test_a_page_asks_for_nothing_and_runs_nothing():
     )
     without_names = page.replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?:|url\(|@import|<script|src=|href=\"(?!#sage-)", without_names)
+
+
+def marked() -> Answer:
+    """A supported statement, one that is made up, and one that nobody can judge."""
+    texts = ["The ferry leaves at seven. It carries forty cars.", "Seals live in the harbor.", "Bees."]
+    said = "The ferry leaves at seven. Tickets cost nine crowns on Sundays."
+    return answer(retrieval([0.9, 0.8, 0.1], texts), [said], [Verdict(9, 0, reason="ok")])
+
+
+def test_statements_link_their_passage_or_say_that_there_is_none():
+    page = marked().to_html()
+    (link,) = re.findall(r'<a href="#([^"]+)" class="cite" title="“The ferry leaves at seven.”">', page)
+    assert re.search(rf'<article class="panel passage" id="{link}"><header><b>1</b>', page)
+    assert page.count(f'id="{link}"') == 1
+    words = Reader(page).words()
+    assert "Tickets cost nine crowns on Sundays. [not in the passages]" in words
+    assert "1 of 2 statements supported by the passages, 1 not found in them" in words
+
+
+def test_two_answers_in_one_notebook_have_places_of_their_own():
+    first = set(re.findall(r' id="([^"]+)"', fragment(marked())))
+    second = set(re.findall(r' id="([^"]+)"', fragment(usual())))
+    assert first and second and not first & second
 
 
 # -- what is on the page ----------------------------------------------------------------------------------

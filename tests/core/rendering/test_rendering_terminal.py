@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sage_core import Boundary, Selection, Span, selection_view
+from sage_core import Boundary, Selection, Span, Verdict, selection_view
 from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.segmentation import SegmentationView
-from tests.fakes.results_to_show import HOSTILE, hostile
+from tests.fakes.results_to_show import HOSTILE, answer, hostile, retrieval
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
 
@@ -66,6 +66,15 @@ def test_results_print_no_escape_of_a_document(part: str):
     out = printed(shown)
     assert not CONTROLS.search(out)
     assert "␛" in out
+
+
+def test_statements_carry_the_number_of_their_passage_or_say_that_there_is_none():
+    texts = ["The ferry leaves at seven. It carries forty cars.", "Seals live in the harbor.", "Bees."]
+    said = "The ferry leaves at seven. Tickets cost nine crowns on Sundays."
+    out = printed(answer(retrieval([0.9, 0.8, 0.1], texts), [said], [Verdict(9, 0)]))
+    assert "The ferry leaves at seven. [1] Tickets cost nine crowns on Sundays. [not in the passages]" in out
+    assert "[1] file-0.md:0  The ferry leaves at seven." in out
+    assert "1 of 2 statements supported by the passages, 1 not found in them" in out
 
 
 def test_rankings_and_segments_print_no_escape():
