@@ -215,4 +215,5 @@ def print_answer(
         print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise
     cost = {} if prices is None else {"cost": answer.cost(prices.of(answer.answerer)).to_dict()}
-    print_json({**answer.to_dict(), **cost})
+    marks = [{**m.to_dict(), "candidate": answer.candidate_of(m)} for m in answer.marks()]
+    print_json({**answer.to_dict(), "marks": marks, **cost})

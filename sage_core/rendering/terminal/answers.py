@@ -24,7 +24,7 @@ def answer_view(answer: Answer) -> RenderableType:
     marks = answer.marks()
     numbers = citations(answer, marks)
     panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
-    parts = [panel, *_footnotes(answer, marks, numbers)]
+    parts: list[RenderableType] = [panel, *_footnotes(answer, marks, numbers)]
     return Group(*parts, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
 
 
