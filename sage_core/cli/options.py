@@ -8,12 +8,13 @@ import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sage_core.embedding.named import OPENAI
 from sage_core.errors import InputError, MissingExtraError
+from sage_core.rendering.sanitize import terminal_safe
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -226,10 +227,14 @@ def make_segmenter(
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console; colours and width as the terminal has them."""
+    """A rich console; colours and width as the terminal has them. Texts that it prints cannot steer it."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    class SafeConsole(Console):
+        def print(self, *objects: Any, **how: Any) -> None:
+            super().print(*(terminal_safe(o) if isinstance(o, str) else o for o in objects), **how)
+
+    return SafeConsole(stderr=stderr, highlight=False)
 
 
 def print_json(value: object) -> None:

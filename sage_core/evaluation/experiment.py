@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import resources
@@ -13,6 +14,9 @@ from sage_core.errors import InputError
 
 QUESTIONS = "questions"
 """The kind of experiment that asks questions; every other kind is the name of a measurement."""
+
+
+_NAME = re.compile(r"\w[\w .+-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,10 @@ class Experiment:
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in (self.name, *self.datasets, *self.development):
+            # These become parts of paths.
+            if name and not _NAME.fullmatch(name.removeprefix("dev/")):
+                raise InputError(f"{name!r} is no name: letters, digits, spaces and . _ + - only")
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise InputError(f"experiment {self.name!r}: two rows have the same name")
@@ -150,7 +158,8 @@ def load_experiment(name: str) -> Experiment:
     if name.endswith(".json") or "/" in name:
         path = Path(name)
         try:
-            return parse_experiment(path.read_text(encoding="utf-8"), where=str(path), name=path.stem)
+            name = re.sub(r"[^\w.+-]+", "-", path.stem).lstrip(".+-") or "experiment"
+            return parse_experiment(path.read_text(encoding="utf-8"), where=str(path), name=name)
         except OSError as error:
             raise InputError(f"cannot read the experiment {name}: {error.strerror}") from error
     if name not in experiment_names():

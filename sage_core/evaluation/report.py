@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -22,6 +23,7 @@ from sage_core.evaluation.metrics import (
 from sage_core.evaluation.metrics.registry import JUDGED, metric_label
 from sage_core.evaluation.readers import NO_ANSWERER, READER_NOTES
 from sage_core.evaluation.results import EFFORT, FEW, Results, read_results
+from sage_core.rendering.sanitize import terminal_safe
 
 _EFFORT_LABELS = {
     "context_tokens": "context tokens",
@@ -477,9 +479,7 @@ def write_report(folder: Path) -> Path:
     results = read_results(folder)
     experiment = experiment_of(results)
     try:
-        plots = draw(results, experiment.metrics, folder)
-        plots += _special_plots(results, experiment.options, experiment.metrics, folder)
-        hint = ""
+        plots, hint = _draw_all(experiment, results, folder), ""
     except MissingExtraError as error:
         plots, hint = [], str(error)
     path = folder / REPORT
@@ -488,6 +488,17 @@ def write_report(folder: Path) -> Path:
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
     return path
+
+
+def _draw_all(experiment: Experiment, results: Results, folder: Path) -> list[tuple[str, str]]:
+    try:
+        from matplotlib import rc_context
+    except ImportError as error:
+        raise MissingExtraError("drawing plots", "eval") from error
+    # A dollar in the name of a row or a model is no formula.
+    with rc_context({"text.parse_math": False}):
+        made = draw(results, experiment.metrics, folder)
+        return made + _special_plots(results, experiment.options, experiment.metrics, folder)
 
 
 def experiment_of(results: Results) -> Experiment:
@@ -521,12 +532,21 @@ def render(
         rows = [[row, reason] for row, reason in results.left_out.items()]
         parts += ["## Rows left out", markdown_table(["row", "reason"], rows, left=2)]
     parts += _failures(results)
+    before = [_inert(part) for part in parts]
     if plots or hint:
-        parts += ["## Plots", *(f"![{caption}]({name})\n\n{caption}" for name, caption in plots)]
-        parts += [f"No plots: {hint}"] if hint else []
-    parts += _paper(experiment, results)
-    parts += ["## Made with", *_made_with(results)]
-    return "\n\n".join(parts) + "\n"
+        named = ((name, _inert(caption)) for name, caption in plots)
+        before += ["## Plots", *(f"![{caption}]({name})\n\n{caption}" for name, caption in named)]
+        before += [f"No plots: {hint}"] if hint else []
+    after = [*_paper(experiment, results), "## Made with", *_made_with(results)]
+    return "\n\n".join([*before, *map(_inert, after)]) + "\n"
+
+
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+
+
+def _inert(markdown: str) -> str:
+    """Markdown in which names, questions and errors make no tag, no link and no picture."""
+    return _TAG.sub("&lt;", terminal_safe(markdown)).replace("](", "]\\(")
 
 
 def _conditions(experiment: Experiment, results: Results) -> Iterator[str]:

@@ -19,6 +19,7 @@ from rich.text import Text
 from sage_core.evaluation.report import label, number, p_value
 from sage_core.evaluation.results import EFFORT, Change, Results
 from sage_core.evaluation.runner import Progress as RunProgress
+from sage_core.rendering.sanitize import one_line
 
 _EVERY_SECONDS = 30.0
 
@@ -42,7 +43,7 @@ def eval_bar(console: Console | None = None) -> Iterator[Callable[[RunProgress],
 
         def show(state: RunProgress) -> None:
             failed = f"{state.failed} failed" if state.failed else ""
-            text = f"{state.row}, {state.stage}"
+            text = _safe(f"{state.row}, {state.stage}")
             bar.update(task, completed=state.done, total=state.total, description=text, failed=failed)
 
         yield show
@@ -64,7 +65,7 @@ class _Lines:
                 return
             self._row, self._last = state.row, now
             failed = f", {state.failed} failed" if state.failed else ""
-            line = f"{state.done} of {state.total}{failed}: {state.row}, {state.stage}"
+            line = one_line(f"{state.done} of {state.total}{failed}: {state.row}, {state.stage}")
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -112,7 +113,7 @@ def comparison_view(changes: Sequence[Change]) -> RenderableType:
         interval = f"{found.low:+.3f} to {found.high:+.3f}"
         cells = (change.dataset, change.row, label(change.metric), *means, interval)
         style = "bold" if change.clear else None
-        table.add_row(*map(escape, cells), p_value(found.p), str(found.n), style=style)
+        table.add_row(*map(_safe, cells), p_value(found.p), str(found.n), style=style)
     return table
 
 
@@ -120,7 +121,7 @@ def _table(results: Results, dataset: str, metrics: list[str]) -> Table:
     names = [
         name for name in [*metrics, *EFFORT] if any(results.values(dataset, r, name) for r in results.rows)
     ]
-    table = Table(title=escape(dataset), title_justify="left", box=None, header_style="dim")
+    table = Table(title=_safe(dataset), title_justify="left", box=None, header_style="dim")
     table.add_column("method")
     for name in (*names, "n"):
         table.add_column(label(name) if name != "n" else "n", justify="right")
@@ -128,7 +129,7 @@ def _table(results: Results, dataset: str, metrics: list[str]) -> Table:
         answered = results.answers.get((dataset, row))
         if answered:
             means = [_mean(results.values(dataset, row, name), name) for name in names]
-            table.add_row(escape(row), *(_shown(mean) for mean in means), str(len(answered)))
+            table.add_row(_safe(row), *(_shown(mean) for mean in means), str(len(answered)))
     return table
 
 
@@ -137,10 +138,15 @@ def _measured(results: Results) -> Table:
     table = Table(box=None, header_style="dim")
     table.add_column("row")
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(_safe(column), justify="right")
     for line in results.measured:
-        table.add_row(escape(line["row"]), *(number(line["figures"].get(column), 3) for column in columns))
+        table.add_row(_safe(line["row"]), *(number(line["figures"].get(column), 3) for column in columns))
     return table
+
+
+def _safe(text: str) -> str:
+    """Names from files as rich's markup that shows them as they are."""
+    return escape(one_line(text))
 
 
 def _mean(values: dict[str, float], name: str) -> float | None:

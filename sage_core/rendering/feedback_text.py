@@ -33,7 +33,7 @@ def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
     """One round in two to four lines."""
     chosen = round_.selection
     lines = [
-        f"round {round_.number}: {chosen.cut} of {chosen.candidates} chunks ({chosen.reason})"
+        f"round {round_.number}: {chosen.cut} of {chosen.candidates} chunks ({one_line(chosen.reason)})"
         + ("  <- returned" if best else "")
     ]
     if round_.answer is not None:
