@@ -149,11 +149,7 @@ class Request(Attempts):
         if text is None:
             text = getattr(message, "refusal", None)
         if not isinstance(text, str):
-            if reason in ("length", "content_filter"):
-                raise EmptyReplyError(
-                    f"no text, finish_reason={reason!r}: raise max_tokens, or reword the question"
-                )
-            raise MalformedReplyError("no text in the reply")
+            raise _no_text(reason)
         return Completion(text, self.usage(getattr(reply, "usage", None), text), reason)
 
     def usage(self, reported: Any, text: str) -> TokenUsage:
@@ -163,6 +159,13 @@ class Request(Attempts):
         if isinstance(prompt, int) and isinstance(completion, int) and min(prompt, completion) >= 0:
             return TokenUsage(prompt, completion, 1)
         return estimate_usage((m.content for m in self.messages), text)
+
+
+def _no_text(reason: str | None) -> MalformedReplyError | EmptyReplyError:
+    """The error of a reply without text; asking again mends it only where the reply gives no reason."""
+    if reason in ("length", "content_filter"):
+        return EmptyReplyError(f"no text, finish_reason={reason!r}: raise max_tokens, or reword the question")
+    return MalformedReplyError("no text in the reply")
 
 
 @dataclass(slots=True)
@@ -192,10 +195,13 @@ class StreamedReply:
         """The whole reply, once the stream has ended.
 
         Raises:
-            MalformedReplyError: Where it ended without saying that it was at its end.
+            MalformedReplyError: Where it ended without saying that it was at its end, or without a word.
+            EmptyReplyError: Where it has no text and says why.
         """
         if self.finish_reason is None and self.reported is None:
             raise MalformedReplyError("the stream ended in the middle")
+        if not self.pieces:
+            raise _no_text(self.finish_reason)
         text = "".join(self.pieces)
         return Completion(text, self.request.usage(self.reported, text), self.finish_reason)
 

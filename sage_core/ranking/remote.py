@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError, RerankerError
+from sage_core.llm.failures import redact, redact_url
 from sage_core.ranking.protocol import check_request
 from sage_core.selection.cut import SCALES, Scale
 
@@ -169,9 +170,10 @@ class RemoteReranker:
             raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
         if batch_size < 1 or timeout <= 0 or max_retries < 0:
             raise InputError("batch_size must be at least 1, timeout above 0, max_retries at least 0")
-        self.name = model or url
+        self.name = model or redact_url(url)
         self.scale: Scale = scale
         self._url = url
+        self._where = redact_url(url)
         self._model = model
         self._api_key = api_key
         self._documents_key = documents_key
@@ -183,7 +185,7 @@ class RemoteReranker:
         self._max_reply_bytes = check_int("max_reply_bytes", max_reply_bytes, minimum=1)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._url!r}, model={self._model!r})"
+        return f"{type(self).__name__}({self._where!r}, model={self._model!r})"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score per text; see `Reranker.score`."""
@@ -213,9 +215,9 @@ class RemoteReranker:
             except TimeoutError:
                 raise self._out_of_time() from None
             except urllib.error.HTTPError as error:
-                detail = error.read(500).decode(errors="replace").strip()
+                said = self._without_secrets(f"{error.reason}. {_detail(error)}")
                 failure = RerankerError(
-                    f"the reranker at {self._url} refused: HTTP {error.code} {error.reason}. {detail}",
+                    f"the reranker at {self._where} refused: HTTP {error.code} {said}",
                     retryable=error.code in _RETRYABLE_STATUS,
                 )
                 asked = error.headers.get("Retry-After")
@@ -223,14 +225,14 @@ class RemoteReranker:
                 if isinstance(getattr(error, "reason", None), TimeoutError):
                     raise self._out_of_time() from None
                 failure = RerankerError(
-                    f"the reranker at {self._url} cannot be reached ({error}): check the address, and that "
+                    f"the reranker at {self._where} cannot be reached ({error}): check the address, and that "
                     "the server runs",
                     retryable=True,
                 )
                 asked = None
             except ValueError as error:
                 raise RerankerError(
-                    f"the reranker at {self._url} did not answer in JSON ({error})"
+                    f"the reranker at {self._where} did not answer in JSON ({error})"
                 ) from error
             if not failure.retryable or attempt == self._max_retries:
                 raise failure
@@ -241,16 +243,24 @@ class RemoteReranker:
             time.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    def _without_secrets(self, text: str) -> str:
+        """What a server says, which may repeat what it was sent."""
+        # A short header is no secret, and would blot out the message.
+        for secret in (self._api_key, *(value for value in self._headers.values() if len(value) >= 8)):
+            text = redact(text, secret)
+        return text
+
     def _out_of_time(self) -> RerankerError:
         return RerankerError(
-            f"the reranker at {self._url} gave no whole answer within {self._timeout:g} s: raise the timeout",
+            f"the reranker at {self._where} gave no whole answer within {self._timeout:g} s: "
+            "raise the timeout",
             retryable=True,
         )
 
     def _limited(self, data: bytes) -> bytes:
         if len(data) > self._max_reply_bytes:
             raise RerankerError(
-                f"the reranker at {self._url} sent more than {self._max_reply_bytes:,} bytes: is this the "
+                f"the reranker at {self._where} sent more than {self._max_reply_bytes:,} bytes: is this the "
                 "right server? A larger max_reply_bytes takes it"
             )
         return data
@@ -272,15 +282,23 @@ class RemoteReranker:
                 scores[index] = math.nan if value is None else float(value)
         except (TypeError, KeyError, ValueError) as error:
             raise RerankerError(
-                f"the reranker at {self._url} answered in an unknown shape "
+                f"the reranker at {self._where} answered in an unknown shape "
                 f'({type(error).__name__}: {error}); expected "results" with "index" and "relevance_score"'
             ) from error
         if len(seen) != expected:
             raise RerankerError(
-                f"the reranker at {self._url} scored {len(seen)} of {expected} texts: a default top_n of the "
-                "server? Ask for all of them through `options`"
+                f"the reranker at {self._where} scored {len(seen)} of {expected} texts: a default top_n of "
+                "the server? Ask for all of them through `options`"
             )
         return scores
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    """The beginning of what a refusal says; empty where it does not come."""
+    try:
+        return error.read(500).decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException):
+        return ""
 
 
 def _wait(attempt: int, asked: str | None) -> float:

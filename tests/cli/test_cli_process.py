@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from sage_core.cli.main import run
-from tests.cli.support import DEMO
+from tests.cli.support import DEMO, QUESTION
+from tests.fakes.bad_server import BadServer, headers_and_nothing
+from tests.fakes.llm_server import LLMServer
 
 pytestmark = pytest.mark.slow
 
@@ -99,3 +102,43 @@ def test_a_missing_extra_is_one_line_with_the_pip_command(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and f'pip install "sage-rag[{extra}' in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
+    with BadServer(headers_and_nothing) as server:
+        command = [sys.executable, "-m", "sage_core.cli.main", "ask", QUESTION, "--store", str(store)]
+        process = subprocess.Popen(
+            [*command, "--base-url", server.url, "--model", "m"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        while not server.requests and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+    assert process.returncode == 130, error
+    assert "kept" in out, "the chunks found are shown"
+    assert error.count("\n") == 1 and "interrupted" in error
+
+
+def test_documents_names_and_llms_send_the_terminal_no_command(tmp_path: Path) -> None:
+    wild = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e [red]x[/] <script>"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a \x1b[2J ferry.txt").write_text(f"The ferry {wild} leaves at seven.")
+    (tmp_path / "docs" / "b \x1b[2J.md").write_text(f"# Title {wild}\n\nBees {wild} fly.")
+    (tmp_path / "docs" / "c \x1b[2J.pdf").write_text("no pdf")
+    store = str(tmp_path / "store")
+    replies = [f"At seven {wild}", json.dumps({"reason": wild, "score": 4, "adjust": 1})]
+    with LLMServer(lambda request: replies[request.is_critic]) as server:
+        llm = ["--base-url", server.base_url, "--model", f"m {wild}"]
+        ask = ["ask", f"When does the ferry leave? {wild}", "--store", store, *llm]
+        for arguments in (["ingest", str(tmp_path / "docs"), "--store", store], ask, [*ask, "--json"]):
+            command = [sys.executable, "-m", "sage_core.cli.main", *arguments]
+            done = subprocess.run(command, capture_output=True, check=False)
+            assert done.returncode == 0, done.stderr
+            shown = (done.stdout + done.stderr).decode()
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
+            assert "\u202e" not in shown or "--json" in arguments
