@@ -35,6 +35,7 @@ from sage_core.llm.usage import Price, TokenUsage, cost, cost_efficiency
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.results import Answer, Candidate, Retrieval
 from sage_core.pipeline.sage import Sage
+from sage_core.pipeline.settings import SageSettings
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
 from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
 from sage_core.selection.config import SelectionConfig
@@ -87,6 +88,7 @@ __all__ = [
     "Sage",
     "SageConfig",
     "SageError",
+    "SageSettings",
     "Scale",
     "SegmentationView",
     "Segmenter",

@@ -8,6 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
@@ -39,6 +40,7 @@ from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import Self
 
 from sage_core.errors import InputError
+from sage_core.pipeline.settings import SageSettings, load_settings
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.limits import chunk_sizes
 from sage_core.text.sentences import split_sentences
@@ -173,6 +175,20 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             id_func=id_func or default_id_func,
             **settings,
         )
+
+    @classmethod
+    def from_settings(cls, settings: SageSettings | str | Path, **others: Any) -> Self:
+        """A parser with the segmenter of a settings file, such as `sage-rag tune` writes.
+
+        Args:
+            settings: The file, or `sage_core.SageSettings`.
+            **others: Arguments of the constructor; they stand in place of the file's.
+
+        Raises:
+            InputError: For a file that cannot be read, an unknown setting, or one out of its range.
+        """
+        given = {"tokenizer": "bert", **load_settings(settings).segmenter}
+        return cls(**{**given, **others})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:

@@ -17,6 +17,7 @@ from sage_core.cli.options import (
     ModelOption,
     NoContextOption,
     OfflineOption,
+    SettingsOption,
     StoreOption,
     TimeoutOption,
     asks_llm,
@@ -58,6 +59,7 @@ def ask(
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    settings: SettingsOption = None,
     candidates: Annotated[
         int, typer.Option(help="Chunks fetched before reranking; by words, half as many more.", metavar="N")
     ] = 60,
@@ -142,13 +144,15 @@ def ask(
     from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.sage import Sage
+    from sage_core.pipeline.settings import SageSettings
     from sage_core.selection import SelectionConfig
 
     require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    selection = SelectionConfig(min_k=min_k, max_k=max_k, gradient=gradient)
+    chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
+    selection = chosen.updated(min_k=min_k, max_k=max_k, gradient=gradient)
     feedback = FeedbackConfig(
         accept_score=accept,
         max_rounds=rounds,

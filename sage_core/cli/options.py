@@ -106,6 +106,42 @@ NoContextOption = Annotated[
         help="Each chunk by its own text alone: no titles, headings, neighbors or search by words.",
     ),
 ]
+
+
+def _apply_settings(context: typer.Context, path: str | None) -> str | None:
+    """Make the values of a settings file the defaults of the other options, which come before it."""
+    if path is None:
+        return None
+    from sage_core.pipeline.settings import SageSettings
+
+    found = SageSettings.load(path_argument(path))
+    segmenter = {**found.segmenter}
+    if "model" in segmenter:
+        segmenter["segmenter"] = segmenter.pop("model")
+    if segmenter.pop("coarse_tokens", None) is not None:
+        raise InputError(f"{path} sets coarse_tokens, which the command line does not have: use Python")
+    context.default_map = {
+        **(context.default_map or {}),
+        **{name: value for name, value in segmenter.items() if value is not None},
+        "embedder": found.embedder,
+        "reranker": found.reranker,
+        "candidates": found.candidates,
+        "no_context": not found.context,
+    }
+    return path
+
+
+SettingsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--settings",
+        help="A settings file, such as `sage-rag tune` writes; options given beside it come before it.",
+        metavar="FILE",
+        show_default=False,
+        is_eager=True,
+        callback=_apply_settings,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead.")]
 ModelOption = Annotated[
     str | None,

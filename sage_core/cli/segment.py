@@ -15,6 +15,7 @@ from sage_core.cli.options import (
     MaxTokensOption,
     MinTokensOption,
     SegmenterOption,
+    SettingsOption,
     StrategyOption,
     TargetTokensOption,
     ThresholdOption,
@@ -40,6 +41,7 @@ def segment(
             metavar="FILE", help="A text, Markdown, HTML, Word or PDF file; - for standard input."
         ),
     ],
+    settings: SettingsOption = None,
     segmenter: SegmenterOption = "default",
     target_tokens: TargetTokensOption = None,
     max_tokens: MaxTokensOption = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
@@ -20,6 +21,7 @@ from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.pipeline.retriever import Retriever
+from sage_core.pipeline.settings import SageSettings, load_settings
 from sage_core.pipeline.tracing import (
     Rounds,
     note_answer,
@@ -45,6 +47,7 @@ class Sage:
     Examples:
         >>> import tempfile
         >>> from pathlib import Path
+    from typing import Any
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
         >>> with Sage(folder / "store") as sage:
@@ -108,6 +111,37 @@ class Sage:
             counter if counter is not None else get_counter(),
             config if config is not None else SageConfig(),
         )
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: SageSettings | str | Path,
+        store: str | Path | Store,
+        *,
+        config: SageConfig | None = None,
+        **parts: Any,
+    ) -> Sage:
+        """A `Sage` with the settings of a file, such as `sage-rag tune` writes.
+
+        Args:
+            settings: The file, or `SageSettings`.
+            store: As for the constructor. A store that was made with other settings of the segmenter has to
+                be made anew with ``ingest(..., rebuild=True)``.
+            config: What the settings do not say, such as rounds, order and limits of the context; their
+                candidates, context and selection stand in place of its own.
+            **parts: Other arguments of the constructor, such as ``answerer``; a part that the settings name
+                too is taken from here.
+
+        Raises:
+            InputError: For a file that cannot be read, an unknown setting, or one out of its range.
+        """
+        chosen = load_settings(settings)
+        own = {
+            "segmenter": chosen.make_segmenter(),
+            "embedder": chosen.embedder,
+            "reranker": chosen.reranker,
+        }
+        return cls(store, config=chosen.config(config), **{**own, **parts})
 
     # What searches is held by the retriever alone, so that replacing a part takes effect at once.
 

@@ -18,6 +18,7 @@ from sage_core.ranking.protocol import (
     rank,
 )
 from sage_core.ranking.remote import RemoteReranker
+from sage_core.ranking.similarity import SimilarityReranker
 
 __all__ = [
     "BatchReranker",
@@ -33,6 +34,7 @@ __all__ = [
     "RemoteReranker",
     "Request",
     "Reranker",
+    "SimilarityReranker",
     "arank",
     "ascore",
     "link",

@@ -136,7 +136,7 @@ class HybridReranker:
         """Score several questions, embedding all their new texts at once; see `BatchReranker.score_many`."""
         asked = [r for r in requests if r.query.strip()]
         texts = dict.fromkeys(t for r in asked for t in r.texts if t.strip())
-        unknown = dict.fromkeys(t for r in asked for t, c in _cosines(r) if t in texts and c is None)
+        unknown = dict.fromkeys(t for r in asked for t, c in cosines_of(r) if t in texts and c is None)
         vectors = self._vectors.of(unknown, self._embed)
         text_words = self._words.of(texts, lambda new: [tuple(words(t)) for t in new])
         logits = self._logits(requests)
@@ -168,7 +168,7 @@ class HybridReranker:
         if not filled or not request.query.strip():
             return scores
         texts = [request.texts[i] for i in filled]
-        given = [cosine for _, cosine in _cosines(request)]
+        given = [cosine for _, cosine in cosines_of(request)]
         known = [given[i] for i in filled]
         if None in known:
             asked = unit_rows(self._embedder.embed_query(request.query))
@@ -183,7 +183,7 @@ class HybridReranker:
         return scores
 
 
-def _cosines(request: _Requested) -> Iterable[tuple[str, float | None]]:
+def cosines_of(request: _Requested) -> Iterable[tuple[str, float | None]]:
     """Every text, and its cosine where that came with the request and is a number."""
     if isinstance(request, Request):
         return [(text, None) for text in request.texts]

@@ -1,0 +1,228 @@
+"""Settings in a file: chosen once, by hand or by `sage-rag tune`, and loaded by every part that has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sage_core._checks import check_int, near_match, shortened
+from sage_core.documents.discovery import as_path
+from sage_core.errors import InputError
+from sage_core.pipeline.config import SageConfig
+from sage_core.segmentation import Segmenter
+from sage_core.selection.config import SelectionConfig
+from sage_core.selection.rules import rule_from_data, rule_to_data
+
+FORMAT = 1
+"""Raised where a file of this version could not be read by an earlier one."""
+
+_SEGMENTER = (
+    "model",
+    "target_tokens",
+    "max_tokens",
+    "min_tokens",
+    "strategy",
+    "threshold",
+    "coarse_tokens",
+)
+_SELECTION = ("rule", "min_k", "max_k", "gradient")
+_KINDS = {
+    "segmenter": (dict, "an object of settings of the segmenter"),
+    "embedder": (str, "the name of an embedding model"),
+    "reranker": (str, "the name of a reranker"),
+    "context": (bool, "true or false"),
+    "candidates": (int, "a whole number"),
+    "selection": (dict, "an object of settings of the selection"),
+    "format": (int, "a whole number"),
+    "made_by": (dict, "an object"),
+    "measured": (dict, "an object"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SageSettings:
+    """Everything that shapes chunks and selections, as plain values that a JSON file can hold.
+
+    `sage-rag tune` writes such a file. `Sage.from_settings`, `SageNodeParser.from_settings`,
+    `SageTextSplitter.from_settings` and ``--settings`` of the command line load it. A setting that is left
+    out has its default.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> settings = SageSettings(segmenter={"target_tokens": 60}, reranker="hybrid+sage-minilm")
+        >>> path = settings.save(Path(tempfile.mkdtemp()) / "settings.json")
+        >>> SageSettings.load(path) == settings
+        True
+        >>> settings.make_segmenter().target_tokens
+        60
+
+    Attributes:
+        segmenter: Keywords of `Segmenter`: ``model`` (a name or a folder), ``target_tokens``, ``max_tokens``,
+            ``min_tokens``, ``strategy``, ``threshold`` and ``coarse_tokens``.
+        embedder: Name of the embedding model; see `sage_core.embedding.named_embedder`.
+        reranker: Name of the reranker; see `sage_core.ranking.named_reranker`.
+        context: See `SageConfig`.
+        candidates: See `SageConfig`.
+        selection: Settings of the selection. A rule of your own cannot be saved.
+        made_by: Versions that wrote the file; for people.
+        measured: Figures on which the settings rest; for people.
+
+    Raises:
+        InputError: For an unknown setting, or a value out of its range.
+    """
+
+    segmenter: Mapping[str, Any] = field(default_factory=dict)
+    embedder: str = "all-MiniLM-L6-v2"
+    reranker: str = "hybrid"
+    context: bool = True
+    candidates: int = 60
+    selection: SelectionConfig = field(default_factory=SelectionConfig)
+    made_by: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("embedder", "reranker"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise InputError(f"{name} is {_KINDS[name][1]}, not {value!r}")
+        if not isinstance(self.context, bool):
+            raise InputError(f"context is true or false, not {self.context!r}")
+        check_int("candidates", self.candidates, minimum=1)
+        _known("setting of the segmenter", self.segmenter, _SEGMENTER)
+        if not isinstance(self.selection, SelectionConfig):
+            raise InputError(f"selection is a SelectionConfig, not {self.selection!r}")
+        self.make_segmenter()  # a wrong value is told now; the model is not loaded
+
+    @classmethod
+    def load(cls, path: str | Path) -> SageSettings:
+        """Read a file.
+
+        Raises:
+            InputError: Where there is no such file, it is no JSON object, or a setting in it is not known or
+                out of its range; the message names the file.
+        """
+        path = as_path(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            raise InputError(f"there is no settings file {path}: `sage-rag tune` writes one") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the settings file {path}: {error}") from None
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"the settings file {path} is not valid JSON: {error}") from None
+        try:
+            return cls.from_dict(data)
+        except InputError as error:
+            raise InputError(f"settings file {path}: {error}") from None
+
+    @classmethod
+    def from_dict(cls, data: Any) -> SageSettings:
+        """Settings from what `to_dict` gave, or a file holds.
+
+        Raises:
+            InputError: For an unknown setting, or a value that is none.
+        """
+        if not isinstance(data, Mapping):
+            raise InputError(f"settings are an object of names and values, not {shortened(data)}")
+        _known("setting", data, tuple(_KINDS))
+        for name, value in data.items():
+            kind, words = _KINDS[name]
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise InputError(f"{name!r} is {words}, not {value!r}")
+        if data.get("format", FORMAT) > FORMAT:
+            raise InputError(
+                f"written by a later version (format {data['format']}, known is {FORMAT}): update sage-rag"
+            )
+        given = {name: value for name, value in data.items() if name not in ("format", "selection")}
+        return cls(**given, selection=_selection(data.get("selection", {})))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form.
+
+        Raises:
+            InputError: For a rule of your own, which no file can hold.
+        """
+        rule = rule_to_data(self.selection.rule)
+        try:
+            rule_from_data(rule)
+        except InputError:
+            name = type(self.selection.rule).__name__
+            raise InputError(
+                f"the rule {name} is your own: settings hold those of sage_core.selection"
+            ) from None
+        selection = {**self.selection.keywords, "rule": rule}
+        return {
+            "format": FORMAT,
+            "segmenter": dict(self.segmenter),
+            "embedder": self.embedder,
+            "reranker": self.reranker,
+            "context": self.context,
+            "candidates": self.candidates,
+            "selection": {name: value for name, value in selection.items() if value is not None},
+            **({"made_by": dict(self.made_by)} if self.made_by else {}),
+            **({"measured": dict(self.measured)} if self.measured else {}),
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the file, in the place of one that is there, and return its path.
+
+        Raises:
+            InputError: Where it cannot be written.
+        """
+        path = as_path(path)
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        part = path.with_name(f".{path.name}.part")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        return path
+
+    def make_segmenter(self) -> Segmenter:
+        """A segmenter with these settings; its model is loaded on first use."""
+        return Segmenter(**self.segmenter)
+
+    def config(self, base: SageConfig | None = None) -> SageConfig:
+        """Settings of `Sage`: those of ``base`` with context, candidates and selection of these."""
+        base = base if base is not None else SageConfig()
+        return replace(
+            base,
+            candidates=self.candidates,
+            context=self.context,
+            feedback=replace(base.feedback, selection=self.selection),
+        )
+
+
+def load_settings(settings: SageSettings | str | Path) -> SageSettings:
+    """Settings as they are, or from a file.
+
+    Raises:
+        InputError: As `SageSettings.load`.
+    """
+    return settings if isinstance(settings, SageSettings) else SageSettings.load(settings)
+
+
+def _selection(data: Mapping[str, Any]) -> SelectionConfig:
+    _known("setting of the selection", data, _SELECTION)
+    given = dict(data)
+    if "rule" in given:
+        if not isinstance(given["rule"], str | Mapping):
+            raise InputError('\'rule\' is a name or an object such as {"rule": "FixedK", "k": 5}')
+        given["rule"] = rule_from_data(given["rule"])
+    return SelectionConfig(**given)
+
+
+def _known(what: str, data: Any, names: tuple[str, ...]) -> None:
+    if not isinstance(data, Mapping):
+        raise InputError(f"the {what}s are an object of names and values, not {shortened(data)}")
+    for name in data:
+        if name not in names:
+            hint = near_match(str(name), names)
+            raise InputError(f"there is no {what} {name!r}{hint or '; there are ' + ', '.join(names)}")
