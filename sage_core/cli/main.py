@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | train | eval | mcp | demo`.
+"""The command line: `sage-rag ingest | ask | segment | train | tune | eval | mcp | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -33,6 +33,7 @@ First steps:
   sage-rag ingest docs/ --store .sage             read a folder (text, Markdown, HTML, Word, PDF)
   sage-rag ask "When does it open?" --store .sage ask it
   sage-rag segment README.md                      see where a text is cut
+  sage-rag tune --questions questions.jsonl       find the settings that suit your documents
 
 Without an LLM, answers are quoted by a plainly labelled extractive answerer. An LLM answers where
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
@@ -57,12 +58,14 @@ app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 try:  # the rest works in an installation that leaves `sage_core.evaluation` out
+    from sage_core.evaluation.cli import TUNE_EXAMPLES, tune
     from sage_core.evaluation.cli import app as evaluation_app
 except ModuleNotFoundError as error:
     if error.name is None or not error.name.startswith("sage_core.evaluation"):
         raise
 else:
     app.add_typer(evaluation_app)
+    app.command(epilog=TUNE_EXAMPLES)(tune)
 
 
 @app.callback(invoke_without_command=True)

@@ -466,22 +466,7 @@ class Ingest:
         return self.embedder.embed_documents([c.text_for_models for c in chunks])
 
     def _chunks(self, each: _Segmented) -> list[Chunk]:
-        """The chunks of a document; with context, their title, headings and header too."""
-        document, chunks = each.document, _chunks(each.document, each.spans)
-        if not self.context or not (document.title or document.headings):
-            return chunks
-        paths = heading_paths(document.text, document.headings, [(c.start, c.end) for c in chunks])
-        texts = [c.text for c in chunks]
-        headers = make_headers(
-            texts,
-            [header_parts(t, document.title, path) for t, path in zip(texts, paths, strict=True)],
-            counter=get_counter("bert"),
-            window=getattr(self.embedder, "max_tokens", None) or _WINDOW,
-        )
-        return [
-            replace(c, title=document.title, headings=path, header=header)
-            for c, path, header in zip(chunks, paths, headers, strict=True)
-        ]
+        return document_chunks(each.document, each.spans, self.embedder, context=self.context)
 
     def _tell(self, source: str, *, within: int = 0) -> None:
         """Report progress.
@@ -538,6 +523,34 @@ def ingest(
     """
     run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress, context=context)
     return run.run(as_paths(paths), rebuild=rebuild)
+
+
+def document_chunks(
+    document: Document, spans: Sequence[Span], embedder: Embedder, *, context: bool = True
+) -> list[Chunk]:
+    """The chunks of a document as a store keeps them.
+
+    Args:
+        document: The document.
+        spans: Where its chunks lie.
+        embedder: The model that is to embed them, for the length of their headers.
+        context: With title, headings and header.
+    """
+    chunks = _chunks(document, spans)
+    if not context or not (document.title or document.headings):
+        return chunks
+    paths = heading_paths(document.text, document.headings, [(c.start, c.end) for c in chunks])
+    texts = [c.text for c in chunks]
+    headers = make_headers(
+        texts,
+        [header_parts(t, document.title, path) for t, path in zip(texts, paths, strict=True)],
+        counter=get_counter("bert"),
+        window=getattr(embedder, "max_tokens", None) or _WINDOW,
+    )
+    return [
+        replace(c, title=document.title, headings=path, header=header)
+        for c, path, header in zip(chunks, paths, headers, strict=True)
+    ]
 
 
 def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
