@@ -25,6 +25,8 @@ from sage_core.cli.options import (
     print_json,
 )
 from sage_core.errors import InputError
+from sage_core.evaluation.tune_command import EXAMPLES as TUNE_EXAMPLES
+from sage_core.evaluation.tune_command import tune
 
 if TYPE_CHECKING:
     from sage_core.answering import Answerer
@@ -56,6 +58,8 @@ Examples:
   sage-rag eval run scalability --data dev
   sage-rag eval run mine.json --data books/potter      # books/potter_docs.jsonl, books/potter_questions.jsonl
 """
+__all__ = ["TUNE_EXAMPLES", "app", "tune"]
+
 READERS = ("auto", "llm", "local", "extractive", "none", "scripted")
 
 app = typer.Typer(name="eval", help=HELP, no_args_is_help=True, rich_markup_mode=None)

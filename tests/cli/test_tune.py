@@ -1,0 +1,134 @@
+"""`sage-rag tune` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sage_core import Sage, SageSettings
+from sage_core.cli.main import EXIT_INTERRUPTED, run
+from sage_core.evaluation import tuning
+from tests.cli.support import DEMO, mistake
+from tests.fakes.llm_server import LLMServer
+
+QUESTIONS = [
+    {"question": "What does a night at the visitor pontoon cost?", "quote": "2.60 pounds for each metre"},
+    {"question": "When does the ferry leave in summer?", "quote": "leaves skerrin at  07:00"},
+    {"question": "Who painted the door?", "quote": "Nobody painted this door, it says nowhere."},
+]
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, QUESTIONS)))
+    return path
+
+
+@pytest.mark.slow
+def test_tune_compares_recommends_and_writes_settings_that_load(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "sage-settings.json"
+    arguments = ["tune", str(DEMO / "harbour-rules.pdf"), str(DEMO / "ferry-handbook.md")]
+    arguments += ["--questions", str(questions), "-o", str(output), "--reranker", "none"]
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert "only 2 questions: too few" in out
+    assert "not used: Who painted the door? (not found" in out
+    assert "chunks of 60 tokens" in out and "no reranker" in out and "noise" in out
+    assert "Recommended: the settings as they stand" in out and str(output) in out
+    settings = SageSettings.load(output)
+    assert settings.measured["questions"] == 2 and settings.segmenter == {}
+
+    store = tmp_path / "store"
+    assert (
+        run(["ingest", str(DEMO / "ferry-handbook.md"), "--store", str(store), "--settings", str(output)])
+        == 0
+    )
+    assert run(["ask", "When does the ferry leave?", "--store", str(store), "--settings", str(output)]) == 0
+    with Sage.from_settings(output, store) as sage:
+        assert sage.retrieve("When does the ferry leave?").candidates
+    capsys.readouterr()
+
+    # Again, of the store's documents, over its own file, as JSON.
+    found = questions.with_name("one.jsonl")
+    found.write_text(json.dumps(QUESTIONS[1]))
+    arguments = ["tune", "--store", str(store), "--questions", str(found), "-o", str(output), "--json"]
+    assert run([*arguments, "--reranker", "none"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["finished"] and data["questions"] == 1 and data["settings_file"] == str(output)
+
+
+@pytest.mark.slow
+def test_settings_on_the_command_line_give_way_to_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = SageSettings(segmenter={"target_tokens": 30, "max_tokens": 60}).save(tmp_path / "s.json")
+    file = str(DEMO / "water-works.txt")
+    sizes = []
+    for arguments in ([], ["--settings", str(path)], ["--settings", str(path), "--target-tokens", "50"]):
+        assert run(["segment", file, *arguments, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        sizes.append((found["max_tokens"], len(found["chunks"])))
+    assert sizes[0][0] == 160 and sizes[1][0] == sizes[2][0] == 60
+    assert sizes[0][1] < sizes[2][1] < sizes[1][1]
+
+
+def test_interrupted_it_writes_what_it_has(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure = tuning._Run._figures
+
+    def interrupted(self: tuning._Run, variant: tuning.Variant) -> object:
+        if variant.name == "chunks of 60 tokens":
+            raise KeyboardInterrupt
+        return measure(self, variant)
+
+    monkeypatch.setattr(tuning._Run, "_figures", interrupted)
+    output = tmp_path / "settings.json"
+    arguments = ["tune", str(DEMO / "ferry-handbook.md"), "--questions", str(questions), "-o", str(output)]
+    assert run(arguments) == EXIT_INTERRUPTED
+    assert "interrupted: the rest was not compared" in capsys.readouterr().out
+    assert SageSettings.load(output).measured["finished"] is False
+
+
+def test_an_llm_writes_the_questions_where_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "guide.md").write_text("The ferry leaves at eleven on Sundays. Tickets are sold on board.")
+    made = tmp_path / "made.jsonl"
+    with LLMServer([{"question": "Where are tickets sold?", "answer": "on board"}]) as server:
+        arguments = ["tune", str(tmp_path / "guide.md"), "--questions", str(made), "--make-questions", "5"]
+        arguments += ["--base-url", server.base_url, "--model", "tiny", "--reranker", "none"]
+        assert run([*arguments, "-o", str(tmp_path / "settings.json")]) == 0
+    assert "1 question written to" in capsys.readouterr().err
+    [line] = made.read_text().splitlines()
+    assert json.loads(line)["quote"] == "Tickets are sold on board."
+    assert "is there already" in mistake(capsys, *arguments)[1]
+    assert (
+        "OPENAI_API_KEY" in mistake(capsys, *arguments[:3], tmp_path / "new.jsonl", "--make-questions", 1)[1]
+    )
+
+
+def test_mistakes_are_told_before_any_work(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = str(DEMO / "ferry-handbook.md")
+    assert "cannot read" in mistake(capsys, "tune", guide, "--questions", tmp_path / "none.jsonl")[1]
+    other = tmp_path / "other.json"
+    other.write_text('{"mine": 1}')
+    code, message = mistake(capsys, "tune", guide, "--questions", questions, "-o", other)
+    assert code == 2 and "is there already, and no settings file" in message
+    assert (
+        "no folder"
+        in mistake(capsys, "tune", guide, "--questions", questions, "-o", tmp_path / "a/b.json")[1]
+    )
+    assert "minutes" in mistake(capsys, "tune", guide, "--questions", questions, "--minutes", 0)[1]
+    nowhere = tmp_path / "store"
+    assert mistake(capsys, "tune", "--store", nowhere, "--questions", questions)[0] == 1
+    lone = tmp_path / "lone.jsonl"
+    lone.write_text(json.dumps(QUESTIONS[2]))
+    assert "none of the 1 questions can be used" in mistake(capsys, "tune", guide, "--questions", lone)[1]
