@@ -151,6 +151,28 @@ def test_hostile_texts_change_no_tag_and_are_shown():
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page)
 
 
+@pytest.mark.parametrize("part", ["answer", "retrieval", "feedback", "selection", "segments"])
+def test_hostile_texts_stay_texts_in_notebooks(part: str):
+    def shown(texts: list[str]) -> str:
+        result = hostile(texts)
+        wild = " ".join(texts)
+        made = {
+            "answer": result,
+            "retrieval": result.retrieval,
+            "feedback": result.feedback,
+            "selection": selection_view([0.9, 0.1], [wild, wild], sources=[wild, wild]),
+            "segments": Segmenter().explain(f"{wild} The ferry leaves. It is late."),
+        }[part]
+        return made._repr_html_()
+
+    read = Reader(shown(list(HOSTILE)))
+    assert set(read.tags) <= ALLOWED | {"a"}
+    for name, value in read.attributes:
+        assert not name.startswith("on") and name not in ("src", "srcdoc")
+        assert name != "href" or (value or "").startswith("#sage-"), "links lead within the page"
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown(list(HOSTILE)))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(codec=None), max_size=80))
 def test_any_text_survives_and_stays_text(text: str):
