@@ -29,7 +29,6 @@ from development_sets import Corpus, corpora
 from numpy.typing import NDArray
 
 from sage_core.ranking import HybridReranker, Place, link, vouch
-from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
@@ -151,8 +150,6 @@ def evaluate(
     scores = embed([question.text for question in corpus.questions]) @ embed(texts).T
     recall = np.zeros((len(corpus.questions), len(BUDGETS)))
     iou = np.zeros_like(recall)
-    if reranker is not None:  # all at once, for the reranker's best-sentence feature
-        embed([sentence.of(text) for text in texts for sentence in split_sentences(text)])
     places = [Place(int(owner), *span) for owner, span in zip(owners, flat, strict=True)]
     links = link(places)
     for index, question in enumerate(corpus.questions):

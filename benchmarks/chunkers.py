@@ -141,7 +141,7 @@ CHUNKERS: dict[str, Chunker] = {
     **{f"sage_{n}": sage(n) for n in (50, 65, 80, 100, 150, 200)},
     **{f"sage_{n}_without_model": sage(n, model=Indifferent()) for n in (65, 80, 100)},
     **{f"li_sentence_{n}": llama_index_sentences(n) for n in (50, 80, 100, 120, 200)},
-    **{f"semchunk_{n}": semchunk(n) for n in (80, 100, 120, 200)},
+    **{f"semchunk_{n}": semchunk(n) for n in (80, 100, 110, 115, 120, 200)},
     "cluster_100": cluster_semantic(100),
     "cluster_200": cluster_semantic(200),
 }

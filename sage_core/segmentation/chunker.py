@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.segmentation.cuts import FIRM, GLUED, LOOSE, SizeCost, optimal_cuts, sized_cuts, threshold_cuts
+from sage_core.segmentation.cuts import GLUED, SizeCost, optimal_cuts, sized_cuts, threshold_cuts
 from sage_core.segmentation.layout import Layout, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
@@ -130,17 +130,15 @@ def chunks(
     if not spans:
         return []
     bias = float(log_odds(np.array([limits.threshold], dtype=np.float32))[0])
-    said = evidence(text, spans, layout)
-    votes = trust * (log_odds(probabilities) - bias)
-    keep = [a + b for a, b in zip(votes.tolist(), said, strict=True)]
+    votes = (trust * (log_odds(probabilities) - bias)).tolist()
+    said = evidence(text, spans, layout, votes, trust)
+    keep = [a + b for a, b in zip(votes, said, strict=True)]
     units = _Units(spans, lengths, keep)
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)
     if limits.strategy == "optimal":
         asked = limits.target_tokens is not None
-        size_cost = SizeCost(
-            limits.usual_tokens, limits.max_tokens, limits.min_tokens, FIRM if asked else LOOSE
-        )
+        size_cost = SizeCost(limits.usual_tokens, limits.max_tokens, limits.min_tokens)
         starts = (sized_cuts if asked else optimal_cuts)(units.lengths, units.keep, size_cost)
     else:
         starts = threshold_cuts(

@@ -20,13 +20,11 @@ GLUED = 500.0
 SHORT_CHUNK_COST = 3.0
 """Log-odds for a chunk of no length, beside its size cost; falls linearly to 0 at ``min_tokens``."""
 
-LOOSE = 1.5
-"""Log-odds for a chunk of e times the usual size, or one e-th of it, where the text decides.
+SIZE_WEIGHT = 4.0
+"""Log-odds for a chunk of e times the usual size, or one e-th of it.
 
-Chosen on training questions and by how many cuts lie below the threshold (`benchmarks/chunk_sizes.py`)."""
-
-FIRM = 3.0
-"""The same where a size was asked for: chunks are more even."""
+Chosen by retrieval on training and development questions, together with the usual size and with
+``Layout.together``: see `benchmarks/chunk_retrieval.py` and, for where the cuts lie, `chunk_sizes.py`."""
 
 _MOST_PASSES = 14
 _CLOSE = 0.03  # a mean this near to the target, as a share of it, is met
@@ -40,13 +38,13 @@ class SizeCost:
         usual: The size that costs nothing.
         max_tokens: The hard limit.
         min_tokens: Chunks below it cost more; 0 makes all chunks below ``usual`` free.
-        weight: `LOOSE` or `FIRM`.
+        weight: Cost of a chunk of e times the usual size.
     """
 
     usual: int
     max_tokens: int
     min_tokens: int
-    weight: float = LOOSE
+    weight: float = SIZE_WEIGHT
 
     @property
     def table(self) -> list[float]:

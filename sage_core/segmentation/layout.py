@@ -41,6 +41,9 @@ class Layout:
         table_row: Between two rows of a table, or two lines of one fenced block of code.
         reference: Before a sentence of the same paragraph that begins by pointing back: with a pronoun
             ("His diaries ..."), a demonstrative ("This ...") or a connective ("However, ..."). English only.
+        together: Between two sentences of one paragraph that the model keeps together, its P(same) being at
+            or above the threshold. So a paragraph is cut where the model sees a change, and elsewhere only
+            where its length leaves no choice.
     """
 
     blank_line: float = -3.0
@@ -48,36 +51,45 @@ class Layout:
     list_item: float = 2.0
     table_row: float = 6.0
     reference: float = 2.0
+    together: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("blank_line", "line_break", "list_item", "table_row", "reference"):
+        for name in ("blank_line", "line_break", "list_item", "table_row", "reference", "together"):
             check_float(f"layout.{name}", getattr(self, name), minimum=-100, maximum=100)
 
 
-def evidence(text: str, spans: Sequence[Span], layout: Layout) -> list[float]:
+def evidence(
+    text: str, spans: Sequence[Span], layout: Layout, votes: Sequence[float], trust: float = 1.0
+) -> list[float]:
     """Log-odds for "same chunk" that the layout gives each gap between neighbouring sentences.
 
     Args:
         text: The source.
         spans: Its ``n`` sentences.
         layout: The weights.
+        votes: ``max(n - 1, 0)`` log-odds of the model, above 0 where it keeps together.
+        trust: Weight of the model, which ``layout.together`` is multiplied by.
 
     Returns:
         ``max(n - 1, 0)`` values; ``NEVER`` after a heading, which goes with what follows it.
     """
     gaps = line_breaks(text, spans)
-    references = [
-        layout.reference if breaks < 2 and points_back(text, span) else 0.0
-        for span, breaks in zip(spans[1:], gaps, strict=True)
+    laid_out = any(gaps) or (bool(spans) and text[spans[0].start] == "#")
+    wrapped = laid_out and _hard_wrapped(text, gaps)
+    together = trust * layout.together
+    same = [
+        (layout.reference if breaks < 2 and points_back(text, span) else 0.0)
+        + (together if vote >= 0 and breaks < (2 if wrapped else 1) else 0.0)
+        for span, breaks, vote in zip(spans[1:], gaps, votes, strict=True)
     ]
-    if not any(gaps) and (not spans or text[spans[0].start] != "#"):
-        return references
-    line_break = 0.0 if _hard_wrapped(text, gaps) else layout.line_break
+    if not laid_out:
+        return same
+    line_break = 0.0 if wrapped else layout.line_break
     kinds = sentence_kinds(text, spans, gaps)
     found: list[float] = []
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
-        found.append(value + references[index] + _between(kinds[index], kinds[index + 1], breaks, layout))
+        found.append(value + same[index] + _between(kinds[index], kinds[index + 1], breaks, layout))
     return found
 
 

@@ -16,10 +16,10 @@ Size = Literal["sentence", "passage", "section"]
 SIZES: dict[str, int] = {"sentence": 35, "passage": 80, "section": 250}
 """Target tokens by name: a statement, a paragraph, a section."""
 
-DEFAULT_MAX_TOKENS = 160
-"""Leaves room for a title and headings within the 256 word pieces that all-MiniLM reads."""
+DEFAULT_MAX_TOKENS = 130
+"""With it a chunk has about 75 tokens, and a whole paragraph of usual length fits."""
 
-_USUAL_SHARE = 0.45  # of the hard limit: the size that costs nothing where none was asked for
+_USUAL_SHARE = 0.385  # of the hard limit: the size that costs nothing where none was asked for
 _LEAST_MAX = 100  # with a small target, whole sentences must still fit
 _SHORT_SHARE = 0.25  # of the target: below this a chunk is avoided
 DEFAULT_COARSE_TOKENS = 400
