@@ -101,9 +101,10 @@ def print_reasons(sets: dict[str, list[str]]) -> None:
     )
     rows = [(name, None, {name: texts}) for name, texts in sets.items()]
     development = {name: texts for name, texts in sets.items() if name != "demo"}
-    presets: list[Size | None] = [None, "sentence", "passage", "section"]
+    presets: list[Size | None] = [None, "topic", "sentence", "passage", "section"]
     for name, target, chosen in [
         *rows,
+        ("demo", "topic", {"demo": sets["demo"]}),
         *(("all development sets", preset, development) for preset in presets),
     ]:
         print(

@@ -138,6 +138,7 @@ CHUNKERS: dict[str, Chunker] = {
     "sage_sentence": sage("sentence"),
     "sage_passage": sage("passage"),
     "sage_section": sage("section"),
+    "sage_topic": sage("topic"),
     **{f"sage_{n}": sage(n) for n in (50, 65, 80, 100, 150, 200)},
     **{f"sage_{n}_without_model": sage(n, model=Indifferent()) for n in (65, 80, 100)},
     **{f"li_sentence_{n}": llama_index_sentences(n) for n in (50, 80, 100, 120, 200)},

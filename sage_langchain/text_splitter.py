@@ -74,7 +74,7 @@ class SageTextSplitter(TextSplitter):
     Args:
         chunk_size: Hard limit of every chunk, in the unit of ``length_function``; chunks have two thirds of
             it on average, as those of the splitters that this one replaces. None takes the segmenter's own
-            sizes (at most 160 tokens, some 80 on average), counted in BERT word pieces unless
+            sizes (at most 130 tokens, some 65 on average), counted in BERT word pieces unless
             ``length_function`` says otherwise.
         chunk_overlap: Accepted, with a warning, and not used: chunks end where a thought ends.
         length_function: From a text to its length. As everywhere in LangChain, a ``chunk_size`` given
@@ -86,7 +86,8 @@ class SageTextSplitter(TextSplitter):
         add_end_index: Write ``end_index`` too.
         parent_id_key: Metadata key that receives the id of the document a chunk comes from, where it has one.
         target_tokens: Mean size of the chunks, in the unit of ``length_function`` or else in BERT word
-            pieces: a number, or ``"sentence"`` (35), ``"passage"`` (80), ``"section"`` (250).
+            pieces: a number, ``"sentence"`` (35), ``"passage"`` (80), ``"section"`` (250), or ``"topic"``: as
+            the text has it.
         min_chunk_size: Chunks shorter than this are joined to a neighbour where the limit allows. None takes
             the segmenter's own.
         threshold: Two sentences stay together where the model gives at least this probability (paper: ss).

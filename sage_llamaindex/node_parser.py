@@ -65,7 +65,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     one source are linked to the previous and the next; blank documents give no chunks. Documents are
     segmented together in large batches, so hand over many at once rather than starting worker processes.
 
-    Sizes: by themselves chunks have some 80 tokens and at most 160. ``target_tokens`` asks for another mean;
+    Sizes: by themselves chunks have some 65 tokens and at most 130. ``target_tokens`` asks for another mean;
     ``chunk_size``, as from a `SentenceSplitter`, sets the ceiling and with it the mean, two thirds of it.
 
     Examples:
@@ -86,15 +86,16 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         default=None,
         gt=0,
         description="Most tokens of a chunk together with its metadata; chunks have two thirds of it on "
-        "average, as those of SentenceSplitter. None: the segmenter's own sizes (at most 160, some 80 on "
+        "average, as those of SentenceSplitter. None: the segmenter's own sizes (at most 130, some 65 on "
         "average), and 1,024 with metadata.",
     )
     chunk_overlap: int = Field(
         default=0, ge=0, description="Accepted, with a warning, and not used: chunks do not overlap."
     )
-    target_tokens: int | Literal["sentence", "passage", "section"] | None = Field(
+    target_tokens: int | Literal["sentence", "passage", "section", "topic"] | None = Field(
         default=None,
-        description="Mean tokens of a chunk's own text, or 'sentence' (35), 'passage' (80), 'section' (250).",
+        description="Mean tokens of a chunk's own text, or 'sentence' (35), 'passage' (80), 'section' (250), "
+        "or 'topic': as the text has it.",
     )
     max_tokens: int | None = Field(
         default=None, description="Most tokens of a chunk's own text. None: the segmenter's measured default."

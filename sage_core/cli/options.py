@@ -71,8 +71,8 @@ SegmenterOption = Annotated[
 TargetTokensOption = Annotated[
     str | None,
     typer.Option(
-        help="Mean tokens of a chunk: a number, or sentence (35), passage (80), section (250). "
-        "Default: as the text has it, about 80.",
+        help="Mean tokens of a chunk: a number, sentence (35), passage (80), section (250), or topic: "
+        "as the text has it. Default: at most half of --max-tokens.",
         metavar="N",
         show_default=False,
     ),
@@ -80,7 +80,7 @@ TargetTokensOption = Annotated[
 MaxTokensOption = Annotated[
     int | None,
     typer.Option(
-        help="Most tokens of a chunk (default: 160, or twice --target-tokens).",
+        help="Most tokens of a chunk (default: 130, or twice --target-tokens).",
         metavar="N",
         show_default=False,
     ),

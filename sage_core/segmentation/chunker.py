@@ -137,9 +137,12 @@ def chunks(
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)
     if limits.strategy == "optimal":
-        asked = limits.target_tokens is not None
         size_cost = SizeCost(limits.usual_tokens, limits.max_tokens, limits.min_tokens)
-        starts = (sized_cuts if asked else optimal_cuts)(units.lengths, units.keep, size_cost)
+        if limits.by_topic:
+            starts = optimal_cuts(units.lengths, units.keep, size_cost)
+        else:
+            asked = limits.target_tokens is not None
+            starts = sized_cuts(units.lengths, units.keep, size_cost, or_less=not asked)
     else:
         starts = threshold_cuts(
             units.lengths, units.keep, limits.coarse_tokens, limits.max_tokens, limits.min_tokens

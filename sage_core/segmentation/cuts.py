@@ -27,6 +27,8 @@ Chosen by retrieval on training and development questions, together with the usu
 ``Layout.together``: see `benchmarks/chunk_retrieval.py` and, for where the cuts lie, `chunk_sizes.py`."""
 
 _MOST_PASSES = 14
+_MOST_PRICE = 100.0  # far below GLUED: no target parts a heading from its text
+_MOST_WITHOUT_TARGET = 5.0  # nor does the default mean part table rows or pieces of a sentence (6)
 _CLOSE = 0.03  # a mean this near to the target, as a share of it, is met
 
 
@@ -114,8 +116,13 @@ def optimal_cuts(
     return cuts[::-1]
 
 
-def sized_cuts(lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCost) -> list[int]:
+def sized_cuts(
+    lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCost, *, or_less: bool = False
+) -> list[int]:
     """The best segmentation whose mean size is ``size_cost.usual``, as nearly as whole units allow.
+
+    With ``or_less`` a smaller mean is left as it is, and a larger one where tables and long sentences forbid
+    more cuts.
 
     One price for every chunk of the text is found by interpolation, so that the number of chunks is the
     text's length over the target, whatever the model's calibration. Which gaps are cut at that price is
@@ -124,10 +131,13 @@ def sized_cuts(lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCos
     wanted = sum(lengths) / size_cost.usual
     tolerance = max(0.5, _CLOSE * wanted)
     cuts = optimal_cuts(lengths, keep, size_cost)
+    if or_less and len(cuts) >= wanted:
+        return cuts
     many: list[int] = []  # of the solutions with too many chunks the one with the fewest
     few: list[int] = []
     low, high = -math.inf, math.inf
     price, step = 0.0, 1.0
+    most = _MOST_WITHOUT_TARGET if or_less else _MOST_PRICE
     for _ in range(_MOST_PASSES):
         if abs(len(cuts) - wanted) <= tolerance:
             return cuts
@@ -136,7 +146,10 @@ def sized_cuts(lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCos
         else:
             high, few = price, cuts
         if not many or not few:
+            if abs(price) >= most:
+                break
             price += step if len(cuts) > wanted else -step
+            price = max(-most, min(most, price))
             step *= 2
         else:
             # The number falls about exponentially with the price: interpolate its logarithm.

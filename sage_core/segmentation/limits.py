@@ -11,15 +11,19 @@ from sage_core._checks import check_float, check_int
 from sage_core.errors import InputError
 
 Strategy = Literal["threshold", "optimal"]
-Size = Literal["sentence", "passage", "section"]
+Size = Literal["sentence", "passage", "section", "topic"]
 
 SIZES: dict[str, int] = {"sentence": 35, "passage": 80, "section": 250}
 """Target tokens by name: a statement, a paragraph, a section."""
 
-DEFAULT_MAX_TOKENS = 130
-"""With it a chunk has about 75 tokens, and a whole paragraph of usual length fits."""
+TOPIC = "topic"
+"""In place of a target: chunks end where the text changes, and their sizes follow from that."""
 
-_USUAL_SHARE = 0.385  # of the hard limit: the size that costs nothing where none was asked for
+DEFAULT_MAX_TOKENS = 130
+"""Twice the mean that retrieves most evidence; a whole paragraph of usual length fits."""
+
+_USUAL_SHARE = 0.5  # of the hard limit: the size that costs nothing, and the highest mean
+_TOPIC_SHARE = 0.385  # of the hard limit: the size that costs nothing where only the text decides
 _LEAST_MAX = 100  # with a small target, whole sentences must still fit
 _SHORT_SHARE = 0.25  # of the target: below this a chunk is avoided
 DEFAULT_COARSE_TOKENS = 400
@@ -42,7 +46,8 @@ class Limits:
         max_tokens: Hard limit of a chunk.
         min_tokens: Below this chunks are avoided.
         strategy: How probabilities become chunks.
-        target_tokens: The mean that was asked for; None where the text decides.
+        target_tokens: The mean that was asked for; None for no other than the default.
+        by_topic: Whether sizes follow from the text alone, without a mean.
     """
 
     coarse_tokens: int
@@ -51,13 +56,14 @@ class Limits:
     min_tokens: int
     strategy: Strategy
     target_tokens: int | None = None
+    by_topic: bool = False
 
     @property
     def usual_tokens(self) -> int:
-        """The size at which a chunk costs nothing: the target, or about a third of the hard limit."""
+        """The size at which a chunk costs nothing: the target, or half of the hard limit."""
         if self.target_tokens is not None:
             return self.target_tokens
-        usual = _USUAL_SHARE * self.max_tokens
+        usual = (_TOPIC_SHARE if self.by_topic else _USUAL_SHARE) * self.max_tokens
         if self.min_tokens > usual:  # a high floor: halfway between floor and ceiling
             usual = (self.min_tokens + self.max_tokens) / 2
         return max(1, round(usual))
@@ -108,7 +114,7 @@ class Limits:
                     stacklevel=4,
                 )
         target = _target(called["target_tokens"], target_tokens)
-        if target is not None and strategy == "threshold":
+        if target_tokens is not None and strategy == "threshold":
             raise InputError(
                 f"{called['target_tokens']} needs strategy='optimal': with 'threshold' sizes follow from the "
                 "probabilities"
@@ -123,7 +129,9 @@ class Limits:
                 f"{called['target_tokens']} must be at most {called['max_tokens']} ({most}), not {target}: "
                 f"raise {called['max_tokens']}, or leave it out"
             )
-        least = round(_SHORT_SHARE * (target if target is not None else _USUAL_SHARE * most))
+        by_topic = target_tokens == TOPIC
+        usual = (_TOPIC_SHARE if by_topic else _USUAL_SHARE) * most if target is None else target
+        least = round(_SHORT_SHARE * usual)
         if min_tokens is not None:
             least = check_int(called["min_tokens"], min_tokens, minimum=0)
         name, bound = ("max_tokens", most) if target is None else ("target_tokens", target)
@@ -137,9 +145,8 @@ class Limits:
                 f"{called['max_tokens']} must be at most {called['coarse_tokens']} ({coarse}), not {most}: "
                 f"raise {called['coarse_tokens']}, the window that strategy='threshold' cuts"
             )
-        return cls(
-            coarse, check_float("threshold", threshold, minimum=0, maximum=1), most, least, strategy, target
-        )
+        ratio = check_float("threshold", threshold, minimum=0, maximum=1)
+        return cls(coarse, ratio, most, least, strategy, target, by_topic)
 
 
 class _Names(dict[str, str]):
@@ -213,11 +220,11 @@ def chunk_sizes(
 
 
 def _target(name: str, value: int | Size | None) -> int | None:
-    if value is None:
+    if value is None or value == TOPIC:
         return None
     if isinstance(value, str):
         if value not in SIZES:
-            known = ", ".join(f"{size!r} ({tokens})" for size, tokens in SIZES.items())
+            known = ", ".join([*(f"{size!r} ({tokens})" for size, tokens in SIZES.items()), repr(TOPIC)])
             raise InputError(f"{name} is a whole number or one of {known}, not {value!r}")
         return SIZES[value]
     return check_int(name, value, minimum=1)

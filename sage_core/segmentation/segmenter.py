@@ -56,9 +56,10 @@ class Segmenter:
             first use.
         target_tokens: Mean size of the chunks of a text: a number of tokens, or ``"sentence"`` (35),
             ``"passage"`` (80) or ``"section"`` (250). A text is then cut into its length over the target, at
-            the gaps that the model minds least. None, the default, lets the text decide: chunks of about
-            half of ``max_tokens``, more where little changes, fewer where much does.
-        max_tokens: Hard limit of a chunk. Default 160; with ``target_tokens`` twice that (at least 100), with
+            the gaps that the model minds least. Default: at most half of ``max_tokens``, less where the
+            text changes often. With ``"topic"`` the text alone decides, and chunks are longer where little
+            changes.
+        max_tokens: Hard limit of a chunk. Default 130; with ``target_tokens`` twice that (at least 100), with
             ``"threshold"`` at most ``coarse_tokens``.
         min_tokens: Chunks below this are avoided, not forbidden. Default a quarter of the size aimed at; with
             0, short chunks cost nothing.
@@ -126,7 +127,7 @@ class Segmenter:
 
     @property
     def target_tokens(self) -> int | None:
-        """Mean size asked for; None where the text decides."""
+        """Mean size asked for; None where none was."""
         return self._limits.target_tokens
 
     @property

@@ -57,7 +57,7 @@ def test_a_store_made_with_another_model(store: Path, capsys: pytest.CaptureFixt
     code, error = mistake(capsys, "ask", QUESTION, "--store", store, "--embedder", "another-model")
     assert code == 1 and "'all-MiniLM-L6-v2', not with 'another-model'" in error and "--rebuild" in error
     code, error = mistake(capsys, "ingest", DEMO, "--store", store, "--max-tokens", "50")
-    assert code == 1 and "segmenter max_tokens=160" in error and "not with max_tokens=50" in error
+    assert code == 1 and "segmenter max_tokens=130" in error and "not with max_tokens=50" in error
 
 
 def test_an_llm_without_a_key(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
