@@ -17,8 +17,9 @@ from typing_extensions import Self
 
 from sage_core._checks import check_installed
 from sage_core.errors import InputError
-from sage_core.ranking import Place, Reranker, ascore, link, named_reranker, vouch
+from sage_core.ranking import Place, Reranker, link, named_reranker, vouch
 from sage_core.ranking.foreign import collected_scores, returning_all
+from sage_core.ranking.hybrid import ascore_in_context, score_in_context
 from sage_core.selection import (
     Scale,
     ScaleName,
@@ -30,6 +31,9 @@ from sage_core.selection import (
     select,
 )
 from sage_core.selection.scales import scale_said
+from sage_core.text.header import with_header
+from sage_core.text.outline import HEADER_KEY, header_of, take_header
+from sage_core.text.tokens import get_counter
 from sage_langchain._runnables import CheckedCopy
 
 logger = logging.getLogger(__name__)
@@ -210,14 +214,14 @@ class SageCompressor(CheckedCopy, BaseDocumentCompressor):
             return []
         if self.score_key is not None:
             return self._scored(documents, self._scores_found(documents, self.score_key), ordered=True)
-        scores = self._scorer().score(query, [d.page_content for d in documents])
+        scores = score_in_context(self._scorer(), query, *_texts(documents))
         return self._scored(documents, scores, ordered=False)
 
     async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """`rank`, without blocking the event loop."""
         if not documents or self.score_key is not None:
             return self.rank(documents, query)
-        scores = await ascore(self._scorer(), query, [d.page_content for d in documents])
+        scores = await ascore_in_context(self._scorer(), query, *_texts(documents))
         return self._scored(documents, scores, ordered=False)
 
     def keep(self, ranked: Sequence[Document], *, k: int | None = None) -> list[Document]:
@@ -270,6 +274,7 @@ class SageCompressor(CheckedCopy, BaseDocumentCompressor):
         said = self._said()
         source = f"metadata[{self.score_key!r}]" if self.score_key else f"scores of {self._scorer().name}"
         read = read_scores(scores, said, ordered=ordered, source=source)
+        documents = [without_header(document) for document in documents]
         final = read.scores
         if self.score_key is None if self.neighbors is None else self.neighbors:
             final = vouch(final, link([_place(d) for d in documents]), read.scale)
@@ -286,6 +291,26 @@ class SageCompressor(CheckedCopy, BaseDocumentCompressor):
         yield from super().__repr_args__()
         if (given := self._adopted()) is not None:
             yield "reranker", given.name
+
+
+def without_header(document: Document) -> Document:
+    """The document without the header before its text; itself where there is none."""
+    header, text = take_header(document.page_content, document.metadata)
+    if not header:
+        return document
+    metadata = {key: value for key, value in document.metadata.items() if key != HEADER_KEY}
+    return document.model_copy(update={"page_content": text, "metadata": metadata})
+
+
+def _texts(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
+    """The documents' texts; and each with its title and headings, as far as they are known."""
+    counter = get_counter("bert")
+    texts, embedded = [], []
+    for document in documents:
+        header, text = take_header(document.page_content, document.metadata)
+        texts.append(text)
+        embedded.append(with_header(header or header_of(text, document.metadata, counter), text))
+    return texts, embedded
 
 
 def _place(document: Document) -> Place | None:

@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_langchain._runnables import CheckedCopy, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import SageCompressor
+from sage_langchain.compressor import SageCompressor, without_header
 from sage_langchain.scored_search import ScoredVectorStoreRetriever
 
 
@@ -252,10 +252,12 @@ def _foreign(
     """Somebody else's compressor as one step; its result is cut where an exact number was asked for."""
 
     def run(documents: list[Document], config: RunnableConfig) -> list[Document]:
-        return list(compressor.compress_documents(documents, query, config.get("callbacks")))[:exact]
+        found = compressor.compress_documents(documents, query, config.get("callbacks"))
+        return [without_header(document) for document in found][:exact]
 
     async def arun(documents: list[Document], config: RunnableConfig) -> list[Document]:
-        return list(await compressor.acompress_documents(documents, query, config.get("callbacks")))[:exact]
+        found = await compressor.acompress_documents(documents, query, config.get("callbacks"))
+        return [without_header(document) for document in found][:exact]
 
     return RunnableLambda(run, arun, name=type(compressor).__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,6 +19,8 @@ from sage_core._checks import near_match
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.pipeline.settings import SageSettings, load_settings
 from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, Size, chunk_sizes
+from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, with_header
+from sage_core.text.outline import HEADER_KEY, PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.spans import Span, padded
 from sage_core.text.tokens import (
     CallableCounter,
@@ -67,6 +70,12 @@ class SageTextSplitter(TextSplitter):
     Text is never rewritten: ``text[start_index : start_index + len(chunk)] == chunk`` holds for every chunk,
     whatever the text and the length function. Use it wherever LangChain takes a `TextSplitter`.
 
+    Where a document has a title or headings, its chunks know them: ``metadata["title"]`` and
+    ``metadata["header_path"]``, the headings above the chunk (``"/Harbor rules/Dues/"``). What LangChain's
+    header splitters have written ("Header 1", ...) goes before them. Most vector stores embed
+    ``page_content`` alone: for those, ``prepend_header=True`` puts title and headings before the text, and
+    `SageRetriever` takes them off again.
+
     Examples:
         >>> SageTextSplitter().split_text("The ferry leaves at seven. It returns at noon.")
         ['The ferry leaves at seven. It returns at noon.']
@@ -84,6 +93,11 @@ class SageTextSplitter(TextSplitter):
         strip_whitespace: Leave white space at the ends of a chunk out. If False, white space between two
             chunks goes with the one before it (else the one after it) as far as ``chunk_size`` allows.
         add_end_index: Write ``end_index`` too.
+        add_headings: Write ``title`` and ``header_path`` into the metadata of chunks that have them.
+        prepend_header: Put a line such as ``"Harbor rules > Dues"`` before the text in ``page_content``, and
+            into ``metadata["header"]``, by which `SageRetriever` and `SageCompressor` find it to take it off;
+            ``start_index`` and ``end_index`` are those of the text. Header and text together are within
+            ``chunk_size``, where that is given.
         parent_id_key: Metadata key that receives the id of the document a chunk comes from, where it has one.
         target_tokens: Mean size of the chunks, in the unit of ``length_function`` or else in BERT word
             pieces: a number, ``"sentence"`` (35), ``"passage"`` (80), ``"section"`` (250), or ``"topic"``: as
@@ -112,6 +126,8 @@ class SageTextSplitter(TextSplitter):
         strip_whitespace: bool = True,
         *,
         add_end_index: bool = False,
+        add_headings: bool = True,
+        prepend_header: bool = False,
         parent_id_key: str | None = None,
         target_tokens: int | Size | None = None,
         min_chunk_size: int | None = None,
@@ -178,6 +194,11 @@ class SageTextSplitter(TextSplitter):
             strip_whitespace=strip_whitespace,
         )
         self._add_end_index = add_end_index
+        self._add_headings = add_headings
+        self._prepend_header = prepend_header
+        # The most of a header, and of a header with its text, in the unit of the length function.
+        self._longest_header = MAX_HEADER_TOKENS * (CHARACTERS_PER_TOKEN if counts_characters else 1)
+        self._header_limit = chunk_size if prepend_header else None
         self._parent_id_key = parent_id_key
 
     @property
@@ -192,7 +213,7 @@ class SageTextSplitter(TextSplitter):
             Ordered spans that do not overlap and together hold every character that is not white space;
             ``[]`` where there is none.
         """
-        return self._finished(_checked_text(text), self._segmenter.segment(text))
+        return self._finished(_checked_text(text), self._segmenter.segment(text), self._segmenter.max_tokens)
 
     def split_text(self, text: str) -> list[str]:
         """The chunks of ``text``: slices of it, in order; ``[]`` for empty text."""
@@ -217,11 +238,13 @@ class SageTextSplitter(TextSplitter):
             raise InputError(
                 f"{len(texts)} texts came with {len(metadatas)} metadatas: give one for each text"
             )
-        found = self._segmenter.segment_many(texts)
+        known = metadatas or [{}] * len(texts)
+        outlines = [self._outline(text, own) for text, own in zip(texts, known, strict=True)]
+        found = self._spans(texts, outlines)
         return [
-            self._chunk(text, span, metadatas[i] if metadatas else {})
-            for i, (text, spans) in enumerate(zip(texts, found, strict=True))
-            for span in self._finished(text, spans)
+            chunk
+            for text, own, outline, spans in zip(texts, known, outlines, found, strict=True)
+            for chunk in self._chunks(text, own, outline, spans)
         ]
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
@@ -231,6 +254,11 @@ class SageTextSplitter(TextSplitter):
 
     def lazy_split_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Like `split_documents`, but reads and yields as it goes, in bounded memory."""
+        if self._header_limit is not None:  # each text then has its own limit
+            rest = iter(documents)
+            while group := list(itertools.islice(rest, 32)):
+                yield from self.split_documents(group)
+            return
         waiting: list[Document] = []
 
         def texts() -> Iterator[str]:
@@ -240,9 +268,9 @@ class SageTextSplitter(TextSplitter):
 
         for spans in self._segmenter.segment_iter(texts()):
             document = waiting.pop(0)
-            metadata = self._metadata_of(document)
-            for span in self._finished(document.page_content, spans):
-                yield self._chunk(document.page_content, span, metadata)
+            text, metadata = document.page_content, self._metadata_of(document)
+            finished = self._finished(text, spans, self._segmenter.max_tokens)
+            yield from self._chunks(text, metadata, self._outline(text, metadata), finished)
 
     async def asplit_text(self, text: str) -> list[str]:
         """`split_text` in a worker thread."""
@@ -308,23 +336,72 @@ class SageTextSplitter(TextSplitter):
         """
         return cls(length_function=TokenizerLength(tokenizer), **kwargs)
 
-    def _finished(self, text: str, spans: Sequence[Span]) -> list[Span]:
+    def _spans(self, texts: Sequence[str], outlines: Sequence[Outline | None]) -> list[list[Span]]:
+        """Chunk spans of every text, with room for its headers where they count."""
+        most = self._segmenter.max_tokens
+        if self._header_limit is None:
+            limits = [most] * len(texts)
+            found = self._segmenter.segment_many(texts)
+        else:
+            limits = [most - self._reserved(outline, most) for outline in outlines]
+            found = self._segmenter.segment_within(texts, limits)
+        return [self._finished(*each) for each in zip(texts, found, limits, strict=True)]
+
+    def _reserved(self, outline: Outline | None, most: int) -> int:
+        """What a text's chunks leave free for headers: a quarter at most, so that text is not crowded out."""
+        if outline is None:
+            return 0
+        longest = outline.longest(self._segmenter.counter, self._longest_header)
+        return min(longest + 1, most // 4) if longest else 0
+
+    def _finished(self, text: str, spans: Sequence[Span], limit: int) -> list[Span]:
         if self._strip_whitespace:
             return list(spans)
-        return padded(text, spans, self._segmenter.counter.count, self._segmenter.max_tokens)
+        return padded(text, spans, self._segmenter.counter.count, limit)
+
+    def _outline(self, text: str, metadata: Mapping[Any, Any]) -> Outline | None:
+        """Title and headings of a text, where there are any and they are asked for."""
+        if not (self._add_headings or self._prepend_header) or not text.strip():
+            return None
+        return Outline(text, metadata) or None
+
+    def _chunks(
+        self, text: str, metadata: Mapping[Any, Any], outline: Outline | None, spans: Sequence[Span]
+    ) -> Iterator[Document]:
+        contexts = [Context()] * len(spans) if outline is None else outline.contexts(spans)
+        for span, context in zip(spans, contexts, strict=True):
+            own = copy.deepcopy(dict(metadata))
+            if self._add_start_index:
+                own["start_index"] = span.start
+            if self._add_end_index:
+                own["end_index"] = span.end
+            content = span.of(text)
+            if outline is not None and self._add_headings:
+                if outline.found_title:
+                    own[TITLE_KEY] = outline.title
+                if context.headings or outline.found_path:
+                    own[PATH_KEY] = join_path(context.headings, outline.separator)
+            if self._prepend_header and (header := self._header(context.parts, content)):
+                own[HEADER_KEY] = header
+                content = with_header(header, content)
+            yield Document(page_content=content, metadata=own)
+
+    def _header(self, parts: Sequence[str], text: str) -> str:
+        """The line before a chunk's text, shortened as its own limit and ``chunk_size`` ask."""
+        count, limit = self._segmenter.counter.count, self._header_limit
+
+        def fits(some: Sequence[str]) -> bool:
+            line = SEPARATOR.join(some)
+            if count(line) > self._longest_header:
+                return False
+            return limit is None or count(with_header(line, text)) <= limit
+
+        return SEPARATOR.join(fit_parts(parts, fits))
 
     def _metadata_of(self, document: Document) -> dict[Any, Any]:
         if self._parent_id_key is None or document.id is None:
             return document.metadata
         return {**document.metadata, self._parent_id_key: document.id}
-
-    def _chunk(self, text: str, span: Span, metadata: Mapping[Any, Any]) -> Document:
-        own = copy.deepcopy(dict(metadata))
-        if self._add_start_index:
-            own["start_index"] = span.start
-        if self._add_end_index:
-            own["end_index"] = span.end
-        return Document(page_content=span.of(text), metadata=own)
 
 
 def _checked_document(document: Document) -> Document:

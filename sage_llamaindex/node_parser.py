@@ -43,6 +43,8 @@ from sage_core.errors import InputError
 from sage_core.pipeline.settings import SageSettings, load_settings
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.limits import chunk_sizes
+from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts
+from sage_core.text.outline import PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import CallableCounter, TokenCounter, TokenizerCounter, function_name, get_counter
@@ -55,15 +57,22 @@ DEFAULT_CHUNK_SIZE = 1024
 """Most tokens of text and metadata where no ``chunk_size`` was given: that of LlamaIndex's own splitters."""
 CUSTOM = "custom"
 _SMALL = 50  # tokens left for text below which LlamaIndex's own splitters warn
+# Tokens of "title: ", "header_path: " and what separates them from the text, in the default templates.
+_LABELS = 12
 
 
 class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
-    """Splits documents into short chunks that are complete in meaning.
+    r"""Splits documents into short chunks that are complete in meaning.
 
     Every chunk is an exact slice of its document, with the right ``start_char_idx`` and ``end_char_idx``,
     also behind another parser; chunk and metadata together never exceed ``chunk_size`` tokens; chunks of
     one source are linked to the previous and the next; blank documents give no chunks. Documents are
     segmented together in large batches, so hand over many at once rather than starting worker processes.
+
+    Where a document has a title or headings, its chunks know them: ``metadata["title"]`` and
+    ``metadata["header_path"]``, the headings above the chunk as `MarkdownNodeParser` writes them. They are
+    embedded with the text and not shown to the LLM. Behind a `MarkdownNodeParser` its path is kept, and
+    headings of the section are added for chunks below them. Ids of nodes do not depend on it, hashes do.
 
     Sizes: by themselves chunks have some 65 tokens and at most 130. ``target_tokens`` asks for another mean;
     ``chunk_size``, as from a `SentenceSplitter`, sets the ceiling and with it the mean, two thirds of it.
@@ -73,6 +82,9 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         >>> nodes = SageNodeParser().get_nodes_from_documents([Document(text="The ferry leaves at seven.")])
         >>> nodes[0].text
         'The ferry leaves at seven.'
+        >>> guide = Document(text="# Island\n\n## Ferry\n\nIt leaves at seven.")
+        >>> SageNodeParser().get_nodes_from_documents([guide])[0].metadata["title"]
+        'Island'
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_assignment=True)
@@ -125,10 +137,16 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         description="A `sage_core` Segmenter of your own, with a model object, a sentence splitter or a "
         "token counter of yours. It stands for `model`, `tokenizer` and the settings from `max_tokens` on.",
     )
+    include_headings: bool = Field(
+        default=True,
+        description="Write the document's `title` and the headings above each chunk (`header_path`) into "
+        "its metadata, to be embedded with it. Not without `include_metadata`.",
+    )
     hidden_metadata: tuple[str, ...] = Field(
-        default=("file_path",),
+        default=("file_path", "header_path"),
         description="Metadata keys that chunks keep but do not show to the LLM: on short chunks a path is a "
-        "fifth of the prompt.",
+        "fifth of the prompt. A `title` that the parser found is not shown either; one that the document "
+        "brings is, unless it is named here.",
     )
     id_func: IdFunc = Field(
         default=default_id_func,
@@ -145,7 +163,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         "buffer_size": "the segmenter compares sentences itself; leave it out",
         "breakpoint_percentile_threshold": "use `threshold`, a probability from 0 to 1",
         "sentence_splitter": "pass segmenter=Segmenter(sentences=...) from sage_core.segmentation",
-        "original_text_metadata_key": "no metadata is added; leave it out",
+        "original_text_metadata_key": "a node's offsets say where it stands; leave it out",
         "window_size": "use `max_tokens`",
         "separator": "sentences are found by the segmenter; leave it out",
         "paragraph_separator": "blank lines count by themselves; leave it out",
@@ -313,11 +331,18 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         """The chunks of all ``nodes``. Further arguments, which pipelines pass to every part, are ignored."""
         texts = [text_of(node) for node in nodes]
         sizes = metadata_tokens(nodes, self._active.counter) if self.include_metadata else [0] * len(nodes)
-        limits = [self._limit(size) if text.strip() else 0 for size, text in zip(sizes, texts, strict=True)]
+        outlines = [self._outline(node, text) for node, text in zip(nodes, texts, strict=True)]
+        limits = [
+            self._limit(size, outline) if text.strip() else 0
+            for size, outline, text in zip(sizes, outlines, texts, strict=True)
+        ]
         found = self._spans(texts, limits, show_progress)
         chunks: list[BaseNode] = []
-        for node, text, spans in zip(nodes, texts, found, strict=True):
-            chunks += self._chunks_of(node, text, spans)
+        for node, text, outline, spans in zip(nodes, texts, outlines, found, strict=True):
+            made = self._chunks_of(node, text, spans)
+            if outline is not None and spans:
+                self._describe(made, outline, outline.contexts(spans))
+            chunks += made
         return chunks
 
     @dispatcher.span
@@ -358,8 +383,81 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             for i, span in enumerate(spans)
         ]
 
-    def _limit(self, overhead: int) -> int:
-        return room_for_text(self._active, self.chunk_size, overhead)
+    def _limit(self, overhead: int, outline: Outline | None = None) -> int:
+        """Most tokens of a chunk's text, where metadata takes ``overhead``, and the headings some more."""
+        room = room_for_text(self._active, self.chunk_size, overhead)
+        if outline is None:
+            return room
+        # Headings are kept within a quarter of what there is, so that they never crowd out the text.
+        left = self._ceiling - overhead
+        longest = outline.longest(self._active.counter)
+        return min(room, left - min(longest + _LABELS, left // 4) if longest else left)
+
+    @property
+    def _ceiling(self) -> int:
+        """Most tokens of a chunk together with its metadata."""
+        if self.chunk_size is not None:
+            return self.chunk_size
+        return max(DEFAULT_CHUNK_SIZE, int(self._active.max_tokens))
+
+    def _outline(self, node: BaseNode, text: str) -> Outline | None:
+        """Title and headings of a node's text; None where they are not asked for."""
+        if not (self.include_headings and self.include_metadata and text.strip()):
+            return None
+        return Outline(text, node.metadata, whole=node.source_node is None) or None
+
+    def _describe(self, chunks: Sequence[BaseNode], outline: Outline, contexts: Sequence[Context]) -> None:
+        """Write title and headings into the metadata of a text's chunks, as far as ``chunk_size`` allows."""
+        count = self._active.counter.count
+        modes = [MetadataMode.EMBED, *([] if self._hides(PATH_KEY) else [MetadataMode.LLM])]
+        cache: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for chunk, context in zip(chunks, contexts, strict=True):
+            # A title that the document brings is shown as the document has it, and not counted here.
+            parts = context.parts if outline.found_title else context.headings
+            if parts not in cache:
+                cache[parts] = fit_parts(parts, lambda some: count(SEPARATOR.join(some)) <= MAX_HEADER_TOKENS)
+
+            def fits(
+                some: Sequence[str],
+                chunk: BaseNode = chunk,
+                context: Context = context,
+                whole: Sequence[str] = parts,
+            ) -> bool:
+                self._write(chunk, outline, context, whole, some)
+                # Templates may be anything, so what a model is given is counted as it is.
+                return all(count(chunk.get_content(metadata_mode=mode)) <= self._ceiling for mode in modes)
+
+            self._write(chunk, outline, context, parts, fit_parts(cache[parts], fits))
+
+    def _write(
+        self,
+        chunk: BaseNode,
+        outline: Outline,
+        context: Context,
+        whole: Sequence[str],
+        parts: Sequence[str],
+    ) -> None:
+        """Write the title, and of the headings those that are left of ``parts``, the shortened ``whole``."""
+        metadata, unread = chunk.metadata, chunk.excluded_embed_metadata_keys
+        has_title = len(whole) > len(context.headings)
+        if outline.found_title:
+            metadata[TITLE_KEY] = outline.title
+            if has_title and len(parts) == len(whole):
+                unread[:] = [key for key in unread if key != TITLE_KEY]
+            elif TITLE_KEY not in unread:  # the path or the text repeats it, or there is no room
+                unread.append(TITLE_KEY)
+        headings = parts[1:] if has_title and len(parts) == len(whole) else parts
+        if headings or outline.found_path:
+            metadata[PATH_KEY] = join_path(headings, outline.separator)
+        else:
+            metadata.pop(PATH_KEY, None)
+        for key, found in ((TITLE_KEY, outline.found_title), (PATH_KEY, PATH_KEY in metadata)):
+            if found and self._hides(key) and key not in chunk.excluded_llm_metadata_keys:
+                chunk.excluded_llm_metadata_keys.append(key)
+
+    def _hides(self, key: str) -> bool:
+        """Whether the LLM is not shown what the parser writes under this key."""
+        return key in self.hidden_metadata or (key == TITLE_KEY and PATH_KEY in self.hidden_metadata)
 
     def _spans(
         self, texts: Sequence[str], limits: Sequence[int], show_progress: bool = False

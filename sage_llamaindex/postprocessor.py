@@ -13,12 +13,9 @@ from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import (
-    BaseNode,
     MetadataMode,
-    NodeRelationship,
     NodeWithScore,
     QueryBundle,
-    RelatedNodeInfo,
 )
 from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
@@ -26,9 +23,9 @@ from typing_extensions import Self
 
 from sage_core._checks import check_installed
 from sage_core.errors import InputError
-from sage_core.ranking import Links, Place, Reranker, ascore, link, link_ids, named_reranker, vouch
+from sage_core.ranking import Reranker, named_reranker, vouch
 from sage_core.ranking.foreign import collected_scores, returning_all
-from sage_core.ranking.protocol import checked_scores
+from sage_core.ranking.hybrid import ascore_in_context, score_in_context
 from sage_core.selection import (
     Rule,
     RuleName,
@@ -44,6 +41,7 @@ from sage_core.selection import (
     rule_to_data,
 )
 from sage_llamaindex._component import SageComponent
+from sage_llamaindex._neighbors import neighbors_of
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -246,8 +244,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         bundle = _query_of(query_bundle)
         if isinstance(self._scorer, PostprocessorScores):
             return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle))
-        query, texts = bundle.query_str, _texts(nodes)
-        scores = checked_scores(self._scorer.name, self._scorer.score(query, texts), len(texts))
+        scores = score_in_context(self._scorer, bundle.query_str, *_texts(nodes))
         return self._reranked(nodes, scores, self._scorer)
 
     async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
@@ -258,7 +255,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         bundle = _query_of(query_bundle)
         if isinstance(self._scorer, PostprocessorScores):
             return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle))
-        scores = await ascore(self._scorer, bundle.query_str, _texts(nodes))
+        scores = await ascore_in_context(self._scorer, bundle.query_str, *_texts(nodes))
         return self._reranked(nodes, scores, self._scorer)
 
     @dispatcher.span
@@ -376,7 +373,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     ) -> Ranking:
         copies = []
         if self._scorer is not None if self.neighbors is None else self.neighbors:
-            scores = vouch(scores, _neighbors([n.node for n in nodes]), scale)
+            scores = vouch(scores, neighbors_of([n.node for n in nodes]), scale)
         for old, score in zip(nodes, scores, strict=True):
             node = old.node
             if self.keep_retrieval_score and self._scorer is not None:
@@ -390,41 +387,18 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return Ranking(tuple(copies), scale)
 
 
-def _neighbors(nodes: Sequence[BaseNode]) -> list[Links]:
-    """Which nodes stand beside each other: by their relationships; those without any, by their offsets."""
-
-    def named(node: BaseNode, side: NodeRelationship) -> str | None:
-        found = node.relationships.get(side)
-        return found.node_id if isinstance(found, RelatedNodeInfo) else None
-
-    def place(node: BaseNode) -> Place | None:
-        start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-        if node.ref_doc_id is None or start is None or end is None:
-            return None
-        return Place(node.ref_doc_id, start, end)
-
-    before, after = NodeRelationship.PREVIOUS, NodeRelationship.NEXT
-    by_id = link_ids(
-        [node.node_id for node in nodes],
-        [named(node, before) for node in nodes],
-        [named(node, after) for node in nodes],
-    )
-    by_place = link([place(node) for node in nodes])
-    return [
-        by_id[i] if before in node.relationships or after in node.relationships else by_place[i]
-        for i, node in enumerate(nodes)
-    ]
-
-
 def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:
     if query_bundle is None:
         raise InputError("reranking needs the question: pass query_str or query_bundle")
     return query_bundle
 
 
-def _texts(nodes: Sequence[NodeWithScore]) -> list[str]:
-    """What the embedding model saw, as LlamaIndex's own rerankers read it."""
-    return [n.node.get_content(metadata_mode=MetadataMode.EMBED) for n in nodes]
+def _texts(nodes: Sequence[NodeWithScore]) -> tuple[list[str], list[str]]:
+    """The nodes' texts; and what the embedding model saw, as LlamaIndex's own rerankers read it."""
+    return (
+        [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes],
+        [n.node.get_content(metadata_mode=MetadataMode.EMBED) for n in nodes],
+    )
 
 
 class PostprocessorScores:

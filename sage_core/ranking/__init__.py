@@ -5,7 +5,7 @@ from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.generative import GenerativeReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.named import named_reranker
-from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
+from sage_core.ranking.neighbors import Links, Place, link, link_ids, mix_neighbors, vouch
 from sage_core.ranking.protocol import (
     BatchReranker,
     CosineRequest,
@@ -39,6 +39,7 @@ __all__ = [
     "ascore",
     "link",
     "link_ids",
+    "mix_neighbors",
     "named_reranker",
     "rank",
     "vouch",

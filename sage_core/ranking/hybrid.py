@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import math
@@ -21,7 +22,15 @@ from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import feature_matrix
-from sage_core.ranking.protocol import BatchReranker, CosineRequest, Request, check_request, checked_scores
+from sage_core.ranking.protocol import (
+    BatchReranker,
+    CosineRequest,
+    Request,
+    Reranker,
+    ascore,
+    check_request,
+    checked_scores,
+)
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import words
 
@@ -119,7 +128,12 @@ class HybridReranker:
         return self._embedder.name
 
     def score(
-        self, query: str, texts: Sequence[str], cosines: Sequence[float | None] | None = None
+        self,
+        query: str,
+        texts: Sequence[str],
+        cosines: Sequence[float | None] | None = None,
+        *,
+        embedded: Sequence[str] | None = None,
     ) -> list[float]:
         """Probability that each text holds evidence; see `Reranker.score`. Simultaneous calls are batched.
 
@@ -127,16 +141,25 @@ class HybridReranker:
             query: The question.
             texts: The candidates.
             cosines: Of the question and each, where a search with this embedding model gave them.
+            embedded: What the embedding model reads in place of each text, such as its title and headings
+                before it; words are compared with the text alone. None for the texts themselves.
         """
         check_request(query, texts)
-        request = Request(query, texts) if cosines is None else CosineRequest(query, texts, cosines)
-        return self._batcher(request)
+        if cosines is None and embedded is None:
+            return self._batcher(Request(query, texts))
+        known = [None] * len(texts) if cosines is None else cosines
+        return self._batcher(CosineRequest(query, texts, known, embedded))
 
     def score_many(self, requests: Sequence[_Requested]) -> list[list[float]]:
         """Score several questions, embedding all their new texts at once; see `BatchReranker.score_many`."""
         asked = [r for r in requests if r.query.strip()]
         texts = dict.fromkeys(t for r in asked for t in r.texts if t.strip())
-        unknown = dict.fromkeys(t for r in asked for t, c in cosines_of(r) if t in texts and c is None)
+        unknown = dict.fromkeys(
+            read
+            for r in asked
+            for text, (read, cosine) in zip(r.texts, cosines_of(r), strict=True)
+            if text in texts and cosine is None
+        )
         vectors = self._vectors.of(unknown, self._embed)
         text_words = self._words.of(texts, lambda new: [tuple(words(t)) for t in new])
         logits = self._logits(requests)
@@ -168,11 +191,14 @@ class HybridReranker:
         if not filled or not request.query.strip():
             return scores
         texts = [request.texts[i] for i in filled]
-        given = [cosine for _, cosine in cosines_of(request)]
-        known = [given[i] for i in filled]
+        given = list(cosines_of(request))
+        known = [given[i][1] for i in filled]
         if None in known:
             asked = unit_rows(self._embedder.embed_query(request.query))
-            known = [float(vectors[t] @ asked) if c is None else c for t, c in zip(texts, known, strict=True)]
+            known = [
+                float(vectors[given[i][0]] @ asked) if c is None else c
+                for i, c in zip(filled, known, strict=True)
+            ]
         features = feature_matrix(
             request.query, texts, [c or 0.0 for c in known], [text_words[t] for t in texts]
         )
@@ -184,13 +210,44 @@ class HybridReranker:
 
 
 def cosines_of(request: _Requested) -> Iterable[tuple[str, float | None]]:
-    """Every text, and its cosine where that came with the request and is a number."""
+    """What the embedding model reads of every text, and its cosine where a number came with the request."""
     if isinstance(request, Request):
         return [(text, None) for text in request.texts]
-    if len(request.cosines) != len(request.texts):
-        raise InputError(f"{len(request.cosines)} cosines for {len(request.texts)} texts")
+    read = request.texts if request.embedded is None else request.embedded
+    for given, what in ((request.cosines, "cosines"), (read, "texts to embed")):
+        if len(given) != len(request.texts):
+            raise InputError(f"{len(given)} {what} for {len(request.texts)} texts")
     finite = (c if c is not None and math.isfinite(c) else None for c in request.cosines)
-    return zip(request.texts, finite, strict=True)
+    return zip(read, finite, strict=True)
+
+
+def score_in_context(
+    reranker: Reranker, query: str, texts: Sequence[str], embedded: Sequence[str]
+) -> list[float]:
+    """Score chunks that know where they stand, as the pipeline does.
+
+    Args:
+        reranker: Any. A `HybridReranker` compares meanings with ``embedded`` and words with ``texts``, which
+            it is calibrated for; others read ``embedded``.
+        query: The question.
+        texts: The chunks.
+        embedded: Each with what goes before it: title, headings, metadata.
+
+    Raises:
+        InputError: Where the reranker does not return one score per text.
+    """
+    if isinstance(reranker, HybridReranker):
+        return reranker.score(query, texts, embedded=embedded)
+    return checked_scores(reranker.name, reranker.score(query, embedded), len(embedded))
+
+
+async def ascore_in_context(
+    reranker: Reranker, query: str, texts: Sequence[str], embedded: Sequence[str]
+) -> list[float]:
+    """`score_in_context` without blocking the event loop."""
+    if isinstance(reranker, HybridReranker):
+        return await asyncio.to_thread(reranker.score, query, texts, embedded=embedded)
+    return await ascore(reranker, query, embedded)
 
 
 class LRUCache(Generic[V]):

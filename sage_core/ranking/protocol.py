@@ -68,11 +68,14 @@ class CosineRequest(NamedTuple):
         query: The question.
         texts: The candidates.
         cosines: Of the question's embedding and each text's; None where that is not known.
+        embedded: What the embedding model reads in place of each text, such as title and text; None for the
+            texts themselves.
     """
 
     query: str
     texts: Sequence[str]
     cosines: Sequence[float | None]
+    embedded: Sequence[str] | None = None
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ text that is stored or sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sage_core.text.tokens import TokenCounter
 
@@ -81,19 +81,32 @@ def with_header(header: str, text: str) -> str:
     return f"{header}\n{text}" if header else text
 
 
-def _fitted(parts: tuple[str, ...], room: int, counter: TokenCounter) -> str:
-    if room < 1 or not parts:
-        return ""
+def fit_parts(parts: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> tuple[str, ...]:
+    """As much of a header as fits, shortened from the outside in.
+
+    Args:
+        parts: Of the header, outermost first.
+        fits: Whether these parts fit. What fits must still fit when shortened.
+
+    Returns:
+        The longest tail of ``parts`` that fits; else the innermost one, cut after as many words as fit; else
+        nothing.
+    """
     for first in range(len(parts)):
-        line = SEPARATOR.join(parts[first:])
-        if counter.count(line) <= room:
-            return line
-    words = parts[-1].split(" ")
+        if fits(parts[first:]):
+            return tuple(parts[first:])
+    words = parts[-1].split(" ") if parts else []
     low, high = 0, len(words)
     while low < high:  # the most words that fit
         middle = (low + high + 1) // 2
-        if counter.count(" ".join(words[:middle])) <= room:
+        if fits([" ".join(words[:middle])]):
             low = middle
         else:
             high = middle - 1
-    return " ".join(words[:low])
+    return (" ".join(words[:low]),) if low else ()
+
+
+def _fitted(parts: tuple[str, ...], room: int, counter: TokenCounter) -> str:
+    if room < 1:
+        return ""
+    return SEPARATOR.join(fit_parts(parts, lambda some: counter.count(SEPARATOR.join(some)) <= room))

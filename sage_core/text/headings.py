@@ -146,30 +146,27 @@ def heading_paths(
     stack: list[Heading] = []
     following = 0
 
-    def step(heading: Heading) -> None:
-        while stack and stack[-1].level >= heading.level:
-            stack.pop()
-        stack.append(heading)
+    def close(path: list[Heading], level: int) -> None:
+        while path and path[-1].level >= level:
+            path.pop()
 
     for start, end, index in wanted:
         while following < len(headings) and headings[following].start < start:
-            step(headings[following])
+            close(stack, headings[following].level)
+            stack.append(headings[following])
             following += 1
-        if not own:
-            paths[index] = tuple(h.text for h in stack)
-            continue
         # Spans may overlap or share a start, so the headings inside are walked without being consumed.
-        above = list(stack)
+        above, begins = list(stack), list[Heading]()
         position, ahead = start, following
         while ahead < len(headings) and headings[ahead].start < end:
             heading = headings[ahead]
             if text[position : heading.start].strip():
                 break
-            while above and above[-1].level >= heading.level:
-                above.pop()
-            above.append(heading)
+            close(above, heading.level)
+            close(begins, heading.level)
+            begins.append(heading)
             position, ahead = heading.end, ahead + 1
-        paths[index] = tuple(h.text for h in above)
+        paths[index] = tuple(h.text for h in (*above, *(begins if own else ())))
     return paths
 
 

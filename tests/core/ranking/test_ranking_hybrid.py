@@ -160,6 +160,21 @@ def test_cosines_found_by_a_search_are_used_as_they_are():
     assert isinstance(reranker, CosineReranker) and reranker.embedder_name == embedder.name
 
 
+def test_meanings_may_be_compared_with_the_title_and_words_without():
+    embedder = CharacterEmbedder()
+    texts = [t for t in TEXTS if t.strip()]
+    titled = [f"Of bees\n{t}" for t in texts]
+    query = embedder.embed_query(QUERY)
+    cosines = [float(embedder.embed_query(t) @ query) for t in titled]
+    expected = HybridReranker(CharacterEmbedder()).score(QUERY, texts, cosines)
+    np.testing.assert_allclose(
+        HybridReranker(embedder).score(QUERY, texts, embedded=titled), expected, rtol=1e-6
+    )
+    assert sorted(embedder.embedded) == sorted(titled)
+    with pytest.raises(InputError, match="1 texts to embed for 5 texts"):
+        HybridReranker(embedder).score(QUERY, TEXTS, embedded=["one"])
+
+
 def test_cosines_must_be_one_per_text():
     with pytest.raises(InputError, match="1 cosines for 5 texts"):
         HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS, [None])

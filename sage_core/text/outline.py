@@ -1,0 +1,207 @@
+"""The headings of a document that comes from somebody else's loader, for the metadata of its chunks.
+
+Both frameworks keep them under the same two keys: ``title``, and ``header_path``, the headings above a chunk
+as LlamaIndex's ``MarkdownNodeParser`` writes them: ``"/Harbor rules/Dues/"``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, header_parts
+from sage_core.text.headings import Heading, Markup, find_headings, find_title, heading_paths
+from sage_core.text.tokens import TokenCounter
+
+TITLE_KEY = "title"
+PATH_KEY = "header_path"
+HEADER_KEY = "header"
+"""A line that stands before the text, and is no part of it."""
+PATH_SEPARATOR = "/"
+
+_MARKUPS: dict[str, Markup] = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdx": "markdown",
+    ".rst": "rst",
+    ".rest": "rst",
+    ".adoc": "asciidoc",
+    ".asciidoc": "asciidoc",
+}
+# "#" begins a comment there, and a short line is no heading.
+_CODE = re.compile(
+    r"\.(?:[ch](?:pp)?|cc|cfg|cs[sv]?|go|ini|ipynb|java|jsx?|jsonl?|kt|log|php|pl|ps1|py|rb?|rs|scala|sh|sql|swift"
+    r"|toml|tsv|tsx?|xml|ya?ml)"
+)
+# What a ``header_path_separator`` may be made of.
+_MARKS = " \t/>|\\:.#-–—→»•"
+_FILE_KEYS = ("file_name", "file_path", "source")
+# A page is not the beginning of its document, so that its first heading is not the title.
+_PAGE_KEYS = ("page_label", "page", "page_number")
+# What LangChain's Markdown and HTML splitters write, under names that each user chooses: "Header 1", "h2".
+_LEVEL_KEY = re.compile(r"(?:header|heading|h)[ _-]?([1-6])", re.IGNORECASE)
+
+
+class Context(NamedTuple):
+    """Where a chunk stands in its document.
+
+    Examples:
+        >>> Context("Harbor rules", ("Dues", "Boats")).parts
+        ('Harbor rules', 'Dues', 'Boats')
+
+    Attributes:
+        title: The document's title; None where it is not known.
+        headings: Headings above the chunk, outermost first; not those with which the chunk begins.
+        own: Headings with which the chunk begins.
+    """
+
+    title: str | None = None
+    headings: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Title and headings, without a title that the headings or the chunk itself repeat."""
+        if self.title is None or _same(self.title, (*self.headings, *self.own)[:1]):
+            return self.headings
+        return (self.title, *self.headings)
+
+
+class Outline:
+    r"""Title and headings of one text, with what its metadata says of them.
+
+    A ``title`` and a ``header_path`` in the metadata stand: headings found in the text go below that path.
+    The levels that LangChain's header splitters write ("Header 1") are read too.
+
+    Examples:
+        >>> text = "# Rules\n\nAll pay.\n\n## Boats\n\nOars only."
+        >>> outline = Outline(text, {})
+        >>> outline.contexts([(text.index("Oars"), len(text))])[0].headings
+        ('Rules', 'Boats')
+
+    Args:
+        text: The text.
+        metadata: Of the document or of the section that the text is.
+        whole: Whether the text is a whole document, whose first heading may be its title.
+
+    Attributes:
+        title: The document's title; None where it is not known.
+        found_title: Whether the text says it, and not the metadata.
+        found_path: Whether the metadata have a ``header_path``.
+        separator: Of that path.
+    """
+
+    def __init__(self, text: str, metadata: Mapping[Any, Any], *, whole: bool = True) -> None:
+        self._text = text
+        self._headings = _headings_of(text, metadata)
+        self.separator, self._known = _known_path(metadata)
+        self.found_path = isinstance(metadata.get(PATH_KEY), str)
+        given = _text_under(metadata, TITLE_KEY)
+        paged = any(key in metadata for key in _PAGE_KEYS)
+        self.title = given
+        if given is None and whole and not paged and not self._known:
+            self.title = find_title(text, self._headings)
+        self.found_title = given is None and self.title is not None
+        first = self._headings[0] if self._headings else None
+        starts = first is not None and not text[: first.start].strip()
+        # A header splitter may leave the heading in the text whose path it wrote.
+        if starts and first is not None and _same(first.text, self._known[-1:]):
+            self._known = self._known[:-1]
+
+    def __bool__(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.title or self._known or self._headings)
+
+    def contexts(self, spans: Sequence[tuple[int, int]]) -> list[Context]:
+        """Where each of these parts of the text stands."""
+        whole = heading_paths(self._text, self._headings, spans)
+        above = heading_paths(self._text, self._headings, spans, own=False)
+        return [
+            Context(self.title, (*self._known, *some), every[len(some) :])
+            for every, some in zip(whole, above, strict=True)
+        ]
+
+    def longest(self, counter: TokenCounter, most: int = MAX_HEADER_TOKENS) -> int:
+        """Tokens of the longest header that a chunk of the text can have, ``most`` at most."""
+        paths = heading_paths(self._text, self._headings, [(h.start, h.end) for h in self._headings])
+        contexts = {Context(self.title, (*self._known, *path)).parts for path in [(), *paths]}
+        lines = [SEPARATOR.join(parts) for parts in contexts if parts]
+        return min(max(counter.count_many(lines), default=0), most)
+
+
+def join_path(headings: Sequence[str], separator: str = PATH_SEPARATOR) -> str:
+    """Headings as the value of ``header_path``: ``"/Harbor rules/Dues/"``; ``"/"`` for none.
+
+    Examples:
+        >>> join_path(["Harbor rules", "Dues"])
+        '/Harbor rules/Dues/'
+    """
+    return separator + "".join(heading + separator for heading in headings)
+
+
+def split_path(path: str) -> tuple[str, tuple[str, ...]]:
+    """The separator of a ``header_path`` and its headings. One without separators is a heading by itself.
+
+    Examples:
+        >>> split_path("/Harbor rules/Dues/")
+        ('/', ('Harbor rules', 'Dues'))
+        >>> split_path(" > Harbor rules > Dues > ")
+        (' > ', ('Harbor rules', 'Dues'))
+    """
+    if not path.strip():
+        return PATH_SEPARATOR, ()
+    marks = len(path) - len(path.lstrip(_MARKS))
+    for length in range(marks, 0, -1):
+        mark = path[:length]
+        if path == mark:
+            return mark, ()
+        if path.endswith(mark) and len(path) > 2 * length:
+            return mark, tuple(part for part in path[length:-length].split(mark) if part.strip())
+    return PATH_SEPARATOR, (path.strip(),)
+
+
+def header_of(text: str, metadata: Mapping[Any, Any], counter: TokenCounter) -> str:
+    """The header of a chunk by its metadata, `MAX_HEADER_TOKENS` at most; empty where they say nothing."""
+    _, headings = _known_path(metadata)
+    parts = header_parts(text, _text_under(metadata, TITLE_KEY), headings)
+    return SEPARATOR.join(
+        fit_parts(parts, lambda some: counter.count(SEPARATOR.join(some)) <= MAX_HEADER_TOKENS)
+    )
+
+
+def take_header(content: str, metadata: Mapping[Any, Any]) -> tuple[str, str]:
+    """The header that was put before a chunk's text, and the text; an empty header where there is none."""
+    header = metadata.get(HEADER_KEY)
+    if isinstance(header, str) and header and content.startswith(f"{header}\n"):
+        return header, content[len(header) + 1 :]
+    return "", content
+
+
+def _same(text: str, others: Sequence[str]) -> bool:
+    return any(text.casefold() == other.casefold() for other in others)
+
+
+def _text_under(metadata: Mapping[Any, Any], key: str) -> str | None:
+    value = metadata.get(key)
+    return " ".join(value.split()) if isinstance(value, str) and value.strip() else None
+
+
+def _headings_of(text: str, metadata: Mapping[Any, Any]) -> list[Heading]:
+    names = (metadata.get(key) for key in _FILE_KEYS)
+    suffix = next((PurePath(name).suffix.lower() for name in names if isinstance(name, str)), "")
+    return [] if _CODE.fullmatch(suffix) else find_headings(text, _MARKUPS.get(suffix, "auto"))
+
+
+def _known_path(metadata: Mapping[Any, Any]) -> tuple[str, tuple[str, ...]]:
+    path = metadata.get(PATH_KEY)
+    if isinstance(path, str):
+        return split_path(path)
+    levels = [
+        (int(found.group(1)), " ".join(value.split()))
+        for key, value in metadata.items()
+        if isinstance(key, str) and isinstance(value, str) and value.strip()
+        if (found := _LEVEL_KEY.fullmatch(key))
+    ]
+    return PATH_SEPARATOR, tuple(words for _, words in sorted(levels))

@@ -1,0 +1,35 @@
+"""Which nodes stand beside each other in their document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo
+
+from sage_core.ranking.neighbors import Links, Place, link, link_ids
+
+
+def neighbors_of(nodes: Sequence[BaseNode]) -> list[Links]:
+    """Each node's neighbors among ``nodes``: by its relationships; without any, by document and offsets."""
+
+    def named(node: BaseNode, side: NodeRelationship) -> str | None:
+        found = node.relationships.get(side)
+        return found.node_id if isinstance(found, RelatedNodeInfo) else None
+
+    def place(node: BaseNode) -> Place | None:
+        start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+        if node.ref_doc_id is None or start is None or end is None:
+            return None
+        return Place(node.ref_doc_id, start, end)
+
+    before, after = NodeRelationship.PREVIOUS, NodeRelationship.NEXT
+    by_id = link_ids(
+        [node.node_id for node in nodes],
+        [named(node, before) for node in nodes],
+        [named(node, after) for node in nodes],
+    )
+    by_place = link([place(node) for node in nodes])
+    return [
+        by_id[i] if before in node.relationships or after in node.relationships else by_place[i]
+        for i, node in enumerate(nodes)
+    ]
