@@ -16,6 +16,9 @@ QUESTIONS = "questions"
 """The kind of experiment that asks questions; every other kind is the name of a measurement."""
 
 
+_ALIASES = {"exp12": "exp11"}
+"""One sweep over the number of chunks serves both experiments of the paper."""
+
 _NAME = re.compile(r"\w[\w .+-]*")
 
 
@@ -162,6 +165,7 @@ def load_experiment(name: str) -> Experiment:
             return parse_experiment(path.read_text(encoding="utf-8"), where=str(path), name=name)
         except OSError as error:
             raise InputError(f"cannot read the experiment {name}: {error.strerror}") from error
+    name = _ALIASES.get(name, name)
     if name not in experiment_names():
         raise InputError(f"there is no experiment {name!r}: `sage-rag eval list` shows them")
     text = (_bundled() / f"{name}.json").read_text(encoding="utf-8")

@@ -133,6 +133,12 @@ def test_the_ablation_has_its_baseline_without_a_key() -> None:
     assert all(row.method.get("offline_index") == "dense" for row in shared)
 
 
+def test_both_experiments_over_a_fixed_number_of_chunks_have_a_name() -> None:
+    found = load_experiment("exp12")
+    assert found.name == load_experiment("exp11").name == "exp11"
+    assert [row.name for row in found.rows][:15] == [f"K = {k}" for k in range(1, 16)]
+
+
 def test_experiments_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(MINIMAL))
