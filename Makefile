@@ -6,7 +6,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
 
-.PHONY: help install hooks demo test quick lint format types docs notebooks matrix floors check build clean
+.PHONY: help install hooks demo test quick lint format types docs notebooks recipes matrix floors check build clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,10 @@ docs: $(VENV)/.docs  ## Build the documentation into site/; a warning is an erro
 
 notebooks: install  ## Run every notebook, each in a fresh kernel without a network; WRITE=--write keeps the outputs
 	$(BIN)/python scripts/run_notebooks.py $(WRITE)
+
+recipes: install  ## Run the recipes of docs/recipes.md with the packages they need, PostgreSQL and Qdrant included
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group recipes
+	$(BIN)/python -m pytest -p no:langsmith_plugin tests/test_documentation.py -k "recipes and blocks_run"
 
 build: install  ## Build the distributions and prove the wheel in an environment of its own
 	rm -rf dist

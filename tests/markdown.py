@@ -8,8 +8,10 @@ the scene `shell`; those of a page without a comment are only compared with what
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.corpus import write_corpus
-from tests.fakes.llm_server import LLMServer, Request
+from tests.fakes.llm_server import LLMServer, Reply, Request
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(
@@ -150,14 +152,90 @@ def _server(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         yield {}
 
 
+# Addresses of services that the recipes name; the scripted server answers in their place.
+HOSTED = (
+    "https://api.cohere.com/v2",
+    "https://api.jina.ai/v1",
+    "http://localhost:11434/v1",
+    "http://localhost:8000/v1",
+)
+
+
+def _hosted(request: Request) -> str | Reply:
+    """A chat model and a reranker that goes by shared words."""
+    if not request.path.endswith("/rerank"):
+        return _reply(request)
+    asked = set(request.body["query"].lower().split())
+    shares = [len(asked & set(text.lower().split())) / len(asked) for text in request.body["documents"]]
+    results = [{"index": i, "relevance_score": share} for i, share in enumerate(shares)]
+    return Reply(raw=json.dumps({"results": sorted(results, key=lambda r: -r["relevance_score"])}))
+
+
+def _letters(text: str) -> list[float]:
+    """A vector for embeddings: how often each letter occurs."""
+    return [1.0 + text.lower().count(chr(ord("a") + i)) for i in range(26)]
+
+
+def _recipes(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The services that the recipes ask are a scripted server on this machine."""
+    pytest.importorskip("openai", reason="the openai extra is not installed")
+    with LLMServer(_hosted, embed=_letters) as server:
+        for name in ("OPENAI_API_KEY", "COHERE_API_KEY", "JINA_API_KEY"):
+            patch.setenv(name, "sk-test")
+        patch.setenv("OPENAI_BASE_URL", server.base_url)
+        patch.setenv("OPENAI_API_BASE", server.base_url)  # the name that LlamaIndex reads
+        yield {"text": GUIDE, "__addresses__": dict.fromkeys(HOSTED, server.base_url)}
+        assert server.requests, "no recipe asked the server"
+
+
+def _frameworks(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """LlamaIndex's and LangChain's own clients of a chat model."""
+    for package in ("llama_index.llms.openai_like", "langchain_openai", "langchain_classic"):
+        pytest.importorskip(package, reason="the packages of the recipes are not installed: make recipes")
+    yield from _recipes(patch)
+
+
+def _qdrant(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Qdrant in this process."""
+    for package in ("langchain_qdrant", "llama_index.vector_stores.qdrant"):
+        pytest.importorskip(package, reason="the packages of the recipes are not installed: make recipes")
+    yield {"text": GUIDE}
+
+
+def _pgvector(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A PostgreSQL server with pgvector, from a package."""
+    for package in ("pgserver", "langchain_postgres", "llama_index.vector_stores.postgres"):
+        pytest.importorskip(package, reason="the packages of the recipes are not installed: make recipes")
+    import pgserver
+
+    with tempfile.TemporaryDirectory() as folder:
+        server = pgserver.get_server(folder, cleanup_mode="delete")
+        try:
+            server.psql("create extension if not exists vector;")
+            patch.setenv("POSTGRES_URL", server.get_uri().replace("postgresql:", "postgresql+psycopg:"))
+            yield {"text": GUIDE, "os": os}
+        finally:
+            server.cleanup()
+
+
+def _web(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    pytest.importorskip("starlette", reason="starlette is not installed")
+    yield from _recipes(patch)
+
+
 SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
     "agents": _agents,
     "core": _core,
+    "frameworks": _frameworks,
     "llamaindex": _llamaindex,
     "langchain": _langchain,
+    "pgvector": _pgvector,
+    "qdrant": _qdrant,
     "quickstart": _core,
+    "recipes": _recipes,
     "server": _server,
     "shell": _core,
+    "web": _web,
 }
 
 
@@ -200,6 +278,8 @@ def run_python(story: list[Block], namespace: dict[str, Any]) -> None:
     """Run blocks in one namespace; a traceback shows the line of the page."""
     for block in story:
         code = "\n" * (block.line - 1) + block.code
+        for address, here in namespace.get("__addresses__", {}).items():
+            code = code.replace(address, here)
         exec(compile(code, block.where.partition(":")[0], "exec"), namespace)
 
 
