@@ -35,7 +35,10 @@ class MissingExtraError(SageError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f'{what} needs an optional dependency: pip install "sage-rag[{extra}]"')
-        self.extra = extra
+        self.what, self.extra = what, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), (self.what, self.extra)
 
 
 class ModelError(SageError):

@@ -137,6 +137,16 @@ def _core(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     yield {}
 
 
+def _ray(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Ray on two cores, for the pages that start it."""
+    ray = pytest.importorskip("ray", reason="the ray extra is not installed")
+    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=2, **quiet)
+    yield {}
+    ray.shutdown()
+
+
 def _reply(request: Request) -> str:
     if "exam question" in request.system:
         return json.dumps({"question": "Where are tickets sold?", "answer": "on board"})
@@ -247,6 +257,7 @@ SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
     "pgvector": _pgvector,
     "qdrant": _qdrant,
     "quickstart": _core,
+    "ray": _ray,
     "recipes": _recipes,
     "server": _server,
     "shell": _core,

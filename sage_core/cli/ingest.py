@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,10 +26,11 @@ from sage_core.cli.options import (
     ThresholdOption,
     console,
     make_segmenter,
-    path_argument,
     print_json,
     require_packages,
+    source_argument,
 )
+from sage_core.errors import InputError
 
 if TYPE_CHECKING:
     from sage_core.pipeline.ingest import IngestReport
@@ -38,16 +41,24 @@ Examples:
   sage-rag ingest docs/ --store .sage
   sage-rag ingest handbook.pdf notes/*.md --store .sage
   sage-rag ingest old/ --encoding cp1252 --store .sage
+  sage-rag ingest s3://bucket/manuals --engine ray --address auto --store http://host:8000/manuals
 """
 
 
 EXIT_INCOMPLETE = 4
 
 
+class Engine(str, Enum):
+    """What an ingest runs on."""
+
+    serial = "serial"
+    ray = "ray"
+
+
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=path_argument),
+        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=source_argument),
     ],
     store: StoreOption = ".sage",
     rebuild: Annotated[
@@ -64,6 +75,21 @@ def ingest(
     strategy: StrategyOption = "optimal",
     threshold: ThresholdOption = 0.55,
     no_context: NoContextOption = False,
+    engine: Annotated[
+        Engine, typer.Option(help="serial: in this process; ray: on all cores, or on a Ray cluster.")
+    ] = Engine.serial,
+    address: Annotated[
+        str,
+        typer.Option(
+            help="With --engine ray: local starts Ray on this machine, auto finds the cluster it belongs "
+            "to, else the cluster's address.",
+            metavar="ADDRESS",
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(help="With --engine ray: most workers that embed.", metavar="N", show_default=False),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Read documents, cut them into chunks, embed them and keep them in a store on disk.
@@ -76,6 +102,10 @@ def ingest(
     holds no readable text (binary, a broken pdf) is taken out of the store, and the exit code stays 0. Of a
     file or folder that could not even be opened the store keeps what it has, and the exit code is 4. With
     --json, both are under "skipped". Links to folders are not followed, but named.
+
+    With --engine ray, files are read, segmented and embedded on all cores of this machine or of a Ray
+    cluster, whose machines must see them under the same paths. PATH may then be an address, such as
+    s3://bucket/manuals.
     """
     from sage_core.embedding import named_embedder
     from sage_core.pipeline.config import SageConfig
@@ -90,12 +120,35 @@ def ingest(
         config=SageConfig(context=not no_context),
     )
     with sage, ingest_bar() as bar:
-        report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
+        if engine is Engine.ray:
+            from sage_core.pipeline.ray import ingest_with_ray
+
+            report = ingest_with_ray(
+                sage.store,
+                paths,
+                sage.segmenter,
+                sage.embedder,
+                address=address,
+                workers=workers,
+                encoding=encoding,
+                rebuild=rebuild,
+                progress=bar,
+                context=sage.config.context,
+            )
+        else:
+            _refuse_addresses(paths)
+            report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
     if as_json:
         print_json(report.to_dict())
     else:
         show_report(report, sage.store.location)
     return 0 if report.complete else EXIT_INCOMPLETE
+
+
+def _refuse_addresses(paths: Sequence[str | Path]) -> None:
+    for path in paths:
+        if "://" in str(path):
+            raise InputError(f"{path} is an address, and those are read with --engine ray only")
 
 
 def show_report(report: IngestReport, store: str) -> None:

@@ -235,6 +235,9 @@ class Ingest:
                 if lost:
                     self.store.remove(*lost)
                     self.removed += lost
+        return self._report(began)
+
+    def _report(self, began: float) -> IngestReport:
         info = self.store.info()
         return IngestReport(
             tuple(self.added),
@@ -375,7 +378,7 @@ class Ingest:
     def _read(self, file: _File) -> Document | None:
         """The document of a file whose content is not the one in the store."""
         if self._is_settled(file):
-            self._leave(file)
+            self._leave(file.source)
             return None
         stat = self._stat(file)  # before the file is read: what comes later shows
         document = self._named_documents.pop(file.source, None)
@@ -384,13 +387,13 @@ class Ingest:
                 data = read_bytes(file.path)
             except InputError as error:
                 # It may well be readable next time, so what the store has of it stays.
-                self._skip(file, error, unopened=True)
+                self._skip(file.source, str(error), unopened=True)
                 return None
             self._size(file, len(data))
             known = self._known.get(file.source)
             digest = digest_of(data, self.encoding)
             if known is not None and known.digest == digest:
-                self._leave(file)
+                self._leave(file.source)
                 if stat and stat != known.stat:
                     self._touched[file.source] = stat
                 return None
@@ -399,18 +402,18 @@ class Ingest:
                     file.path, data, encoding=self.encoding, source=file.source, digest=digest
                 )
             except InputError as error:
-                self._skip(file, error)
+                self._skip(file.source, str(error))
                 if file.source in self._known:
                     self._lost.append(file.source)
                 return None
         self._stats[file.source] = stat
         return document
 
-    def _leave(self, file: _File) -> None:
+    def _leave(self, source: str) -> None:
         """Count a file whose content is in the store."""
-        self.unchanged.append(file.source)
-        self._done += self._bytes.get(file.source, 0)
-        self._done_before += self._bytes.get(file.source, 0)
+        self.unchanged.append(source)
+        self._done += self._bytes.get(source, 0)
+        self._done_before += self._bytes.get(source, 0)
 
     def _first(self, batches: Iterator[list[_Segmented]]) -> list[_Segmented] | None:
         """The first group that has something in it."""
@@ -420,16 +423,16 @@ class Ingest:
             self._tell("")
         return None
 
-    def _skip(self, file: _File, error: InputError, *, unopened: bool = False) -> None:
-        logger.info("skipped: %s", error)
-        self.skipped.append(Skipped(file.source, str(error), unopened))
-        self._done += self._bytes.get(file.source, 0)
+    def _skip(self, source: str, reason: str, *, unopened: bool = False) -> None:
+        logger.info("skipped: %s", reason)
+        self.skipped.append(Skipped(source, reason, unopened))
+        self._done += self._bytes.get(source, 0)
 
     def _write(self, batch: Sequence[_Segmented]) -> None:
         """Embed these documents together and put them into the store."""
         if len(batch) == 1 and len(batch[0].document.text) > _LARGE_CHARACTERS:
             self.store.put_parts(self._parts(batch[0]))
-            self._wrote(batch[0], 0)
+            self._wrote(batch[0].document.source, 0)
             return
         chunks = [self._chunks(each) for each in batch]
         vectors = self._vectors([c for part in chunks for c in part])
@@ -441,7 +444,7 @@ class Ingest:
             new.append(_new(each, part, vectors[place]))
         self.store.put(new)
         for each, part in zip(batch, chunks, strict=True):
-            self._wrote(each, len(part))
+            self._wrote(each.document.source, len(part))
         if not batch:
             self._tell("")
 
@@ -455,8 +458,7 @@ class Ingest:
             self.chunks += len(part)
             self._tell(each.document.source, within=size * (start + len(part)) // max(len(chunks), 1))
 
-    def _wrote(self, each: _Segmented, chunks: int) -> None:
-        source = each.document.source
+    def _wrote(self, source: str, chunks: int) -> None:
         (self.changed if source in self._known else self.added).append(source)
         self.chunks += chunks
         self._done += self._bytes.get(source, 0)
@@ -536,6 +538,23 @@ def document_chunks(
         embedder: The model that is to embed them, for the length of their headers.
         context: With title, headings and header.
     """
+    return chunks_of(document, spans, context=context, window=window_of(embedder) if context else _WINDOW)
+
+
+def window_of(embedder: Embedder) -> int:
+    """Tokens that an embedding model reads."""
+    return getattr(embedder, "max_tokens", None) or _WINDOW
+
+
+def chunks_of(document: Document, spans: Sequence[Span], *, context: bool, window: int) -> list[Chunk]:
+    """The chunks of a document; with context, their title, headings and header too.
+
+    Args:
+        document: The document.
+        spans: Where to cut it.
+        context: Whether chunks know where they stand.
+        window: Tokens that the embedding model reads, of which a header takes a part.
+    """
     chunks = _chunks(document, spans)
     if not context or not (document.title or document.headings):
         return chunks
@@ -545,7 +564,7 @@ def document_chunks(
         texts,
         [header_parts(t, document.title, path) for t, path in zip(texts, paths, strict=True)],
         counter=get_counter("bert"),
-        window=getattr(embedder, "max_tokens", None) or _WINDOW,
+        window=window,
     )
     return [
         replace(c, title=document.title, headings=path, header=header)

@@ -142,6 +142,11 @@ class ChromaStore:
     # -- what it is -----------------------------------------------------------------------------------
 
     @property
+    def several_writers(self) -> bool:
+        """Whether several processes may write at once: on a server."""
+        return self.path is None
+
+    @property
     def exists(self) -> bool:
         """Whether a store has been made there."""
         if self.path is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ from sage_core.store import ChromaStore, FolderStore, open_store
 from sage_core.store import chroma as module
 from sage_core.store.chunks import Found
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.servers import ChromaServer as Server
 from tests.fakes.stores import TEXTS, fill, names
 
 pytest.importorskip("chromadb")
@@ -32,32 +32,10 @@ ROOT = Path(__file__).parents[3]
 QUERY = HashEmbedder().embed_query("the")
 
 
-class Server:
-    """`chroma run`, on a port of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self) -> None:
-        executable = Path(sys.executable).with_name("chroma")
-        command = [executable, "run", "--path", self.folder, "--host", "127.0.0.1", "--port", str(self.port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("chroma"))
-    yield running
-    running.kill()
+    with Server(tmp_path_factory.mktemp("chroma")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -127,6 +105,7 @@ from pathlib import Path
 from sage_core.pipeline.ingest import ingest
 from sage_core.store import ChromaStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.servers import ChromaServer as Server
 from tests.fakes.stores import fill
 import sage_core.pipeline.ingest
 
