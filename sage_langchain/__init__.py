@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
     from sage_langchain.grounding import GroundingChecker
+    from sage_langchain.pruner import SagePruner
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
     from sage_langchain.text_splitter import SageTextSplitter
@@ -24,6 +25,7 @@ __all__ = [
     "MiniLMEmbeddings",
     "SageChain",
     "SageCompressor",
+    "SagePruner",
     "SageRetriever",
     "SageTextSplitter",
     "ScoredVectorStoreRetriever",
@@ -35,6 +37,7 @@ _HOMES = {
     "MiniLMEmbeddings": "embeddings",
     "SageChain": "chain",
     "SageCompressor": "compressor",
+    "SagePruner": "pruner",
     "SageRetriever": "retriever",
     "SageTextSplitter": "text_splitter",
     "ScoredVectorStoreRetriever": "scored_search",

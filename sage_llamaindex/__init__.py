@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
+    from sage_llamaindex.pruner import SagePruner
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
     from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageWorkflow
 
@@ -27,6 +28,7 @@ __all__ = [
     "SageFeedbackEvent",
     "SageNodeParser",
     "SageNodePostprocessor",
+    "SagePruner",
     "SageQueryEngine",
     "SageQueryEvent",
     "SageRoundEvent",
@@ -42,6 +44,7 @@ _HOMES = {
     "SageFeedbackEvent": "events",
     "SageNodeParser": "node_parser",
     "SageNodePostprocessor": "postprocessor",
+    "SagePruner": "pruner",
     "SageQueryEngine": "query_engine",
     "SageQueryEvent": "workflow",
     "SageRoundEvent": "workflow",

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
@@ -103,7 +103,8 @@ class SageQuestion:
     def __init__(self, bundle: QueryBundle, ranking: Ranking, parts: Parts) -> None:
         self._bundle = bundle
         self._ranking = ranking
-        self._parts = parts
+        pruner = parts.sage.pruner(ranking.scale)
+        self._parts = parts if pruner is None else replace(parts, after=[pruner, *parts.after])
         self._attempts: list[Attempt] = []
         self._round = 0
         self._local: Check | None = None

@@ -42,6 +42,7 @@ from sage_core.selection import (
 )
 from sage_llamaindex._component import SageComponent
 from sage_llamaindex._neighbors import neighbors_of
+from sage_llamaindex.pruner import SagePruner
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -133,6 +134,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         default=None,
         description="Let nodes vouch for those beside them in their document, found by their PREVIOUS and "
         "NEXT relationships, else by document and offsets. None: where a reranker gives the scores.",
+    )
+    prune: bool = Field(
+        default=False,
+        description="Drop the sentences of the nodes kept that do not help with the question: a node becomes "
+        "slices of it (`SagePruner`).",
     )
     keep_order: bool = Field(
         default=False, description="Return nodes in the order they came instead of best first."
@@ -301,9 +307,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if not nodes:
             return []
         with self.events(nodes, query_bundle) as ended:
-            kept = self.cut(self.rank(nodes, query_bundle))
+            ranking = self.rank(nodes, query_bundle)
+            kept = self.cut(ranking)
             ended(kept)
-        return kept
+        pruner = self.pruner(ranking.scale)
+        return kept if pruner is None else pruner.postprocess_nodes(kept, query_bundle)
 
     @dispatcher.span
     async def _apostprocess_nodes(
@@ -312,9 +320,19 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if not nodes:
             return []
         with self.events(nodes, query_bundle) as ended:
-            kept = self.cut(await self.arank(nodes, query_bundle))
+            ranking = await self.arank(nodes, query_bundle)
+            kept = self.cut(ranking)
             ended(kept)
-        return kept
+        pruner = self.pruner(ranking.scale)
+        return kept if pruner is None else await pruner.apostprocess_nodes(kept, query_bundle)
+
+    def pruner(self, scale: Scale) -> SagePruner | None:
+        """What drops sentences of the nodes kept, where ``prune`` asks for it.
+
+        Args:
+            scale: What the scores of the nodes are.
+        """
+        return SagePruner(scale=scale, callback_manager=self.callback_manager) if self.prune else None
 
     @contextmanager
     def events(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Iterator[Ended]:

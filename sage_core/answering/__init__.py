@@ -14,6 +14,7 @@ from sage_core.answering.prompts import (
     answer_messages,
     chosen_option,
 )
+from sage_core.answering.pruning import Pruned, SentencePruner
 from sage_core.llm.prompting import NO_ANSWER, is_abstention
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "LocalCritic",
     "LocalJudge",
     "Located",
+    "Pruned",
+    "SentencePruner",
     "answer_fields",
     "answer_messages",
     "chosen_option",

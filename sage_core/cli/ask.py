@@ -96,6 +96,10 @@ def ask(
             show_default="no limit",
         ),
     ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Leave out sentences of the chunks that do not help with the question."),
+    ] = False,
     rounds: Annotated[
         int, typer.Option(help="Most rounds of answer and grade.", metavar="N")
     ] = DEFAULT_FEEDBACK.max_rounds,
@@ -171,6 +175,7 @@ def ask(
             context=not no_context,
             order=cast("Order", order),
             max_context_tokens=max_context_tokens,
+            prune=prune,
         ),
     )
     with sage:

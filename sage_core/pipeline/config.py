@@ -33,7 +33,9 @@ class SageConfig:
         order: What is sent: ``"rank"``, best chunk first; ``"document"``, chunks of a document in its order,
             those with nothing but white space between them joined to one passage.
         max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
-            best one never is. None for no limit.
+            best one never is. None for no limit. Chunks count whole, whatever ``prune`` leaves out.
+        prune: Drop the sentences of kept chunks that do not help with the question
+            (`sage_core.answering.SentencePruner`); what is sent are exact slices of the chunks.
 
     Raises:
         InputError: Where a number is no whole number, or below 1.
@@ -45,6 +47,7 @@ class SageConfig:
     context: bool = True
     order: Order = "rank"
     max_context_tokens: int | None = None
+    prune: bool = False
 
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)
@@ -55,5 +58,7 @@ class SageConfig:
             check_int("max_context_tokens", self.max_context_tokens, minimum=1)
         if not isinstance(self.context, bool):
             raise InputError(f"context is True or False, not {self.context!r}")
+        if not isinstance(self.prune, bool):
+            raise InputError(f"prune is True or False, not {self.prune!r}")
         if not isinstance(self.feedback, FeedbackConfig):
             raise InputError(f"feedback is a FeedbackConfig, not {self.feedback!r}")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from sage_core._display import Shown
-from sage_core.answering import AnswerMark, LocalJudge, mark_answer
+from sage_core.answering import AnswerMark, LocalJudge, Pruned, mark_answer
 from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
@@ -37,17 +37,29 @@ class Candidate:
         score: The reranker's score; None where it gave none.
         similarity: Cosine similarity to the question in the store.
         tokens: Length of its text.
+        pruned: Which of its sentences are sent and which are not; None where nothing was pruned.
+        tokens_kept: Length of what is sent of a pruned chunk.
     """
 
     chunk: Chunk
     score: float | None
     similarity: float
     tokens: int
+    pruned: Pruned | None = None
+    tokens_kept: int | None = None
+
+    @property
+    def tokens_sent(self) -> int:
+        """Length of what is sent of it."""
+        return self.tokens if self.tokens_kept is None else self.tokens_kept
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form (an infinite score becomes None)."""
         score = self.score if self.score is not None and math.isfinite(self.score) else None
-        return {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+        found = {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+        if self.pruned is None:
+            return found
+        return {**found, "tokens_sent": self.tokens_sent, "pruned": self.pruned.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +112,10 @@ class Retrieval(Shown):
 
     def passages(self, selection: Selection) -> list[Passage]:
         """What is sent for a selection; ``members`` are positions in ``candidates``."""
-        parts = [_passage(c.chunk) for c in self.chosen(selection)]
+        parts = [(i, part) for i in selection.indices for part in _passages(self.candidates[i])]
         return [
-            replace(passage, members=tuple(selection.indices[i] for i in passage.members))
-            for passage in assemble(parts, order=self.order)
+            replace(passage, members=tuple(dict.fromkeys(parts[i][0] for i in passage.members)))
+            for passage in assemble([part for _, part in parts], order=self.order)
         ]
 
     def texts(self, selection: Selection) -> list[str]:
@@ -127,8 +139,16 @@ class Retrieval(Shown):
 
     @property
     def tokens(self) -> int:
-        """Tokens of the candidates kept."""
-        return sum(c.tokens for c in self.hits)
+        """Tokens of what is sent of the candidates kept."""
+        return self.tokens_of(self.selection)
+
+    def tokens_of(self, selection: Selection) -> int:
+        """Tokens of what is sent for a selection."""
+        return sum(c.tokens_sent for c in self.chosen(selection))
+
+    def dropped_tokens(self, selection: Selection) -> int:
+        """Tokens of the sentences that pruning left out of a selection."""
+        return sum(c.tokens - c.tokens_sent for c in self.chosen(selection))
 
     @property
     def tokens_top_k(self) -> int:
@@ -153,6 +173,7 @@ class Retrieval(Shown):
             "context": self.context(self.selection),
             "tokens": {
                 "selected": self.tokens,
+                "pruned": self.dropped_tokens(self.selection),
                 "top_k": self.tokens_top_k,
                 "k": self.top_k,
                 "all_candidates": self.tokens_all,
@@ -206,8 +227,8 @@ class Answer(Shown):
 
     @property
     def tokens(self) -> int:
-        """Tokens of those chunks."""
-        return sum(c.tokens for c in self.sources)
+        """Tokens of what was sent of those chunks."""
+        return self.retrieval.tokens_of(self.feedback.selection)
 
     def marks(self, judge: LocalJudge | None = None) -> tuple[AnswerMark, ...]:
         """The parts of the answer, and whether the text that was sent supports them; no LLM is called.
@@ -262,7 +283,17 @@ class Answer(Shown):
         }
 
 
-def _passage(chunk: Chunk) -> Passage:
-    """A chunk as context; its place is left out where it cannot be that of its text."""
-    span = Span(chunk.start, chunk.end) if chunk.end - chunk.start == len(chunk.text) else None
-    return Passage(chunk.text, chunk.source, span, after=chunk.after)
+def _passages(candidate: Candidate) -> list[Passage]:
+    """What is sent of a chunk; its place is left out where it cannot be that of its text."""
+    chunk, pruned = candidate.chunk, candidate.pruned
+    placed = chunk.end - chunk.start == len(chunk.text)
+    slices = (Span(0, len(chunk.text)),) if pruned is None or not pruned.dropped else pruned.kept
+    return [
+        Passage(
+            part.of(chunk.text),
+            chunk.source,
+            part.shift(chunk.start) if placed else None,
+            after=chunk.after if part.end == len(chunk.text) else "",
+        )
+        for part in slices
+    ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
-from sage_core.answering import Answerer, ExtractiveAnswerer, local_check
+from sage_core.answering import Answerer, ExtractiveAnswerer, SentencePruner, local_check
 from sage_core.documents.discovery import PathArgument
 from sage_core.embedding.named import named_embedder
 from sage_core.embedding.protocol import Embedder
@@ -232,6 +234,7 @@ class Sage:
         question = _checked_question(question)
         with step("sage.retrieve", "RETRIEVER", question=question) as found:
             retrieval = self._retriever.retrieve(question)
+            retrieval = self._pruned(retrieval, retrieval.selection)
             note_retrieval(retrieval, found)
         return retrieval
 
@@ -240,6 +243,8 @@ class Sage:
         question = _checked_question(question)
         with step("sage.retrieve", "RETRIEVER", question=question) as found:
             retrieval = await self._retriever.aretrieve(question)
+            if self.config.prune:
+                retrieval = await asyncio.to_thread(self._pruned, retrieval, retrieval.selection)
             note_retrieval(retrieval, found)
         return retrieval
 
@@ -271,8 +276,9 @@ class Sage:
 
     def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """The second half of `ask`, for chunks already retrieved."""
-        question, texts, options = retrieval.question, retrieval.texts, checked_options(options)
-        rounds = Rounds(question)
+        question, options = retrieval.question, checked_options(options)
+        rounds, shown = Rounds(question), _Shown(retrieval, self._pruned)
+        texts = shown.texts
 
         def generate(selection: Selection) -> tuple[str, TokenUsage]:
             context = texts(selection)
@@ -286,21 +292,22 @@ class Sage:
 
         try:
             check = local_check(self.config.feedback, question, texts)
-            return self._answer(retrieval, run_loop(self._loop(retrieval), generate, judge, check=check))
+            return self._answer(shown, run_loop(self._loop(retrieval), generate, judge, check=check))
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
 
     async def aanswer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """`answer` as a coroutine."""
-        question, texts, options = retrieval.question, retrieval.texts, checked_options(options)
+        question, options = retrieval.question, checked_options(options)
         if isinstance(self.answerer, ExtractiveAnswerer):
             # Its coroutines compute where they stand.
             return await asyncio.to_thread(self.answer, retrieval, options)
 
-        rounds = Rounds(question)
+        rounds, shown = Rounds(question), _Shown(retrieval, self._pruned)
+        texts = shown.texts
 
         async def generate(selection: Selection) -> tuple[str, TokenUsage]:
-            context = texts(selection)
+            context = await asyncio.to_thread(texts, selection) if self.config.prune else texts(selection)
             with rounds.answering(selection, context) as found:
                 return note_text(found, await self.answerer.agenerate(question, context, options=options))
 
@@ -312,7 +319,7 @@ class Sage:
         try:
             check = local_check(self.config.feedback, question, texts)
             result = await arun_loop(self._loop(retrieval), generate, judge, check=check)
-            return self._answer(retrieval, result)
+            return self._answer(shown, result)
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
 
@@ -323,12 +330,45 @@ class Sage:
             [c.score for c in retrieval.candidates],
             retrieval.scale,
             retrieval.bounded(self.config.feedback),
-            sizes=[c.tokens for c in retrieval.candidates],
+            sizes=[c.tokens_sent for c in retrieval.candidates],
             first=retrieval.selection,
         )
 
-    def _answer(self, retrieval: Retrieval, result: FeedbackResult) -> Answer:
-        return Answer(result.answer, self.answerer.label, retrieval, result)
+    def _answer(self, shown: _Shown, result: FeedbackResult) -> Answer:
+        return Answer(result.answer, self.answerer.label, shown.of(result.selection), result)
+
+    def _pruned(self, retrieval: Retrieval, selection: Selection) -> Retrieval:
+        """The retrieval with the chunks of a selection pruned, where the settings ask for it."""
+        chosen = retrieval.chosen(selection)
+        if not self.config.prune or not chosen:
+            return retrieval
+        pruner = self._pruner
+        with step(
+            "sage.prune", question=retrieval.question, threshold=pruner.threshold, kept=len(chosen)
+        ) as found:
+            texts = [c.chunk.text for c in chosen]
+            parts = pruner.prune(retrieval.question, texts, [c.score for c in chosen], retrieval.scale)
+            slices = [part.slices(text) for part, text in zip(parts, texts, strict=True)]
+            counts = iter(self.counter.count_many([s for own in slices for s in own]))
+            candidates = list(retrieval.candidates)
+            for i, part, own in zip(selection.indices, parts, slices, strict=True):
+                tokens = sum(next(counts) for _ in own)
+                candidates[i] = replace(
+                    candidates[i],
+                    pruned=part if part.dropped else None,
+                    tokens_kept=tokens if part.dropped else None,
+                )
+            result = replace(retrieval, candidates=tuple(candidates))
+            found.update(
+                tokens=result.tokens_of(selection),
+                tokens_dropped=result.dropped_tokens(selection),
+                dropped=[s.of(t) for part, t in zip(parts, texts, strict=True) for s in part.dropped],
+            )
+        return result
+
+    @cached_property
+    def _pruner(self) -> SentencePruner:
+        return SentencePruner()
 
     def close(self) -> None:
         """Release the store's files."""
@@ -340,6 +380,30 @@ class Sage:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Shown:
+    """What the LLM is shown of each selection: pruned once, where there is anything to prune.
+
+    Args:
+        retrieval: What was found; its own selection is pruned already.
+        prune: Prunes the chunks of a selection.
+    """
+
+    def __init__(self, retrieval: Retrieval, prune: Callable[[Retrieval, Selection], Retrieval]) -> None:
+        self._retrieval = retrieval
+        self._prune = prune
+        self._known = {retrieval.selection.indices: retrieval}
+
+    def of(self, selection: Selection) -> Retrieval:
+        """The retrieval as it was shown for a selection."""
+        if selection.indices not in self._known:
+            self._known[selection.indices] = self._prune(self._retrieval, selection)
+        return self._known[selection.indices]
+
+    def texts(self, selection: Selection) -> list[str]:
+        """The texts that were shown."""
+        return self.of(selection).texts(selection)
 
 
 def _checked_question(question: str) -> str:

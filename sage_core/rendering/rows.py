@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -11,6 +11,7 @@ from sage_core.answering import AnswerMark
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.sanitize import one_line
 from sage_core.selection.cut import Scale, rank_order, to_ratio_scale
+from sage_core.text.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Row:
         source: The document in full, such as its path; may be empty.
         tokens: Length; None where not known.
         similarity: Cosine in the store; None where not known.
+        tokens_sent: Length of what pruning left of it; None where nothing was pruned.
+        dropped: The sentences that pruning left out.
     """
 
     index: int
@@ -38,6 +41,20 @@ class Row:
     source: str = ""
     tokens: int | None = None
     similarity: float | None = None
+    tokens_sent: int | None = None
+    dropped: tuple[Span, ...] = ()
+
+    @property
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """Its text in pieces, and whether each was left out by pruning."""
+        at = 0
+        for span in self.dropped:
+            if span.start > at:
+                yield self.text[at : span.start], False
+            yield span.of(self.text), True
+            at = span.end
+        if at < len(self.text):
+            yield self.text[at:], False
 
 
 def usable(score: float | None) -> float | None:
@@ -81,6 +98,8 @@ def retrieval_rows(retrieval: Retrieval) -> list[Row]:
             source=candidate.chunk.source,
             tokens=candidate.tokens,
             similarity=candidate.similarity,
+            tokens_sent=candidate.tokens_kept,
+            dropped=candidate.pruned.dropped if candidate.pruned is not None else (),
         )
         for i, (candidate, share) in enumerate(
             zip(retrieval.candidates, shares(scores, retrieval.scale), strict=True)

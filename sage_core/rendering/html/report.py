@@ -133,7 +133,7 @@ def anchor(retrieval: Retrieval, number: int) -> str:
 def answer_parts(answer: Answer, cost: CostReport | None = None, *, most: int | None = None) -> list[Markup]:
     """Everything below the answer, but for the settings."""
     result, retrieval = answer.feedback, answer.retrieval
-    sizes = [c.tokens for c in retrieval.candidates]
+    sizes = [c.tokens_sent for c in retrieval.candidates]
     return [
         _figures(retrieval, result.selection, result),
         *retrieval_parts(retrieval, result.selection, result, most=most),
@@ -170,9 +170,12 @@ def retrieval_parts(
 
 def token_bars(retrieval: Retrieval, selection: Selection) -> Markup:
     """What was sent against what plain top-k and all candidates would be."""
-    sent = sum(c.tokens for c in retrieval.chosen(selection))
+    sent = retrieval.tokens_of(selection)
     k = min(retrieval.top_k, len(retrieval.candidates))
-    bars = [("sent", sent, "bar kept"), (f"plain top-{k}", retrieval.tokens_top_k, "bar")]
+    bars = [("sent", sent, "bar kept")]
+    if dropped := retrieval.dropped_tokens(selection):
+        bars.append(("before pruning", sent + dropped, "bar"))
+    bars.append((f"plain top-{k}", retrieval.tokens_top_k, "bar"))
     if len(retrieval.candidates) > k:
         bars.append((f"all {len(retrieval.candidates)} candidates", retrieval.tokens_all, "bar"))
     most = max(tokens for _, tokens, _ in bars) or 1
@@ -189,7 +192,7 @@ def _heading(question: str) -> Markup:
 
 
 def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult | None) -> Markup:
-    sent = sum(c.tokens for c in retrieval.chosen(selection))
+    sent = retrieval.tokens_of(selection)
     k = min(retrieval.top_k, len(retrieval.candidates))
     saving = saving_words(sent, retrieval.tokens_top_k)
     compared = f"{saving} against plain top-{k}" if saving else ""
@@ -264,6 +267,9 @@ def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieva
     if not kept:
         return tag("p", "No passage was kept.", class_="note")
     parts = [_passage(row, retrieval) for row in kept[:_OPEN]]
+    if any(row.dropped for row in kept):
+        note = "Sentences that are struck through were left out of what was sent."
+        parts.insert(0, tag("p", note, class_="note"))
     if len(kept) > _OPEN:
         more = tag("summary", f"{len(kept) - _OPEN} more passages")
         rest = (_passage(row, retrieval) for row in kept[_OPEN:])
@@ -300,12 +306,29 @@ def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
         tag("b", f"{row.rank}"),
         tag("b", row.place) if row.place else None,
         tag("span", f"score {score_text(row.score)}", class_="num"),
-        tag("span", f"{row.tokens} tokens", class_="num") if row.tokens is not None else None,
+        tag("span", _tokens(row), class_="num") if row.tokens is not None else None,
     )
     name = anchor(retrieval, row.rank) if retrieval is not None else None
-    return tag(
-        "article", header, foreign(row.text.strip(), "p", class_="text"), class_="panel passage", id=name
+    return tag("article", header, _text(row), class_="panel passage", id=name)
+
+
+def _tokens(row: Row) -> str:
+    return (
+        f"{row.tokens} tokens"
+        if row.tokens_sent is None
+        else f"{row.tokens_sent} of {row.tokens} tokens sent"
     )
+
+
+def _text(row: Row) -> Markup:
+    """The text in full; what pruning left out is dimmed and struck through."""
+    if not row.dropped:
+        return foreign(row.text.strip(), "p", class_="text")
+    pieces = (
+        tag("s", piece, class_="pruned", title="not sent") if dropped else tag("span", piece)
+        for piece, dropped in row.pieces
+    )
+    return tag("p", *pieces, class_="text", dir="auto")
 
 
 def _item(row: Row, kept: bool, bare: bool) -> Markup:
@@ -325,7 +348,7 @@ def _item(row: Row, kept: bool, bare: bool) -> Markup:
     details = [part for part in (row.source, _similarity(row)) if part]
     full = tag(
         "div",
-        foreign(row.text.strip(), "p", class_="text"),
+        _text(row),
         tag("p", foreign(" · ".join(details)), class_="note") if details else None,
         class_="full",
     )

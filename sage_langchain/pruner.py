@@ -1,0 +1,127 @@
+"""`SagePruner`: drop the sentences of documents that do not help with the question."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, BaseDocumentTransformer, Document
+from pydantic import ConfigDict, PrivateAttr
+
+from sage_core.answering import SentencePruner
+from sage_core.errors import InputError
+from sage_core.selection import Scale, ScaleName, read_scores
+from sage_core.text.spans import Span
+from sage_langchain._runnables import CheckedCopy
+from sage_langchain.compressor import SCALE_KEY, SCORE_KEY
+
+
+class SagePruner(CheckedCopy, BaseDocumentCompressor, BaseDocumentTransformer):
+    """Replaces each document by the slices of it that help with the question; English, no LLM.
+
+    Goes after what selects documents: as the last of a `DocumentCompressorPipeline`, in a
+    `ContextualCompressionRetriever` around a `SageRetriever`, or called with the question. Documents come
+    back as exact slices, in their order, at least one of each; ``start_index`` in the metadata is that of the
+    slice. The documents passed in are never changed.
+
+    Examples:
+        >>> from langchain_core.documents import Document
+        >>> text = "The ferry leaves at seven. Seals live in the harbor. Bees need flowers in spring."
+        >>> found = [Document(text, metadata={"start_index": 100})]
+        >>> pruner = SagePruner(threshold=0.5)
+        >>> [document] = pruner.compress_documents(found, "When does the ferry leave?")
+        >>> document.page_content, document.metadata
+        ('The ferry leaves at seven.', {'start_index': 100})
+
+    Attributes:
+        threshold: See `sage_core.answering.SentencePruner`.
+        score_key: Where the metadata has the score of a document; documents without one count as ranked in
+            the order they come.
+        scale: What these scores are; None: what `SageCompressor` noted, else probabilities.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    threshold: float | None = None
+    score_key: str = SCORE_KEY
+    scale: ScaleName | None = None
+
+    _pruner: SentencePruner = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Check the settings."""
+        self._pruner = SentencePruner(threshold=self.threshold)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """The slices that help with the question.
+
+        Args:
+            documents: What was kept, best first.
+            query: The question.
+            callbacks: Not used: no model of LangChain's is called.
+        """
+        texts = [d.page_content for d in documents]
+        scores, scale = self._scores(documents)
+        result: list[Document] = []
+        for document, part in zip(documents, self._pruner.prune(query, texts, scores, scale), strict=True):
+            if part.dropped:
+                result += [_slice(document, span) for span in part.kept]
+            else:
+                result.append(document)
+        return result
+
+    def _scores(self, documents: Sequence[Document]) -> tuple[list[float | None] | None, Scale]:
+        """The documents' scores and what they are; None where they have none."""
+        found = [d.metadata.get(self.score_key) for d in documents]
+        if not any(isinstance(s, int | float) and not isinstance(s, bool) for s in found):
+            return None, "probability"
+        noted = next((d.metadata[SCALE_KEY] for d in documents if SCALE_KEY in d.metadata), None)
+        read = read_scores(found, self.scale or noted or "probability", ordered=False)
+        return read.scores, read.scale
+
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """`compress_documents` without blocking the event loop."""
+        return await asyncio.to_thread(self.compress_documents, documents, query, callbacks)
+
+    def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        """As `compress_documents`.
+
+        Args:
+            documents: What was kept.
+            **kwargs: ``query``, the question.
+
+        Raises:
+            InputError: Without a question.
+        """
+        return self.compress_documents(documents, _query(kwargs))
+
+    async def atransform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        """`transform_documents` without blocking the event loop."""
+        return await self.acompress_documents(documents, _query(kwargs))
+
+
+def _query(given: dict[str, Any]) -> str:
+    query = given.get("query")
+    if not isinstance(query, str) or set(given) != {"query"}:
+        raise InputError(
+            "what helps depends on the question: transform_documents(documents, query=...), or "
+            "compress_documents(documents, query)"
+        )
+    return query
+
+
+def _slice(document: Document, span: Span) -> Document:
+    """A copy with a part of the text, at its own place in the source."""
+    metadata = copy.deepcopy(document.metadata)
+    at = metadata.get("start_index")
+    if isinstance(at, int) and not isinstance(at, bool) and at >= 0:
+        metadata["start_index"] = at + span.start
+    text = span.of(document.page_content)
+    return document.model_copy(update={"page_content": text, "metadata": metadata})
