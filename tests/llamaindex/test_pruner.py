@@ -11,7 +11,6 @@ pytest.importorskip("llama_index.core")
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
-
 from pydantic import ValidationError
 
 from sage_core.errors import InputError
