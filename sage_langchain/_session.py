@@ -40,6 +40,7 @@ from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.critic import Critic
+from sage_langchain.pruner import SagePruner
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
 _HIDDEN_IN_GRAPHS = "nostream"
@@ -58,6 +59,7 @@ class Parts:
         document_prompt: How a document is shown; None for its text.
         separator: Between documents, with ``prompt``.
         counter: Counts tokens where a model does not report them.
+        pruner: Drops sentences of the documents of every selection; None for none.
     """
 
     llm: Runnable[Any, Any]
@@ -68,6 +70,7 @@ class Parts:
     document_prompt: BasePromptTemplate[Any] | None
     separator: str
     counter: TokenCounter
+    pruner: SagePruner | None = None
 
 
 class Session:
@@ -88,6 +91,7 @@ class Session:
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
         self._first = Selection((), (), 0, "")
+        self._pruned: dict[tuple[int, ...], list[Document]] = {}
 
     # Retrieval
 
@@ -109,9 +113,8 @@ class Session:
 
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.config, len(documents))
-        template = self.parts.document_prompt
         self.documents = documents
-        self.texts = [d.page_content if template is None else format_document(d, template) for d in documents]
+        self.texts = [self._text(document) for document in documents]
         scores, scale = scores_of(documents), source.scale_of(documents)
         sizes = self.parts.counter.count_many(self.texts)
         feedback = source.selecting(self.parts.feedback)
@@ -220,7 +223,24 @@ class Session:
         return told
 
     def _texts_of(self, selection: Selection) -> list[str]:
-        return [self.texts[i] for i in selection.indices]
+        if self.parts.pruner is None:
+            return [self.texts[i] for i in selection.indices]
+        return [self._text(document) for document in self._shown(selection)]
+
+    def _text(self, document: Document) -> str:
+        template = self.parts.document_prompt
+        return document.page_content if template is None else format_document(document, template)
+
+    def _shown(self, selection: Selection) -> list[Document]:
+        """The documents of a selection as the LLM sees them."""
+        documents = [self.documents[i] for i in selection.indices]
+        pruner = self.parts.pruner
+        if pruner is None:
+            return documents
+        if selection.indices not in self._pruned:
+            found = pruner.compress_documents(documents, self.inputs["input"])
+            self._pruned[selection.indices] = found
+        return self._pruned[selection.indices]
 
     # The answer in pieces
 
@@ -260,7 +280,7 @@ class Session:
     def context(self) -> list[Document]:
         """The documents of the answer; of the only answer there will be, while it is being written."""
         selection = self._first if self.result is None else self.result.selection
-        return [self.documents[i] for i in selection.indices]
+        return self._shown(selection)
 
     @property
     def trace(self) -> dict[str, object]:

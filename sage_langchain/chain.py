@@ -27,6 +27,7 @@ from sage_langchain._ranking_source import as_sage_retriever, check_when_built
 from sage_langchain._runnables import CheckedCopy, query_of
 from sage_langchain._session import Parts, Session
 from sage_langchain.critic import Critic, CriticMethod
+from sage_langchain.pruner import SagePruner
 
 # Of a parametrised template pydantic would make a class of its own, of which nothing is an instance.
 Prompt = Annotated[BasePromptTemplate[Any], SkipValidation]
@@ -92,6 +93,8 @@ class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
         max_tokens: Most tokens over all calls.
         no_answer: An answer, or several, that mean "not in this context" and ask for more of it without a
             grade; with a prompt of your own, the sentence that it agrees on.
+        prune: Drop the sentences of selected documents that do not help with the question, in every round
+            (`SagePruner`); ``context`` then holds slices of the documents.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 
@@ -111,6 +114,7 @@ class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
     max_calls: int | None = None
     max_tokens: int | None = None
     no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
+    prune: bool = False
     counter: str = "bert"
 
     @model_validator(mode="before")
@@ -188,6 +192,7 @@ class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
             document_prompt=self.document_prompt,
             separator=self.document_separator,
             counter=get_counter(self.counter),
+            pruner=SagePruner() if self.prune else None,
         )
 
     @property

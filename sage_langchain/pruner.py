@@ -24,8 +24,9 @@ class SagePruner(CheckedCopy, BaseDocumentCompressor, BaseDocumentTransformer):
 
     Goes after what selects documents: as the last of a `DocumentCompressorPipeline`, in a
     `ContextualCompressionRetriever` around a `SageRetriever`, or called with the question. Documents come
-    back as exact slices, in their order, at least one of each; ``start_index`` in the metadata is that of the
-    slice. The documents passed in are never changed.
+    back as exact slices, in their order, at least one of each; ``start_index`` and ``end_index`` in the
+    metadata are those of the slice. The documents passed in are never changed. ``SageChain(prune=True)``
+    is short for it within a chain.
 
     Examples:
         >>> from langchain_core.documents import Document
@@ -120,8 +121,10 @@ def _query(given: dict[str, Any]) -> str:
 def _slice(document: Document, span: Span) -> Document:
     """A copy with a part of the text, at its own place in the source."""
     metadata = copy.deepcopy(document.metadata)
-    at = metadata.get("start_index")
-    if isinstance(at, int) and not isinstance(at, bool) and at >= 0:
-        metadata["start_index"] = at + span.start
+    start = metadata.get("start_index")
+    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
+        metadata["start_index"] = start + span.start
+        if "end_index" in metadata:
+            metadata["end_index"] = start + span.end
     text = span.of(document.page_content)
     return document.model_copy(update={"page_content": text, "metadata": metadata})

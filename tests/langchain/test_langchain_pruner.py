@@ -12,8 +12,8 @@ from langchain_core.documents import Document
 from pydantic import ValidationError
 
 from sage_core.errors import InputError
-from sage_langchain import SageCompressor, SagePruner, SageRetriever
-from tests.fakes.langchain import ListReranker
+from sage_langchain import SageCompressor, SagePruner, SageRetriever, create_sage_chain
+from tests.fakes.langchain import ListReranker, ScriptedChat
 
 QUESTION = "When does the ferry leave for the island?"
 FERRY = (
@@ -90,3 +90,27 @@ def test_settings_are_checked():
     with pytest.raises(ValidationError):
         SagePruner(treshold=0.1)
     assert SagePruner().model_copy(update={"threshold": 0.5})._pruner.threshold == 0.5
+
+
+def test_a_chain_shows_and_returns_the_slices():
+    model = ScriptedChat(replies=["At seven.", "At noon."])
+    retriever = SageRetriever(base_retriever=lambda _: [Document(FERRY)], reranker=ListReranker([0.9]))
+    chain = create_sage_chain(model, retriever, prune=True, max_calls=1)
+    found = chain.invoke({"input": QUESTION})
+    shown = "\n".join(str(m.content) for m in model.seen[0])
+    assert all(d.page_content in shown for d in found["context"])
+    assert "leaves for the island at seven" in shown
+    plain = create_sage_chain(ScriptedChat(replies=["At seven."]), retriever, max_calls=1)
+    (whole,) = plain.invoke({"input": QUESTION})["context"]
+    assert all(d.page_content in whole.page_content for d in found["context"])
+    awaited = asyncio.run(chain.ainvoke({"input": QUESTION}))
+    assert awaited["context"] == found["context"]
+
+
+def test_a_chain_prunes_by_the_threshold(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sage_langchain.chain.SagePruner", lambda: SagePruner(threshold=0.2))
+    model = ScriptedChat(replies=["At seven."])
+    retriever = SageRetriever(base_retriever=lambda _: [Document(FERRY)], reranker=ListReranker([0.9]))
+    found = create_sage_chain(model, retriever, prune=True, max_calls=1).invoke({"input": QUESTION})
+    assert [d.page_content for d in found["context"]] == KEPT
+    assert "Painters" not in "\n".join(str(m.content) for m in model.seen[0])
