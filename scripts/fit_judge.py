@@ -1,54 +1,223 @@
-"""Fit the logistic models of the local judge, from the counts and the logits of its model.
+"""Fit the logistic models and the thresholds of the local judge, from counts and the logits of its model.
 
     python scripts/fit_judge.py sage_core/ranking/weights/sage-minilm --write
 
-Support: claims made by ``judge_examples.py`` and WiCE's development claims against their whole page, weighted
-alike. The counts are fitted first; the model's logit is added with a fixed weight of `LOGIT`, and both are
-scaled together on claims that the model was not trained on. (A fitted weight trusts the model too much: it is
-better on claims made by us than on those of people.) Answerability: the model's logit of the best window
-alone; questions of ClapNQ's training part and SQuAD, with their passage, without its answer, and with others
-that are alike.
+Nothing that ``benchmarks/judge.py`` measures is read, but the half of WiCE's claims it names as fitted on.
+Documents, articles and questions are those that ``train_judge.py`` holds out, one in ten.
+
+Answerability: questions of ClapNQ's training part, SQuAD and FairytaleQA, each with one to seven passages;
+with the answer, and without it (other passages of the article or alike to the question, the passage less
+the sentence with the answer, the question with a name or number changed). A first model scores the windows
+of the passages, a second one turns the best score and the number of windows into a probability.
+
+Support: claims made by ``judge_examples.py`` and WiCE's claims against their whole page, weighted alike.
+The counts are fitted first; the model's logit is added with the fixed weight `LOGIT`, and both are scaled
+together. A fitted weight trusts the model too much: it is better on claims made by us than on those of people.
+
+Thresholds: ``min_probability`` turns down 89% of the questions without an answer; below ``widen_below`` lie
+3% of those with one; at ``accept_at`` at most one of 20 accepted answers is wrong. Half of the questions fit
+the models, the other half gives thresholds and the calibration error.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from judge_examples import Maker, keyset, make_bundle, neighbors
+from judge_examples import Maker, corrupt, keyset, prepared, statement
 from numpy.typing import NDArray
-from train_judge import claims_to_train_on
 
 from sage_core.answering import judge as parts
-from sage_core.answering.pair_model import ANSWERABLE, SUPPORTED, PairModel
+from sage_core.answering.pair_model import SUPPORTED, PairModel
 from sage_core.answering.words import question_words, stem_list
 
 Rows = NDArray[np.float64]
 
 LOGIT = 0.3
 MADE = 600
-QUESTIONS = 200
+QUESTIONS = {"clapnq": 180, "squad1": 110, "squad2": 110, "fairytaleqa": 60}
 SEED = 777
 COUNTS = 6  # Features of a claim before the model's logit.
+FITTED_CLAIMS = 175
+"""WiCE's claims to fit on, in the order of `WICE_SEED`; the others measure."""
+WICE_SEED = 5
+REFUSED, LOST, WRONG = 0.89, 0.03, 0.05
 
 
-def logistic(x: Rows, y: Rows, weights: Rows, ridge: float = 1.0) -> Rows:
-    """Coefficients and, last, the intercept; by Newton's method with a ridge."""
-    x = np.column_stack([x, np.ones(len(x))])
-    found = np.zeros(x.shape[1])
-    penalty = ridge * np.eye(len(found))
-    penalty[-1, -1] = 1e-6
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ found))
-        hessian = x.T @ (x * (weights * p * (1 - p))[:, None]) + penalty
-        found += np.linalg.solve(hessian, x.T @ (weights * (y - p)) - penalty @ found)
+@dataclass
+class Case:
+    """A question and passages, and whether they answer it."""
+
+    question: str
+    passages: list[str]
+    answered: bool
+    holder: int = -1  # Passage with the answer.
+    right: str = ""  # A right and a wrong answer, as statements.
+    wrong: str = ""
+    source: str = ""
+
+
+def logistic(x: Rows, y: Rows, weights: Rows, ridge: float = 1.0, least_zero: Sequence[int] = ()) -> Rows:
+    """Coefficients and, last, the intercept; by Newton's method with a ridge.
+
+    ``least_zero`` names coefficients that are set to 0 where they would be below.
+    """
+    kept = list(range(x.shape[1]))
+    while True:
+        own = np.column_stack([x[:, kept], np.ones(len(x))])
+        found = np.zeros(own.shape[1])
+        penalty = ridge * np.eye(len(found))
+        penalty[-1, -1] = 1e-6
+        for _ in range(50):
+            p = 1 / (1 + np.exp(-np.clip(own @ found, -30, 30)))
+            hessian = own.T @ (own * (weights * p * (1 - p))[:, None]) + penalty
+            found += np.linalg.solve(hessian, own.T @ (weights * (y - p)) - penalty @ found)
+        below = [k for k, v in zip(kept, found, strict=False) if k in least_zero and v < 0]
+        if not below:
+            result = np.zeros(x.shape[1] + 1)
+            result[[*kept, -1]] = found
+            return result
+        kept = [k for k in kept if k not in below]
+
+
+# -- answerability -------------------------------------------------------------------------------------------
+
+
+def cases(maker: Maker, bundle: dict[str, Any]) -> list[Case]:
+    """Questions with and without their answer, of what was held out."""
+    rng = random.Random(SEED)
+    made: list[Case] = []
+    asked = rng.sample(
+        maker.by_kind["clapnq_train"], min(QUESTIONS["clapnq"], len(maker.by_kind["clapnq_train"]))
+    )
+    for i in asked:
+        made += clapnq_cases(maker, bundle, i, rng)
+    for kind in ("squad1", "squad2", "fairytaleqa"):
+        own = maker.reader_kinds.get(kind, [])
+        for i in rng.sample(own, min(QUESTIONS[kind], len(own))):
+            made += reader_cases(maker, bundle, i, kind, rng)
+    rng.shuffle(made)
+    return made
+
+
+def clapnq_cases(maker: Maker, bundle: dict[str, Any], at: int, rng: random.Random) -> list[Case]:
+    """A question of Natural Questions: the sentences that answer among others alike, and those alone."""
+    _, question, _, answer, _ = bundle["pairs"][at]
+    near = maker.near_wrong(("p", at), " ".join(answer), 6)
+    if len(near) < 2:
+        return []
+    others = [" ".join(s[:7]) for s in near]
+    place = rng.randrange(3)
+    fill = near[0][:4]
+    text = " ".join([*fill[:place], *answer, *fill[place:]])
+    more = rng.choice((0, 0, len(others) - 1))
+    passages = [text, *others[1 : 1 + more]]
+    rng.shuffle(passages)
+    holder = passages.index(text)
+    right = Case(question, passages, True, holder, " ".join(answer), "", "clapnq")
+    return [right, Case(question, others[: 1 + more], False, source="clapnq")]
+
+
+def reader_cases(maker: Maker, bundle: dict[str, Any], at: int, kind: str, rng: random.Random) -> list[Case]:
+    """A question of a reading test: its passage among others of its article, and three ways to miss it."""
+    question, position, spans, answerable = bundle["reader"][at]
+    group, _, sentences = bundle["passages"][position]
+    text = " ".join(sentences)
+    if not answerable or not spans:
+        return [Case(question, [text], False, source=kind)]
+    answers = [a for _, a in spans]
+    key = keyset(question)
+    others = [" ".join(bundle["passages"][p][2]) for p in maker.of_group[group] if p != position]
+    others = [t for t in others if not any(a.lower() in t.lower() for a in answers)]
+    others.sort(key=lambda t: -len(key & keyset(t)))
+    more = rng.choice((0, 0, 2, 6))
+    passages = [text, *others[:more]]
+    rng.shuffle(passages)
+    told = [r[2][0][1] for r in (bundle["reader"][j] for j in maker.of_passage[position]) if r[2]]
+    wrong = [t for t in told if not any(t in a or a in t for a in answers) and t not in question]
+    answer = min(answers, key=len)
+    right = Case(question, passages, True, passages.index(text), statement(question, answer), "", kind)
+    right.wrong = statement(question, rng.choice(wrong)) if wrong else ""
+    found = [right]
+    if others:
+        found.append(Case(question, others[: 1 + more], False, source=kind))
+    rest = [s for s in sentences if not any(a.lower() in s.lower() for a in answers)]
+    if len(rest) > 1 and rng.random() < 0.6:
+        found.append(Case(question, [" ".join(rest), *others[:more]], False, source=kind))
+    changed = corrupt(question, text, " ".join(others[:3]), rng)
+    if changed is not None and changed[3] and rng.random() < 0.6:
+        found.append(Case(changed[0], passages, False, source=kind))
     return found
+
+
+@dataclass
+class Scored:
+    """A case with the features of its windows, and the passage of each."""
+
+    case: Case
+    rows: Rows
+    places: list[int]
+
+
+def features(model: PairModel | None, made: Sequence[Case]) -> list[Scored]:
+    """Features of all windows of all cases; those without windows are left out."""
+    judge = parts.LocalJudge(model=False)
+    if model is not None:
+        judge._model, judge._missing = model, False
+    result = []
+    for case in made:
+        material, asked = parts._material(tuple(case.passages)), question_words(case.question)
+        windows = parts._windows(material, asked)
+        if not asked or not windows or not material.readable:
+            continue
+        read = judge._read_windows(case.question, windows)
+        rows = [parts.answer_features(material, asked, w, r) for w, r in zip(windows, read, strict=True)]
+        result.append(Scored(case, np.array(rows), [w[0].passage for w in windows]))
+    return result
+
+
+def fit_answerability(scored: Sequence[Scored], name: str) -> dict[str, Rows]:
+    """A model of windows, fitted on the best window of each case, and one of cases."""
+    width = scored[0].rows.shape[1]
+    windows = np.zeros(width + 1)
+    windows[min(3, width - 1) if width > 3 else 0] = 1.0
+    shares = (0, 1, 2)
+    for _ in range(8):
+        x, y, weights = [], [], []
+        for item in scored:
+            odds = item.rows @ windows[:-1]
+            own = [i for i, p in enumerate(item.places) if not item.case.answered or p == item.case.holder]
+            others = [i for i in range(len(odds)) if i not in own]
+            for chosen, label, weight in ((own, float(item.case.answered), 1.0), (others, 0.0, 0.5)):
+                if chosen:
+                    x.append(item.rows[max(chosen, key=lambda i: odds[i])])
+                    y.append(label)
+                    weights.append(weight)
+        windows = logistic(np.array(x), np.array(y), np.array(weights), least_zero=shares)
+    best = [[float((s.rows @ windows[:-1] + windows[-1]).max()), math.log(len(s.rows))] for s in scored]
+    labels = np.array([float(s.case.answered) for s in scored])
+    # Both kinds of question weigh alike.
+    balance = np.where(labels == 1, 0.5 / labels.mean(), 0.5 / (1 - labels.mean()))
+    return {name: windows, f"{name}_all": logistic(np.array(best), labels, balance)}
+
+
+def probabilities(scored: Sequence[Scored], fitted: dict[str, Rows], name: str) -> Rows:
+    """Probability of each case."""
+    windows, whole = fitted[name], fitted[f"{name}_all"]
+    best = [(s.rows @ windows[:-1] + windows[-1]).max() for s in scored]
+    x = np.column_stack([best, [math.log(len(s.rows)) for s in scored]])
+    return 1 / (1 + np.exp(-(x @ whole[:-1] + whole[-1])))
+
+
+# -- support -------------------------------------------------------------------------------------------------
 
 
 def claim_rows(model: PairModel, claims: Sequence[tuple[str, Sequence[str]]]) -> Rows:
@@ -64,65 +233,92 @@ def claim_rows(model: PairModel, claims: Sequence[tuple[str, Sequence[str]]]) ->
 
 def fit_support(model: PairModel, maker: Maker, bundle: dict[str, Any]) -> dict[str, Rows]:
     """Models of support, with the network and without it."""
-    made = []
+    made: list[tuple[str, list[str], float]] = []
     while len(made) < MADE:
         for kind in (maker.claims, maker.answer_claims, maker.term_claims):
-            made += [(e.first, [e.passage], e.supported) for e in kind() if stem_list(e.first)]
+            made += [(e.first, [e.passage], float(e.supported)) for e in kind() if stem_list(e.first)]
+    order = list(range(len(bundle["wice"])))
+    random.Random(WICE_SEED).shuffle(order)
     people = [
-        (claim, evidence, float(label == "supported")) for _, claim, label, evidence, _ in bundle["wice"]
+        (claim, evidence, float(label == "supported"))
+        for _, claim, label, evidence, _ in (bundle["wice"][i] for i in order[:FITTED_CLAIMS])
     ]
     rows = claim_rows(model, [(c, p) for c, p, _ in [*made, *people]])
     labels = np.array([y for *_, y in [*made, *people]], dtype=float)
     weights = np.concatenate([np.ones(len(made)), np.full(len(people), len(made) / len(people))]) / 2
     words = logistic(rows[:, :COUNTS], labels, weights)
     both = np.column_stack([rows[:, :COUNTS], np.ones(len(rows))]) @ words + LOGIT * rows[:, COUNTS]
-    unseen = np.ones(len(rows), bool)
-    unseen[[len(made) + i for i in claims_to_train_on(bundle)]] = False
-    scale, shift = logistic(both[unseen, None], labels[unseen], weights[unseen], ridge=1e-3)
+    scale, shift = logistic(both[:, None], labels, weights, ridge=1e-3)
     joint = np.concatenate([scale * words[:-1], [scale * LOGIT, scale * words[-1] + shift]])
     return {"supported_words": words, "supported": joint}
 
 
-def questions(maker: Maker, bundle: dict[str, Any]) -> list[tuple[str, str, float]]:
-    """Question, passage, and whether it answers."""
-    rng = random.Random(SEED)
-    rows: list[tuple[str, str, float]] = []
-    some = [i for i, p in enumerate(bundle["pairs"]) if p[0] == "clapnq_train"]
-    for i in rng.sample(some, QUESTIONS):
-        question, passage = bundle["pairs"][i][1], " ".join(bundle["pairs"][i][3])
-        rows.append((question, passage, 1.0))
-        other = " ".join(maker.pool[rng.choice(list(maker.near["p", i][2:14]))][1])
-        if len(keyset(passage) & keyset(other)) < 0.5 * len(keyset(passage)):
-            rows.append((question, other, 0.0))
-    for i in rng.sample(maker.reader_kinds["squad1"] + maker.reader_kinds["squad2"], QUESTIONS):
-        question, at, spans, answerable = bundle["reader"][i]
-        sentences = bundle["passages"][at][2]
-        rows.append((question, " ".join(sentences), float(answerable)))
-        rest = [s for s in sentences if not any(a in s for _, a in spans)]
-        if answerable and len(rest) > 1:
-            rows.append((question, " ".join(rest), 0.0))
-    return rows
+# -- thresholds ----------------------------------------------------------------------------------------------
 
 
-def fit_answerability(model: PairModel, rows: Sequence[tuple[str, str, float]]) -> dict[str, Rows]:
-    """Models of answerability, with the network and without it."""
-    counts, logits, labels = [], [], []
-    for question, passage, label in rows:
-        material, asked = parts._material((passage,)), question_words(question)
-        windows = parts._windows(material, asked)
-        if not asked or not windows:
-            continue
-        held = [parts._asked_share(material, asked, w) for w in windows]
-        counts.append(max(held))
-        pairs = [(question, " ".join(s.text for s in w)) for w in windows]
-        logits.append(float(model.logits(pairs)[:, ANSWERABLE].max()))
-        labels.append(label)
-    y, weights = np.array(labels), np.ones(len(labels))
-    slope, intercept = logistic(np.array(logits)[:, None], y, weights)
+def thresholds(scored: Sequence[Scored], found: Rows, judge: parts.LocalJudge) -> dict[str, float]:
+    """The three thresholds by the rules above; of answers, the lower one of both probabilities counts."""
+    answered = np.array([s.case.answered for s in scored])
+    sure: list[tuple[float, bool]] = []
+    for item, p in zip(scored, found, strict=True):
+        for answer, right in ((item.case.right, True), (item.case.wrong, False)):
+            if answer:
+                held = judge.supported(item.case.question, answer, item.case.passages)
+                sure.append((min(float(p), held if held is not None else 0.0), right))
+    sure.sort(key=lambda pair: -pair[0])
+    wrong = np.cumsum([not right for _, right in sure]) / np.arange(1, len(sure) + 1)
+    least = [p for (p, _), share in zip(sure, wrong, strict=True) if share <= WRONG]
     return {
-        "answerable_words": logistic(np.array(counts), y, weights),
-        "answerable": np.array([0.0, 0.0, 0.0, slope, 0.0, intercept]),
+        "min_probability": round(float(np.quantile(found[~answered], REFUSED)), 2),
+        "widen_below": round(float(np.quantile(found[answered], LOST)), 2),
+        "accept_at": round(least[-1], 2) if least else 0.99,
     }
+
+
+def auroc(labels: Rows, scores: Rows) -> float:
+    """Chance that a positive scores above a negative; ties count half."""
+    higher = scores[labels == 1][:, None] - scores[labels == 0][None]
+    return float(((higher > 0) + 0.5 * (higher == 0)).mean())
+
+
+def calibration_error(labels: Rows, p: Rows) -> float:
+    """Expected calibration error over ten equal bins."""
+    bins = np.minimum((p * 10).astype(int), 9)
+    used = np.unique(bins)
+    return float(sum((bins == b).mean() * abs(labels[bins == b].mean() - p[bins == b].mean()) for b in used))
+
+
+def fit(folder: Path, bundle: dict[str, Any], near: dict[Any, Any]) -> dict[str, Any]:
+    """All of ``judge.json``; prints how well it does on the half of the questions that was not fitted on."""
+    maker, model = Maker(bundle, SEED, near=near, held=True), PairModel(folder)
+    made = cases(maker, bundle)
+    half = len(made) // 2
+    fitted = fit_support(model, maker, bundle)
+    report: dict[str, Any] = {}
+    found = np.zeros(0)
+    for name, reader in (("answerable_words", None), ("answerable", model)):
+        scored = features(reader, made)
+        first, second = scored[:half], scored[half:]
+        halves = fit_answerability(first, name)
+        found = probabilities(second, halves, name)
+        labels = np.array([float(s.case.answered) for s in second])
+        report[name] = {
+            "auroc": round(auroc(labels, found), 3),
+            "calibration_error": round(calibration_error(labels, found), 3),
+            "questions": len(second),
+        }
+        for source in QUESTIONS:
+            some = np.array([s.case.source == source for s in second])
+            if 0 < labels[some].sum() < some.sum():
+                report[name][source] = round(auroc(labels[some], found[some]), 3)
+        fitted |= halves
+    result: dict[str, Any] = {n: {"weights": [round(float(v), 4) for v in w]} for n, w in fitted.items()}
+    judge = parts.LocalJudge(model=False)
+    judge._model, judge._missing = model, False
+    parts._coefficients.cache_clear()
+    result["thresholds"] = thresholds(second, found, judge)
+    print(json.dumps(report))
+    return result
 
 
 def main() -> None:
@@ -132,16 +328,14 @@ def main() -> None:
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
+    parser.add_argument("--cache", type=Path, help="texts, taken apart; made where missing")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    bundle = make_bundle(arguments.data)
-    maker = Maker(bundle, SEED, near=neighbors(bundle))
-    model = PairModel(arguments.model)
-    fitted = fit_support(model, maker, bundle) | fit_answerability(model, questions(maker, bundle))
-    text = json.dumps({n: {"weights": [round(float(v), 4) for v in w]} for n, w in fitted.items()}, indent=1)
+    bundle, near = prepared(arguments.data, arguments.cache)
+    text = json.dumps(fit(arguments.model, bundle, near), indent=1)
     print(text)
     if arguments.write:
-        Path(parts.__file__).with_name("judge.json").write_text(text + "\n", encoding="utf-8")
+        parts.COEFFICIENTS.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

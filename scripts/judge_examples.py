@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import random
 import re
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -409,6 +411,11 @@ def untidy(text, rng):
     return re.sub(r'" ([^"]*) "', r"`` \1 ''", text)
 
 
+def held_out(name):
+    """Whether a document, article or question is held out for the calibration: one in ten."""
+    return zlib.crc32(name.encode()) % 10 == 0
+
+
 class Maker:
     """Makes examples from a bundle.
 
@@ -416,23 +423,22 @@ class Maker:
         bundle: What `make_bundle` gives.
         seed: Of the random numbers.
         near: Per question the positions of alike passages in `pool`, or None.
-        wice: Positions in ``bundle["wice"]`` to train on.
+        held: Make examples of the documents and questions held out, see `held_out`, instead of the others.
     """
 
-    def __init__(self, bundle, seed, near=None, wice=()):
+    def __init__(self, bundle, seed, near=None, *, held=False):
         self.rng = random.Random(seed)
         self.docs = bundle["docs"]
         self.pairs = bundle["pairs"]
         self.passages = bundle["passages"]
         self.reader = bundle["reader"]
-        self.wice = [bundle["wice"][i] for i in wice]
         self.pool = pool_of(bundle)
         self.near = near
         self.groups = 0
         self.of_group = {}
         for i, (group, _, _) in enumerate(self.passages):
             self.of_group.setdefault(group, []).append(i)
-        weights = [sum(len(p[1]) for p in d[2]) ** 0.7 for d in self.docs]
+        weights = [sum(len(p[1]) for p in d[2]) ** 0.7 if held_out(d[0]) == held else 0.0 for d in self.docs]
         total = 0.0
         self.cumulative = []
         for w in weights:
@@ -440,11 +446,12 @@ class Maker:
             self.cumulative.append(total)
         self.by_kind = {}
         for i, p in enumerate(self.pairs):
-            self.by_kind.setdefault(p[0], []).append(i)
+            if held_out(p[4] or self.docs[p[3][0]][0]) == held:
+                self.by_kind.setdefault(p[0], []).append(i)
         self.reader_kinds = {}
         self.of_passage = {}
         for i, r in enumerate(self.reader):
-            if r[2] or not r[3]:
+            if (r[2] or not r[3]) and held_out(self.passages[r[1]][0]) == held:
                 self.reader_kinds.setdefault(self.passages[r[1]][1], []).append(i)
             self.of_passage.setdefault(r[1], []).append(i)
 
@@ -663,6 +670,8 @@ class Maker:
         """A question and its answer as a statement; another answer from the same passage is not supported."""
         rng = self.rng
         kind = rng.choices(("squad1", "squad2", "fairytaleqa"), (3, 3, 2))[0]
+        if kind not in self.reader_kinds:
+            return []
         q, pi, spans, ok = self.reader[rng.choice(self.reader_kinds[kind])]
         if not ok or not spans:
             return []
@@ -699,32 +708,10 @@ class Maker:
             out.append(Example(right, " ".join(rest), supported=0.0))
         return out
 
-    def wice_claim(self):
-        """A claim of a person against sentences of its cited page."""
-        rng = self.rng
-        if not self.wice:
-            return []
-        _, claim, label, evidence, supporting = rng.choice(self.wice)
-        label_value = {"supported": 1.0, "partially_supported": 0.0, "not_supported": 0.0}[label]
-        chosen = assemble(claim, evidence, rng.choice((60, 75)), rng)
-        out = [Example(claim, chosen, supported=label_value, weight=0.7 if label.startswith("part") else 1.0)]
-        flat = [j for group in supporting for j in (group if isinstance(group, list) else [group])]
-        if label == "supported" and flat and rng.random() < 0.5:
-            rest = [t for j, t in enumerate(evidence) if j not in set(flat)]
-            if len(rest) > 3:
-                out.append(Example(claim, assemble(claim, rest, 70, rng), supported=0.0))
-        if label == "supported" and rng.random() < 0.5:
-            changed = corrupt(claim, chosen, " ".join(evidence[:40]), rng)
-            if changed:
-                out.append(Example(changed[0], chosen, supported=0.0))
-        if label == "partially_supported" and flat and rng.random() < 0.3:
-            pass
-        return out
-
     # questions ---------------------------------------------------------------------------------------------
     def _ask(self, q):
         rng = self.rng
-        if rng.random() < 0.35:
+        if rng.random() < 0.5:
             q = q.rstrip("?").strip().lower()
         return q
 
@@ -802,7 +789,7 @@ class Maker:
             return " ".join(cap(w) for w in words)
         return "\n".join(f"## {cap(w)}" for w in words[:5])
 
-    def _near_wrong(self, key, right, n):
+    def near_wrong(self, key, right, n):
         """Passages alike to the question elsewhere; the very best are skipped: some hold the answer."""
         rng = self.rng
         if self.near is None or key not in self.near:
@@ -817,6 +804,23 @@ class Maker:
             if len(k & own) < 0.5 * max(1, min(len(k), len(own))):
                 found.append(sentences)
         return found[:n]
+
+    def _sentence_group(self, pi, q, answer):
+        """Sentences that answer, among sentences alike to the question; and such sentences alone."""
+        rng = self.rng
+        near = self.near_wrong(("p", pi), " ".join(answer), 4)
+        near += [rng.choice(self.pool)[1]] * (not near)
+        spare = rng.choice((0, 25, 50)) if sum(len(t.split()) for t in answer) < 75 else 0
+        fill = self._any_window(near[0], q, spare) if spare else ""
+        parts = [" ".join(answer[:12]), fill]
+        rng.shuffle(parts)
+        right = " ".join(x for x in parts if x)
+        words = min(80, max(30, len(right.split())))
+        wrong = [(self._any_window(s, q, words), True, True) for s in near]
+        out = self._group(q, right, None, wrong[:3])
+        if rng.random() < 0.12:
+            out.append(Example(q, self._junk(q, answer), answerable=0.0))
+        return out
 
     def _reader_group(self):
         rng = self.rng
@@ -852,7 +856,7 @@ class Maker:
             other = self.passages[x][2]
             if len(wrong) < 3 and not any(y in " ".join(other) for y in answers):
                 wrong.append((self._any_window(other, q), True, kind != "policyqa"))
-        for s in self._near_wrong(("r", ri), right, 2):
+        for s in self.near_wrong(("r", ri), right, 2):
             if not any(y in " ".join(s) for y in answers):
                 wrong.append((self._any_window(s, q), True, True))
         rng.shuffle(wrong)
@@ -876,7 +880,7 @@ class Maker:
                 "openstax_exercise",
                 "wiki_heading",
             ),
-            (8, 3, 2, 2, 1.5, 1.5),
+            (10, 3, 2, 1, 1, 1),
         )[0]
         pi = rng.choice(self.by_kind[kind])
         _, q, _, at, doc = self.pairs[pi]
@@ -900,9 +904,11 @@ class Maker:
                 ]
         if not sentences:
             return []
+        if kind == "clapnq_train":
+            return self._sentence_group(pi, self._ask(q), sentences)
         key = keyset(q)
         spot = max(range(len(sentences)), key=lambda j: (len(key & keyset(sentences[j])), -j))
-        words = self._words() if kind != "clapnq_train" else rng.choice((60, 80))
+        words = self._words()
         if clean and kind != "openstax_term_q":
             words = 80  # Nobody marked where the answer is.
             right = (
@@ -913,16 +919,16 @@ class Maker:
         else:
             right = self._cut(sentences, spot, words)[0]
         wrong = []
-        long = rng.choice((60, 80)) if kind in ("clapnq_train", "medquad") else None
+        long = rng.choice((60, 80)) if kind == "medquad" else None
         own = keyset(right)
         for other in rng.sample(mates, min(len(mates), 3)):
             o = keyset(" ".join(other))
             if len(o & own) < 0.6 * max(1, min(len(o), len(own))):
                 wrong.append((self._any_window(other, q, long), True, clean))
-        for s in self._near_wrong(("p", pi), right, 3):
+        for s in self.near_wrong(("p", pi), right, 3):
             wrong.append((self._any_window(s, q, long), True, clean))
         q = self._ask(q)
-        out = self._group(q, right, None, wrong[: 3 if kind == "clapnq_train" else 2], answerable=clean)
+        out = self._group(q, right, None, wrong[:2], answerable=clean)
         if clean and rng.random() < 0.12:
             out.append(Example(q, self._junk(q, sentences), answerable=0.0))
         return out
@@ -931,15 +937,13 @@ class Maker:
         """A few examples of one kind."""
         r = self.rng.random()
         try:
-            if r < 0.36:
+            if r < 0.26:
                 return self.claims()
-            if r < 0.41:
+            if r < 0.29:
                 return self.term_claims()
-            if r < 0.54:
+            if r < 0.41:
                 return self.answer_claims()
-            if r < 0.57:
-                return self.wice_claim()
-            return self._reader_group() if r < 0.83 else self._pair_group()
+            return self._reader_group() if r < 0.79 else self._pair_group()
         except (ValueError, IndexError, re.error):
             return []
 
@@ -1128,9 +1132,20 @@ def neighbors(bundle, seed=0, depth=24):
     clean = ("medquad", "openstax_term_q", "openstax_term", "openstax_exercise")
     keys = [("p", i) for i, p in enumerate(bundle["pairs"]) if p[0] == "clapnq_train"]
     keys += rng.sample([("p", i) for i, p in enumerate(bundle["pairs"]) if p[0] in clean], 2500)
-    keys += [("r", i) for i in rng.sample(range(len(bundle["reader"])), 5000)]
+    keys += [("r", i) for i in rng.sample(range(len(bundle["reader"])), 9000)]
     index = bm25s.BM25()
     index.index([words(" ".join(s)) for _, s in pool], show_progress=False)
     asked = [words(bundle["reader"][i][0] if kind == "r" else bundle["pairs"][i][1]) for kind, i in keys]
     hits, _ = index.retrieve(asked, k=depth, show_progress=False)
     return dict(zip(keys, hits, strict=True))
+
+
+def prepared(data, cache=None):
+    """The texts, taken apart, and the neighbors of the questions; kept in the file ``cache``."""
+    if cache is not None and cache.exists():
+        return pickle.loads(cache.read_bytes())
+    bundle = make_bundle(data)
+    found = (bundle, neighbors(bundle))
+    if cache is not None:
+        cache.write_bytes(pickle.dumps(found))
+    return found

@@ -1,13 +1,15 @@
 """Train the heads of the local judge, from the weights of a packed cross-encoder.
 
-    python scripts/train_judge.py START model/ --minutes 50
-    python scripts/fit_judge.py model/
+    python scripts/train_judge.py START model/ --minutes 60 --install
 
-``START`` is a folder that ``train_cross_encoder.py --pack`` wrote. Examples are made on the way, see
-``judge_examples.py``. The loss is a binary cross-entropy each for answerability and support, a cross-entropy
-for the first and last token of the answer (the first token of the pair where there is none), and, for
-relevance, the softmax over a group with a smaller binary cross-entropy, which keeps what the first training
-taught. The word embeddings and the two lowest layers stay as they are. The learning rate falls with the time.
+``START`` is a folder that ``train_cross_encoder.py --pack`` or this script wrote. Examples are made on the
+way, see ``judge_examples.py``. A run that was cut off goes on from its last checkpoint. At the end the
+weights are packed to 8 bits, the relevance head is brought to the scale of the one it started from, and
+``fit_judge.py`` fits the calibration; ``--install`` puts both into the package. The loss is a binary cross-
+entropy each for answerability and support, a cross-entropy for the first and last token of the answer (the
+first token of the pair where there is none), and, for relevance, the softmax over a group with a smaller
+binary cross-entropy, which keeps what the first training taught. The word embeddings and the two lowest
+layers stay as they are. The learning rate falls with the time. The forward passes run in bfloat16.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import argparse
 import json
 import logging
 import os
-import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from judge_examples import Example, Maker, make_bundle, neighbors
+from judge_examples import Example, Maker, prepared
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
@@ -38,12 +39,11 @@ logger = logging.getLogger(__name__)
 SEED = 1
 LONGEST = 144  # Word pieces of a pair.
 PAIRS = 48  # A step.
-PASSES = 2  # Forward passes of a step, of pairs of like length.
-LEARNING_RATE = 1.2e-4
-WARM_UP = 0.04
+PASSES = 3  # Forward passes of a step, of pairs of like length.
+LEARNING_RATE = 1e-4
+WARM_UP = 0.03
 FROZEN = 2  # Lowest layers that stay as they are.
-CLAIMS = 175  # Of WiCE's claims, in the order of `WICE_SEED`, to train on; the others measure.
-WICE_SEED = 5
+CHECKPOINT = 600  # Seconds from one checkpoint to the next.
 
 
 class Network(torch.nn.Module):
@@ -59,8 +59,10 @@ class Network(torch.nn.Module):
         self.heads = torch.nn.Linear(width, 3)  # Answerable, supported, relevant.
         self.span = torch.nn.Linear(width, 2)
         weight, bias = tensors.pop("classifier.weight"), tensors.pop("classifier.bias")
-        tensors["heads.weight"] = np.concatenate([weight, 0.5 * weight, weight])
-        tensors["heads.bias"] = np.concatenate([bias, 0.5 * bias, bias])
+        own = tensors.get("heads.weight", np.concatenate([weight, 0.5 * weight]))
+        own_bias = tensors.get("heads.bias", np.concatenate([bias, 0.5 * bias]))
+        tensors["heads.weight"] = np.concatenate([own, weight])
+        tensors["heads.bias"] = np.concatenate([own_bias, bias])
         self.load_state_dict({n: torch.from_numpy(v) for n, v in tensors.items()}, strict=False)
         for weights in (*self.bert.embeddings.parameters(), *self.bert.encoder.layer[:FROZEN].parameters()):
             weights.requires_grad_(False)
@@ -146,6 +148,22 @@ class Trainer:
         self.optimizer.step()
         return {name: float(loss.detach()) for name, loss in losses.items()}
 
+    def checkpoint(self, path: Path, seconds: float, step: int) -> None:
+        """Write all that is needed to go on."""
+        state = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
+        new = path.with_suffix(".new")
+        torch.save({**state, "seconds": seconds, "step": step}, new)
+        new.replace(path)
+
+    def resume(self, path: Path) -> tuple[float, int]:
+        """Seconds and steps of the checkpoint; zeros where there is none."""
+        if not path.exists():
+            return 0.0, 0
+        state = torch.load(path, map_location=self.device)
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        return state["seconds"], state["step"]
+
     def head_losses(self, logits: Tensor, examples: Sequence[Example]) -> dict[str, Tensor]:
         """Losses of the three heads on the first position."""
         losses = {}
@@ -184,13 +202,6 @@ class Trainer:
         save_folder(folder, {**config, "heads": ["answerable", "supported"]}, tensors, tables=tables)
 
 
-def claims_to_train_on(bundle: dict[str, Any]) -> list[int]:
-    """Positions of WiCE's claims to train on."""
-    order = list(range(len(bundle["wice"])))
-    random.Random(WICE_SEED).shuffle(order)
-    return order[:CLAIMS]
-
-
 def main() -> None:
     """Train until the minutes are used up."""
     parser = argparse.ArgumentParser(
@@ -202,18 +213,27 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=50.0)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    bundle = make_bundle(arguments.data)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    bundle, near = prepared(arguments.data, arguments.output / "bundle.pickle")
     logger.info("%d documents, %d questions", len(bundle["docs"]), len(bundle["reader"]))
-    maker = Maker(bundle, SEED, near=neighbors(bundle), wice=claims_to_train_on(bundle))
-    trainer = Trainer(arguments.start, maker)
-    begin, step = time.monotonic(), 0
+    checkpoint = arguments.output / "checkpoint.pt"
+    trainer = Trainer(arguments.start, Maker(bundle, SEED, near=near))
+    before, step = trainer.resume(checkpoint)
+    trainer.maker.rng.seed(SEED + step)
+    begin, saved = time.monotonic() - before, time.monotonic()
+    sums: dict[str, float] = {}
     while (share := (time.monotonic() - begin) / (60 * arguments.minutes)) < 1:
         losses = trainer.step(share)
-        if step % 20 == 0:
-            logger.info("step %d, %.0f%%: %s", step, 100 * share, json.dumps(losses))
-        if step % 100 == 99:
-            trainer.save(arguments.output)
+        sums = {name: sums.get(name, 0.0) + loss for name, loss in losses.items()}
         step += 1
+        if step % 50 == 0:
+            means = {name: round(total / 50, 3) for name, total in sums.items()}
+            logger.info("step %d, %d pairs, %.0f%%: %s", step, step * PAIRS, 100 * share, json.dumps(means))
+            sums = {}
+        if time.monotonic() - saved > CHECKPOINT:
+            trainer.checkpoint(checkpoint, time.monotonic() - begin, step)
+            saved = time.monotonic()
+    trainer.checkpoint(checkpoint, time.monotonic() - begin, step)
     trainer.save(arguments.output)
     logger.info("%d steps", step)
 

@@ -1,20 +1,20 @@
-"""An answerer without an LLM: it quotes the sentences that share the question's words, and says so.
+"""An answerer without an LLM: it quotes the sentence that most likely answers, and says so.
 
-It exists so that the whole loop runs offline and can be looked at. Its grade is a count of words, labelled as
-a heuristic; it does not understand anything.
+It exists so that the whole loop runs offline and can be looked at. Where the local judge cannot be had, it
+quotes the sentences that share the question's words, and its grade is a count of words, labelled so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_float, check_int, check_part, checked_options
-from sage_core.answering.judge import LocalJudge, Located
-from sage_core.answering.local_check import LocalCritic
+from sage_core.answering.judge import LocalJudge, Located, threshold
+from sage_core.answering.local_check import LocalCritic, shared_judge
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
@@ -23,7 +23,7 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
 _LEAST_OPTION = 0.6
-MIN_PROBABILITY = 0.7
+MIN_PROBABILITY = threshold("min_probability")
 
 
 class _DocumentEmbedder(Protocol):
@@ -35,25 +35,24 @@ class _DocumentEmbedder(Protocol):
 
 
 class ExtractiveAnswerer:
-    """Quotes the best-matching sentences of the passages; no LLM, deterministic.
+    """Quotes the sentence of the passages that most likely answers; no LLM, deterministic.
 
-    A sentence's match is the share of the question's content words it holds, each weighted by how rare it
+    A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
+    (``**seven**``), and the documents are said not to hold the answer where its probability is below
+    ``min_probability``. The grade is that probability.
+
+    Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
+    sentence's match is the share of the question's content words it holds, each weighted by how rare it
     is among the passages' sentences (a question for a date or an amount also wants a number). With an
     embedder the mean of that and the cosine to the question decides which sentences are quoted. Headings are
     never quoted.
 
-    Of 800 development questions, asked of their paragraph and two others of its article, 69% got a quotation
-    with the answer; asked of three others alone, 77% were turned down. (Looking at all quoted sentences
-    together, at 0.6, gave 67% and 72%.) On 100 questions that need several documents: 33% and 59% (40% and
-    41%). Without an embedder, seed 3.
-
-    With a `LocalJudge` the sentence that most likely answers is quoted, the likeliest words of the answer in
-    it between asterisks (``**seven**``), and the documents are said not to hold the answer where its
-    probability is below ``min_probability``. The grade is then a calibrated probability, no count of words.
+    Of 800 development questions, asked of their paragraph and two others of its article, counting words
+    quoted the answer to 69%; asked of three others alone, 77% were turned down. Seed 3.
 
     Examples:
         >>> context = ["The ferry leaves at seven."]
-        >>> text, usage = ExtractiveAnswerer().generate("When does the ferry leave?", context)
+        >>> text, usage = ExtractiveAnswerer(judge=False).generate("When does the ferry leave?", context)
         >>> "leaves at seven" in text, usage.calls
         (True, 0)
 
@@ -62,7 +61,8 @@ class ExtractiveAnswerer:
         min_match: Least weighted share of the question's words that one of the quoted sentences must hold.
         min_together: What also suffices where all of them hold it together, and one alone less.
         max_sentences: Most sentences to quote.
-        judge: Optional; a `LocalJudge`. Where it is unsure (not English), words are counted instead.
+        judge: A `LocalJudge`; None for the one that all answerers of the process share, where its model can
+            be had. False counts words.
         min_probability: With a judge: least probability that the passages hold the answer. At the default
             65% of 300 answerable questions of ClapNQ are answered, and 89% of 300 others turned down.
 
@@ -79,7 +79,7 @@ class ExtractiveAnswerer:
         min_match: float = 0.5,
         min_together: float = 0.7,
         max_sentences: int = 2,
-        judge: LocalJudge | None = None,
+        judge: LocalJudge | Literal[False] | None = None,
         min_probability: float = MIN_PROBABILITY,
     ) -> None:
         check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
@@ -88,13 +88,23 @@ class ExtractiveAnswerer:
         ):
             raise InputError("min_match and min_together must be above 0")
         check_int("max_sentences", max_sentences, minimum=1)
-        check_part("judge", judge, ("locate", "grounding"), "LocalJudge()")
-        self.local_judge = judge
+        if judge is not False:
+            check_part("judge", judge, ("locate", "grounding"), "LocalJudge()")
+        self._judge = judge
         self.min_probability = check_float("min_probability", min_probability, minimum=0, maximum=1)
         self.embedder = embedder
         self.min_match = min_match
         self.min_together = max(min_match, min_together)
         self.max_sentences = max_sentences
+
+    @property
+    def local_judge(self) -> LocalJudge | None:
+        """The judge that chooses and grades; None where words are counted. Loads the shared judge's model."""
+        if self._judge is False:
+            return None
+        if self._judge is None:
+            self._judge = shared_judge() if shared_judge().reads else False
+        return self._judge or None
 
     def generate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
@@ -104,7 +114,8 @@ class ExtractiveAnswerer:
         sentences = sentences_of(context)
         if options:
             return self._choose(question, sentences, options), NO_USAGE
-        found = self.local_judge.locate(question, context) if self.local_judge is not None else None
+        judge = self.local_judge
+        found = judge.locate(question, context) if judge is not None else None
         if found is not None:
             return self._marked(found, context), NO_USAGE
         weights = weigh(question_words(question), sentences)
@@ -117,14 +128,16 @@ class ExtractiveAnswerer:
     def judge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
-        """A grade by word count: 1 plus 9 times the weighted share of the question's words in the answer.
+        """A grade by the judge, see `LocalCritic`; or by word count.
 
-        More context is asked for where the answer is "the documents do not say", or where words of the
-        question stand nowhere in the passages.
+        The count is 1 plus 9 times the weighted share of the question's words in the answer. More context is
+        asked for where the answer is "the documents do not say", or where words of the question stand nowhere
+        in the passages.
         """
-        if self.local_judge is not None and not options:
+        judge = self.local_judge if not options else None
+        if judge is not None:
             quoted = answer.removeprefix("The documents say: ").replace("**", "").strip("“”")
-            graded = LocalCritic(question, lambda _: context, judge=self.local_judge, alone=True)
+            graded = LocalCritic(question, lambda _: context, judge=judge, alone=True)
             if (verdict := graded.grade(context, quoted)) is not None:
                 return verdict, NO_USAGE
         sentences = sentences_of(context)

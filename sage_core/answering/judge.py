@@ -21,14 +21,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.answering.pair_model import ANSWERABLE, FOLDER, SUPPORTED, PairModel, has_heads
-from sage_core.answering.words import NUMBER, question_words, stem_list, stems
+from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, SUPPORTED, PairModel, has_heads
+from sage_core.answering.words import NUMBER, question_words, says_something, stem_list, stems
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.llm.prompting import is_abstention
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
+
+COEFFICIENTS = Path(__file__).with_name("judge.json")
+"""Logistic models and thresholds, made by ``scripts/fit_judge.py``."""
 
 _EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the model.
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
@@ -156,6 +159,17 @@ class _Sentence:
 
 
 @dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the model says of a question and a window: logits, and where the answer stands."""
+
+    answers: float
+    relevant: float
+    start: int
+    end: int
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Material:
     """Passages, taken apart once."""
 
@@ -201,6 +215,11 @@ class LocalJudge:
         self._model: PairModel | None = None
         self._missing = self._wanted is False
 
+    @property
+    def reads(self) -> bool:
+        """Whether it reads pairs with the cross-encoder, not only counts words; loads the model."""
+        return self._loaded() is not None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self._wanted})"
 
@@ -243,37 +262,36 @@ class LocalJudge:
         if not material.readable or not _readable(question, 8):
             return None
         asked = question_words(question)
-        model = self._loaded()
         windows = _windows(material, asked)
         if not asked or not windows:
             return None
-        names = "answerable" if model is not None else "answerable_words"
-        texts = [" ".join(s.text for s in w) for w in windows]
-        if model is not None:
-            logits, spans = model.spans([(question, t) for t in texts])
-        best: tuple[float, int] | None = None
-        for i, window in enumerate(windows):
-            held = _asked_share(material, asked, window)
-            values = [*held, float(logits[i, ANSWERABLE]), spans[i][2]] if model is not None else [*held]
-            score = _apply(names, values)
-            if best is None or score > best[0]:
-                best = score, i
-        assert best is not None
-        probability, at = best
-        window = windows[at]
-        if model is None:
+        read = self._read_windows(question, windows)
+        rows = [answer_features(material, asked, w, r) for w, r in zip(windows, read, strict=True)]
+        name = "answerable" if read[0] is not None else "answerable_words"
+        odds = [_odds(name, row) for row in rows]
+        at = max(range(len(odds)), key=lambda i: (odds[i], -i))
+        # The best of many windows is high by chance.
+        probability = _apply(f"{name}_all", [odds[at], math.log(len(windows))])
+        window, found = windows[at], read[at]
+        if found is None:
             sentence = max(window, key=lambda s: (_weighted(material, asked, s.words), -s.span.start))
             return Located(probability, sentence.passage, sentence.span, sentence.span)
-        start, end, _ = spans[at]
-        offset = 0
-        for sentence in window:
-            if start < offset + len(sentence.text) + 1 or sentence is window[-1]:
-                a = sentence.span.start + max(0, start - offset)
-                b = sentence.span.start + min(len(sentence.text), end - offset)
-                answer = Span(a, b) if a < b <= sentence.span.end else sentence.span
-                return Located(probability, sentence.passage, sentence.span, answer)
-            offset += len(sentence.text) + 1
-        raise AssertionError("a window has sentences")
+        sentence, start, end = _sentence_at(window, found)
+        answer = Span(sentence.span.start + start, sentence.span.start + end)
+        return Located(probability, sentence.passage, sentence.span, answer if end > start else sentence.span)
+
+    def _read_windows(
+        self, question: str, windows: Sequence[Sequence[_Sentence]]
+    ) -> Sequence[_Reading | None]:
+        """What the model says of each window; None for all without it."""
+        model = self._loaded()
+        if model is None:
+            return [None] * len(windows)
+        logits, spans = model.spans([(question, " ".join(s.text for s in w)) for w in windows])
+        return [
+            _Reading(float(row[ANSWERABLE]), float(row[RELEVANT]), *span)
+            for row, span in zip(logits, spans, strict=True)
+        ]
 
     # -- is the answer supported? ------------------------------------------------------------------------
 
@@ -487,7 +505,7 @@ def _windows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]
     result: list[list[_Sentence]] = []
     for passage in sorted({s.passage for s in material.sentences}):
         own = [s for s in material.sentences if s.passage == passage and s.kind in ("text", "item", "lead")]
-        own = [s for s in own if _says_something(s.text)]
+        own = [s for s in own if says_something(s.text)]
         start = 0
         while start < len(own):
             end, size = start, 0
@@ -504,27 +522,43 @@ def _windows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]
     return result
 
 
-_PREDICATE = re.compile(
-    r"\b(?:is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|do|does|did|\w{3,}(?:ed|es|ing|s)|"
-    r"made|took|gave|went|won|wrote|led|ran|held|began|came|became|found|built|said|told|saw|knew|grew|fell|sent|left|met|lost)\b"
-)
+def answer_features(
+    material: _Material, asked: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
+) -> list[float]:
+    """What is known of a window as an answer: see ``scripts/fit_judge.py``.
 
-
-def _says_something(text: str) -> bool:
-    """Whether a sentence has a predicate and is no row of a table or list of bare words."""
-    words = text.split()
-    return len(words) >= 3 and text.count("|") < 3 and _PREDICATE.search(text) is not None
-
-
-def _asked_share(material: _Material, asked: frozenset[str], window: Sequence[_Sentence]) -> list[float]:
-    """Weighted share of the question's words in the best sentence and in the whole window."""
+    The weighted share of the question's words in the sentence with the answer and the one before it, and in
+    the whole window; whether a number is there where one is asked for; and what the model says.
+    """
     whole = frozenset().union(*(s.words for s in window))
-    number = any(NUMBER in stems(s.text) for s in window) if NUMBER in asked else True
+    if read is None:
+        near = max(_weighted(material, asked, s.words) for s in window)
+        number = NUMBER not in asked or any(NUMBER in stems(s.text) for s in window)
+        return [near, _weighted(material, asked, whole), float(number)]
+    sentence, _, _ = _sentence_at(window, read)
+    at = window.index(sentence)
+    words = sentence.words | (window[at - 1].words if at else frozenset())
+    number = NUMBER not in asked or NUMBER in stems(sentence.text)
+    margin = max(-12.0, min(12.0, read.margin))
     return [
-        max(_weighted(material, asked, s.words) for s in window),
+        _weighted(material, asked, words),
         _weighted(material, asked, whole),
         float(number),
+        read.answers,
+        read.relevant,
+        margin,
     ]
+
+
+def _sentence_at(window: Sequence[_Sentence], read: _Reading) -> tuple[_Sentence, int, int]:
+    """The sentence in which the answer of a window begins, and where in it the answer stands."""
+    offset = 0
+    for sentence in window:
+        if read.start < offset + len(sentence.text) + 1 or sentence is window[-1]:
+            start = min(len(sentence.text), max(0, read.start - offset))
+            return sentence, start, max(start, min(len(sentence.text), read.end - offset))
+        offset += len(sentence.text) + 1
+    raise AssertionError("a window has sentences")
 
 
 def _weighted(material: _Material, asked: frozenset[str], words: frozenset[str]) -> float:
@@ -597,13 +631,21 @@ def _readable(text: str, least: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _coefficients() -> dict[str, Any]:
-    text = Path(__file__).with_name("judge.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: dict[str, Any] = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     return loaded
 
 
+def threshold(name: str) -> float:
+    """A threshold of ``judge.json``."""
+    return float(_coefficients()["thresholds"][name])
+
+
 def _apply(name: str, values: Sequence[float]) -> float:
-    """A logistic model of ``judge.json``."""
+    """Probability by a logistic model of ``judge.json``."""
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, _odds(name, values)))))
+
+
+def _odds(name: str, values: Sequence[float]) -> float:
+    """Log-odds by a logistic model of ``judge.json``."""
     weights: NDArray[np.float64] = np.asarray(_coefficients()[name]["weights"])
-    x = float(weights[:-1] @ np.asarray(values, dtype=float) + weights[-1])
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))
+    return float(weights[:-1] @ np.asarray(values, dtype=float) + weights[-1])

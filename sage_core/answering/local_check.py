@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from sage_core.answering.judge import LocalJudge
+from sage_core.answering.judge import LocalJudge, threshold
 from sage_core.answering.words import all_words, question_words, sentences_of, share, stem_list, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
@@ -16,8 +16,8 @@ from sage_core.feedback.types import FeedbackConfig, Verdict
 from sage_core.llm.prompting import is_abstention
 from sage_core.selection.cut import Selection
 
-ACCEPT_AT = 0.8
-WIDEN_BELOW = 0.15
+ACCEPT_AT = threshold("accept_at")
+WIDEN_BELOW = threshold("widen_below")
 
 
 class LocalCheck:
@@ -89,6 +89,8 @@ class LocalCritic:
     - In between: None, which asks the LLM; with ``alone`` a grade all the same, 1 plus 9 times the lower of
       the two probabilities.
 
+    The lower one is the verdict's ``probability``.
+
     Args:
         question: The user's question.
         texts: Texts of the passages of a selection, such as ``lambda s: [chunks[i] for i in s.indices]``.
@@ -135,26 +137,26 @@ class LocalCritic:
             f"P(the passages answer the question) = {_shown(found)}, "
             f"P(they support the answer) = {_shown(held)}"
         )
+        known = [p for p in (found, held) if p is not None]
         if found is not None and found < self.widen_below:
-            return self._verdict(2, 1, said)
+            return self._verdict(2, 1, said, known)
         if place is not None and held is not None and place.probability >= self.accept_at:
             if _is_short(answer):
                 # A name in the passages is not therefore the answer: the judge must have found it too.
                 if held > 0.5 and _agree(answer, place.answer.of(passages[place.passage])):
-                    return self._verdict(10, 0, f"{said}, and they give the same answer")
+                    return self._verdict(10, 0, f"{said}, and they give the same answer", known)
             elif held >= self.accept_at:
-                return self._verdict(10, 0, said)
+                return self._verdict(10, 0, said, known)
         if not self.alone:
             return None
-        known = [p for p in (found, held) if p is not None]
         if not known:
             return self._verdict(5, 0, "the local judge is unsure: not English, or too long to read")
-        low = min(known)
-        return self._verdict(1 + 9 * low, 1 if found is not None and found < 0.5 else 0, said)
+        return self._verdict(1 + 9 * min(known), 1 if found is not None and found < 0.5 else 0, said, known)
 
     @staticmethod
-    def _verdict(score: float, adjust: int, reason: str) -> Verdict:
-        return Verdict(round(score, 1), adjust, source="local judge", reason=reason)
+    def _verdict(score: float, adjust: int, reason: str, known: Sequence[float] = ()) -> Verdict:
+        least = round(min(known), 4) if known else None
+        return Verdict(round(score, 1), adjust, source="local judge", reason=reason, probability=least)
 
 
 def local_check(

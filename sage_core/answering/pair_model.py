@@ -19,7 +19,7 @@ from sage_core.errors import MissingExtraError, ModelError
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
 FOLDER = Path(__file__).parents[1] / "ranking" / "weights" / "sage-minilm"
-ANSWERABLE, SUPPORTED = 0, 1
+ANSWERABLE, SUPPORTED, RELEVANT = 0, 1, 2
 _LONGEST = 144  # Word pieces of a pair, as in training.
 _BATCH_TOKENS = 4_096
 _HEADS = "heads.weight"
@@ -68,7 +68,7 @@ class PairModel:
         self._tokenizer.enable_truncation(_LONGEST, strategy="longest_first")
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Raw logits, shape ``(len(pairs), 2)``: the second text answers the first; it supports the first."""
+        """Raw logits, shape ``(len(pairs), 3)``: the second text answers, supports, suits the first."""
         return self._run(pairs, spans=False)[0]
 
     def spans(
@@ -89,7 +89,7 @@ class PairModel:
         import torch
 
         encoded = self._tokenizer.encode_batch(list(pairs))
-        logits = np.zeros((len(pairs), 2), np.float32)
+        logits = np.zeros((len(pairs), 3), np.float32)
         found: list[tuple[int, int, float]] = [(0, 0, 0.0)] * len(pairs)
         order = sorted(range(len(pairs)), key=lambda i: len(encoded[i].ids))
         with torch.inference_mode():
@@ -103,7 +103,8 @@ class PairModel:
                 same = len({len(encoded[i].ids) for i in rows}) == 1
                 hidden = self._forward(ids, kinds, None if same else ids != 0, spans)
                 pooled = torch.tanh(self._linear(hidden[:, 0], "bert.pooler.dense"))
-                logits[rows] = self._linear(pooled, "heads").numpy()[:, :2]
+                logits[rows, :RELEVANT] = self._linear(pooled, "heads").numpy()[:, :RELEVANT]
+                logits[rows, RELEVANT:] = self._linear(pooled, "classifier").numpy()
                 if spans:
                     tokens = self._linear(hidden, "span").numpy()
                     for row, i in enumerate(rows):

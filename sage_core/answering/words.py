@@ -10,6 +10,17 @@ from dataclasses import dataclass
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.sentences import split_sentences
 
+_VERB = (
+    "is|are|was|were|be|been|has|have|had|can|could|will|would|may|might|must|do|does|did|"
+    "made|took|gave|went|won|wrote|led|ran|held|began|came|became|found|built|said|told|saw|knew|grew|fell|"
+    "sent|left|met|lost"
+)
+_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}(?:ed|es|ing|s))\b")
+# Without a full stop an ending says too little: "aliases" is a noun.
+_SURE_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}ed)\b")
+_ENDS = re.compile(r"[.!?:;…][\"'”’)\]*_]*$")
+_MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
+
 # Stands for "a number or a date" among the words of a question that asks for one.
 NUMBER = "<number>"
 _ASKS_NUMBER = re.compile(
@@ -45,7 +56,7 @@ _ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and its content words; headings and rows of tables name things, and say nothing of them."""
+    """A sentence and its content words; ``heading``: also a row of a table or bare words."""
 
     text: str
     words: frozenset[str]
@@ -87,10 +98,19 @@ def sentences_of(context: Sequence[str]) -> list[Sentence]:
         kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
         for span, kind in zip(spans, kinds, strict=True):
             text = " ".join(span.of(passage).split())
-            heading = kind in ("heading", "table")
+            heading = kind in ("heading", "table") or (
+                (kind == "item" or _MARKS.search(text) is not None) and not says_something(text)
+            )
             if text and text not in seen:
                 seen[text] = Sentence(text, stems(text), heading)
     return list(seen.values())
+
+
+def says_something(text: str) -> bool:
+    """Whether an English sentence has a predicate, and is no row of a table or list of bare words."""
+    if len(text.split()) < 3 or text.count("|") > 2:
+        return False
+    return (_PREDICATE if _ENDS.search(text) else _SURE_PREDICATE).search(text) is not None
 
 
 def weigh(words: frozenset[str], sentences: Sequence[Sentence]) -> dict[str, float]:

@@ -140,7 +140,7 @@ def ask(
 
     Shows the chunks with their scores, where the cut fell and why, the tokens sent against plain top-k,
     the answer, its grade, and the rounds. Without a key or a server, sentences are quoted by an extractive
-    answerer that is labelled as such, and its grade is a word count. If the LLM fails, the chunks are shown
+    answerer that is labelled as such, and the local judge grades. If the LLM fails, the chunks are shown
     all the same, and the exit code is 3.
     """
     from sage_core.embedding import named_embedder
@@ -167,7 +167,7 @@ def ask(
         store,
         embedder=embedding,
         reranker=reranker,
-        answerer=make_answerer(model, base_url, offline, embedding, timeout, judged=critic == "local"),
+        answerer=make_answerer(model, base_url, offline, embedding, timeout),
         config=SageConfig(
             candidates,
             top_k,

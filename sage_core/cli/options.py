@@ -211,22 +211,18 @@ def make_answerer(
     offline: bool,
     embedder: Embedder,
     timeout: float = DEFAULT_TIMEOUT,
-    *,
-    judged: bool = False,
 ) -> Answerer:
     """An LLM where a key, a server or a model is given; the extractive answerer otherwise.
-
-    ``judged``: the extractive answerer quotes and abstains by the local judge.
 
     Raises:
         InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server; for a
             ``timeout`` that is not above 0.
     """
-    from sage_core.answering import ExtractiveAnswerer, LLMAnswerer, shared_judge
+    from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
 
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     if not asks_llm(model, base_url, offline):
-        return ExtractiveAnswerer(embedder, judge=shared_judge() if judged else None)
+        return ExtractiveAnswerer(embedder)
     if not key and not base_url:
         raise InputError(
             f"no key for the LLM {model!r}: set OPENAI_API_KEY, name a server with --base-url, "

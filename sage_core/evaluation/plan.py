@@ -286,7 +286,7 @@ class MethodMaker:
         model = wanted.get("model") if isinstance(wanted, Mapping) else given.get(row.name)
         if not model:
             raise InputError(f"needs a {wanted} reader of its own: --row-reader '{row.name}=MODEL'")
-        return LocalReader(str(model), critic=ExtractiveAnswerer(self._embedder))
+        return LocalReader(str(model), critic=ExtractiveAnswerer(self._embedder, judge=False))
 
 
 def _with_projection(spec: Any, projection: Path | None) -> Any:

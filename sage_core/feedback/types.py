@@ -51,6 +51,8 @@ class Verdict:
         reason: The critic's own short reason, where it gave one.
         source: Who graded: ``"critic"`` (an LLM), ``"local judge"``, ``"heuristic"`` (word counts),
             ``"no answer"`` (the answer itself said so) or another label.
+        probability: A calibrated probability that the answer is right, from 0 to 1, where the grader has one
+            (the local judge); else None.
 
     Raises:
         InputError: Where a field is out of its range.
@@ -61,6 +63,7 @@ class Verdict:
     raw: str
     reason: str
     source: str
+    probability: float | None
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Verdict:
         raw: str = "",
         reason: str = "",
         source: str = "critic",
+        probability: float | None = None,
     ) -> None:
         if adjust not in (-1, 0, 1):
             raise InputError(f"adjust must be -1, 0 or 1, not {adjust!r}")
@@ -80,7 +84,10 @@ class Verdict:
             warnings.warn(message, DeprecationWarning, stacklevel=2)
         if score is not None and not (math.isfinite(score) and 1 <= score <= 10):
             raise InputError(f"a score lies between 1 and 10, not {score!r}")
+        if probability is not None and not 0 <= probability <= 1:
+            raise InputError(f"a probability lies between 0 and 1, not {probability!r}")
         values = {"score": score, "adjust": adjust, "raw": raw, "reason": reason, "source": source}
+        values["probability"] = probability
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -98,6 +105,7 @@ class Verdict:
             "raw": self.raw,
             "reason": self.reason,
             "source": self.source,
+            "probability": self.probability,
         }
 
 

@@ -191,11 +191,11 @@ class Answer(Shown):
         >>> from pathlib import Path
         >>> from sage_core import Sage
         >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven in the morning.")
         >>> with Sage(folder / "store") as sage:
         ...     _ = sage.ingest(folder / "ferry.txt")
         ...     answer = sage.ask("When does the ferry leave?")
-        >>> "leaves at seven" in answer.text, answer.answerer, len(answer.sources)
+        >>> "at seven" in answer.text.replace("**", ""), answer.answerer, len(answer.sources)
         (True, 'extractive, no LLM', 1)
 
     Attributes:

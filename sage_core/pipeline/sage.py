@@ -51,11 +51,11 @@ class Sage:
         >>> from pathlib import Path
     from typing import Any
         >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven in the morning.")
         >>> with Sage(folder / "store") as sage:
         ...     report = sage.ingest(folder / "ferry.txt")
         ...     answer = sage.ask("When does the ferry leave?")
-        >>> report.chunks, "leaves at seven" in answer.text
+        >>> report.chunks, "at seven" in answer.text.replace("**", "")
         (1, True)
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sage_core.feedback.types import FeedbackResult, Round
 from sage_core.llm.usage import TokenUsage
 from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import ASKED
+from sage_core.rendering.wording import ASKED, short_grade
 
 
 def _tokens(usage: TokenUsage) -> str:
@@ -24,9 +24,9 @@ def _grade(round_: Round) -> str:
         return "not graded"
     if verdict.score is None:
         return "grade could not be read"
-    by = "" if verdict.source == "critic" else f" by {verdict.source}"
+    by = "" if verdict.source in ("critic", "heuristic") else f" by {verdict.source}"
     why = f": {verdict.reason}" if verdict.reason else ""
-    return f"grade {verdict.score:g}{by}, {ASKED[verdict.adjust]}{why}"
+    return f"{short_grade(verdict).removesuffix(' of 10')}{by}, {ASKED[verdict.adjust]}{why}"
 
 
 def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:

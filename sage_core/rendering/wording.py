@@ -39,11 +39,23 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
 
 def grade_words(verdict: Verdict | None) -> str:
     """A grade and who gave it, without the reason."""
+    words = short_grade(verdict)
+    if verdict is None or verdict.score is None or verdict.source == "heuristic":
+        return words
+    return f"{words.removeprefix('grade ')} by {GRADERS.get(verdict.source, verdict.source)}"
+
+
+def short_grade(verdict: Verdict | None) -> str:
+    """A grade in two or three words; a probability or a count of words is called what it is."""
     if verdict is None:
         return "not graded"
     if verdict.score is None:
         return "the grade could not be read"
-    return f"{verdict.score:g} of 10 by {GRADERS.get(verdict.source, verdict.source)}"
+    if verdict.probability is not None:
+        return f"likely right: {verdict.probability:.0%}"
+    if verdict.source == "heuristic":
+        return f"words covered: {(verdict.score - 1) / 9:.0%}"
+    return f"grade {verdict.score:g} of 10"
 
 
 def saving_words(tokens: int, compared: int) -> str:

@@ -45,7 +45,7 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
     assert re.search(r"^ *1 +0\.\d{3} .*harbour-rules\.pdf:p\. \d", out, re.MULTILINE)
     assert re.search(r"kept +\d+ of \d+ chunks: ", out)
     assert re.search(r"tokens +[\d,]+ sent; plain top-10 would send [\d,]+ \([+-]\d+%\)", out)
-    assert re.search(r"grade +\d+ of 10 by a heuristic", out)
+    assert re.search(r"grade +likely right: \d+% by the local judge", out)
     assert re.search(r"rounds +\d", out) and re.search(r"stopped +\w+: ", out)
 
 

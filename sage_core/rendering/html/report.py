@@ -22,6 +22,7 @@ from sage_core.rendering.wording import (
     ROLES,
     grade_words,
     saving_words,
+    short_grade,
     support_words,
 )
 from sage_core.selection.cut import Selection
@@ -418,7 +419,7 @@ def grade_badge(verdict: Verdict | None) -> Markup:
         return tag("span", "the grade could not be read", class_="badge bad")
     good = verdict.score >= 7 and verdict.source == "critic"  # what a word count says is no praise
     kind = "badge solid" if good else "badge bad" if verdict.score < 4 else "badge dim"
-    return tag("span", f"grade {verdict.score:g} of 10", class_=kind)
+    return tag("span", short_grade(verdict), class_=kind)
 
 
 def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:

@@ -13,7 +13,7 @@ from sage_core.feedback import FeedbackResult, Round
 from sage_core.pipeline.results import Answer
 from sage_core.rendering.rows import citations, place_of
 from sage_core.rendering.sanitize import one_line, terminal_safe
-from sage_core.rendering.wording import ASKED, FLAGS, counted, grade_words, support_words
+from sage_core.rendering.wording import ASKED, FLAGS, counted, grade_words, short_grade, support_words
 
 _STYLES = {"unsupported": "underline red", "unsure": "underline yellow"}
 
@@ -90,7 +90,7 @@ def _grade(feedback: FeedbackResult) -> str:
 
 
 def _round(round_: Round) -> str:
-    grade = "not graded" if round_.score is None else f"grade {round_.score:g}"
+    grade = "not graded" if round_.score is None else short_grade(round_.verdict)
     adjust = round_.verdict.adjust if round_.verdict is not None else 0
     change = f", {ASKED[adjust]}" if adjust else ""
     failed = f", failed: {one_line(round_.error)}" if round_.error else ""

@@ -228,7 +228,7 @@ def test_another_model_may_grade() -> None:
 
 # Without one
 
-EXTRACTIVE = ExtractiveAnswerer()
+EXTRACTIVE = ExtractiveAnswerer(judge=False)
 
 
 def test_both_are_answerers() -> None:
@@ -268,7 +268,7 @@ def test_it_says_so_where_nothing_matches(question: str) -> None:
 
 
 def test_it_asks_for_more_where_words_are_missing() -> None:
-    lenient = ExtractiveAnswerer(min_match=0.3)
+    lenient = ExtractiveAnswerer(min_match=0.3, judge=False)
     answer, _ = lenient.generate("How long is the Kestrel Bridge?", CHUNKS[:1])
     verdict, _ = EXTRACTIVE.judge("How long is the Kestrel Bridge?", CHUNKS[:1], answer)
     assert verdict.score is not None
@@ -329,9 +329,11 @@ class Letters:
 
 def test_an_embedder_decides_between_equal_matches() -> None:
     texts = ["The gate xxxxx qqqqq wwwww.", "The gate is open at noon."]
-    without, _ = ExtractiveAnswerer(max_sentences=1, min_match=0.2).generate("the gate, one moon on", texts)
+    without, _ = ExtractiveAnswerer(max_sentences=1, min_match=0.2, judge=False).generate(
+        "the gate, one moon on", texts
+    )
     assert "xxxxx" in without
-    answer, _ = ExtractiveAnswerer(Letters(), max_sentences=1, min_match=0.2).generate(
+    answer, _ = ExtractiveAnswerer(Letters(), max_sentences=1, min_match=0.2, judge=False).generate(
         "the gate, one moon on", texts
     )
     assert "open at noon" in answer

@@ -16,6 +16,7 @@ from sage_core.answering import (
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
+from sage_core.rendering.wording import grade_words
 from sage_core.selection import select
 
 PASSAGES = [
@@ -256,8 +257,53 @@ def test_with_the_model_the_answer_is_marked():
 
 def test_without_a_judge_words_are_counted_and_a_table_row_is_no_answer():
     table = ["| licence | version |\n|---|---|\n| licence of numpy | which |"]
-    assert ExtractiveAnswerer().generate("Which licence does numpy have?", table)[0] == NO_ANSWER
+    assert ExtractiveAnswerer(judge=False).generate("Which licence does numpy have?", table)[0] == NO_ANSWER
     with pytest.raises(InputError, match="judge"):
         ExtractiveAnswerer(judge="local")
     with pytest.raises(InputError, match="min_probability"):
         ExtractiveAnswerer(min_probability=2)
+
+
+BADGES = ["|licence| |version| |pyversions|\n\nNumPy is a package for computing.", "[licence] [version]"]
+
+
+@pytest.mark.parametrize(
+    ("question", "passages"),
+    [
+        ("Which licence does numpy have?", BADGES),
+        ("Which licence does numpy have?", ["NumPy has arrays. It has a version for every platform."]),
+        ("When does the mill open?", ["# Opening hours of the mill\n\nWhen the mill opened, forty came."]),
+        ("When does the mill open?", ["The mill grinds oats for the whole island. Its door is green."]),
+        ("What is aliasing in Python?", ["Python maps types.\n\n- aliases\n- python\n- aliases in python"]),
+    ],
+)
+@pytest.mark.parametrize("judge", [False, None], ids=["words", "model"])
+def test_what_only_shares_the_words_of_the_question_is_never_praised(question, passages, judge):
+    answerer = ExtractiveAnswerer(judge=judge)
+    if judge is None and answerer.local_judge is None:
+        pytest.skip("torch is not installed")
+    text, _ = answerer.generate(question, passages)
+    verdict, _ = answerer.judge(question, passages, text)
+    if judge is None:
+        assert text == NO_ANSWER
+    for bare in ("|licence|", "[licence]", "Opening hours", "- aliases"):
+        assert bare not in text
+    assert "of 10" not in grade_words(verdict) or verdict.score == 1
+
+
+def test_the_sentence_that_says_when_is_quoted_with_a_probability():
+    pytest.importorskip("torch")
+    passages = [
+        "The price of wool fell so low that it no longer paid for the ferry.",
+        "The mill is open on weekdays from ten to four. A tour costs 5 pounds.",
+    ]
+    answerer = ExtractiveAnswerer()
+    text, _ = answerer.generate("When does the mill open?", passages)
+    assert "The mill is open on weekdays from ten to four." in text.replace("**", "")
+    assert "wool" not in text
+    verdict, _ = answerer.judge("When does the mill open?", passages, text)
+    assert verdict.probability >= answerer.min_probability
+    assert grade_words(verdict) == f"likely right: {verdict.probability:.0%} by the local judge, no LLM"
+    counted, _ = ExtractiveAnswerer(judge=False).judge("When does the mill open?", passages, text)
+    assert counted.probability is None
+    assert grade_words(counted).startswith("words covered: ")

@@ -99,9 +99,9 @@ def test_retrieve_scores_ranks_and_selects(sage: Sage) -> None:
 
 def test_ask_without_an_llm_says_so(sage: Sage) -> None:
     answer = sage.ask("how many eggs lays the puffin?")
-    assert "The puffin lays 1 eggs on the cliff." in answer.text
+    assert "The puffin lays 1 eggs on the cliff." in answer.text.replace("**", "")
     assert answer.answerer == "extractive, no LLM"
-    assert answer.feedback.verdict is not None and answer.feedback.verdict.source == "heuristic"
+    assert answer.feedback.verdict is not None and answer.feedback.verdict.source == "local judge"
     assert answer.feedback.usage.calls == 0
     json.dumps(answer.to_dict(), allow_nan=False)
 
@@ -180,6 +180,7 @@ def test_the_event_loop_is_not_blocked(store: Path) -> None:
 
 def test_asking_from_many_threads(sage: Sage) -> None:
     texts: dict[str, str] = {}
+    sage.answerer = ExtractiveAnswerer(judge=False)
 
     def ask(bird: str) -> None:
         texts[bird] = sage.ask(f"how many eggs lays the {bird}?").text
