@@ -12,7 +12,7 @@ of the passages, a second one turns the best score and the number of windows int
 
 Support: claims made by ``judge_examples.py`` and WiCE's claims against their whole page, weighted alike.
 The counts are fitted first; the model's logit is added with the fixed weight `LOGIT`, and both are scaled
-together. A fitted weight trusts the model too much: it is better on claims made by us than on those of people.
+together. A fitted weight trusts the model too much: it is better on claims made by us than on people's.
 
 Thresholds: ``min_probability`` turns down 89% of the questions without an answer; below ``widen_below`` lie
 3% of those with one; at ``accept_at`` at most one of 20 accepted answers is wrong. Half of the questions fit

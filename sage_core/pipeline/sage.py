@@ -49,7 +49,6 @@ class Sage:
     Examples:
         >>> import tempfile
         >>> from pathlib import Path
-    from typing import Any
         >>> folder = Path(tempfile.mkdtemp())
         >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven in the morning.")
         >>> with Sage(folder / "store") as sage:
