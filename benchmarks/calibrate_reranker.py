@@ -97,8 +97,21 @@ def crossed(dev: DevSet, found: Sequence[Example], reranker: CrossEncoderReranke
     ]
 
 
-def fit(sets: Sequence[Sequence[Example]]) -> NDArray[np.float64]:
-    """Coefficients, then the intercept, of a logistic model in which every set weighs the same.
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model: ``ceiling * sigmoid(features @ coefficients + intercept)``."""
+
+    coefficients: NDArray[np.float64]
+    intercept: float
+    ceiling: float
+
+    def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities before neighbors vouch."""
+        return self.ceiling * sigmoid(features @ self.coefficients + self.intercept)
+
+
+def fit(sets: Sequence[Sequence[Example]]) -> Fit:
+    """A logistic model with a ceiling, in which every set weighs the same.
 
     What is fitted is the probability after neighbors have vouched,
     ``1 - (1 - p) (1 - w p_previous) (1 - w p_next)``, by its likelihood.
@@ -117,8 +130,10 @@ def fit(sets: Sequence[Sequence[Example]]) -> NDArray[np.float64]:
         start += len(example.relevant)
     there = beside >= 0
 
-    def loss(beta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        own = sigmoid(x @ beta)
+    def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        beta, ceiling = values[:-1], float(sigmoid(values[-1:])[0])
+        share = sigmoid(x @ beta)
+        own = ceiling * share
         doubt = [np.where(t, 1 - WEIGHT * own[b], 1.0) for b, t in zip(beside, there, strict=True)]
         p = np.clip(1 - (1 - own) * doubt[0] * doubt[1], 1e-9, 1 - 1e-9)
         value = (
@@ -129,20 +144,20 @@ def fit(sets: Sequence[Sequence[Example]]) -> NDArray[np.float64]:
         for side in (0, 1):
             part = (by_p * (1 - own) * doubt[1 - side] * WEIGHT)[there[side]]
             np.add.at(by_own, beside[side][there[side]], part)
-        gradient = x.T @ (by_own * own * (1 - own))
+        gradient = x.T @ (by_own * own * (1 - share))
         gradient[:-1] += RIDGE * beta[:-1]
-        return float(value), gradient
+        return float(value), np.append(gradient, (by_own * own).sum() * (1 - ceiling))
 
-    start_at = np.append(np.full(x.shape[1] - 1, 2.0), -6.0)
+    start_at = np.concatenate([np.full(x.shape[1] - 1, 2.0), [-6.0, 2.0]])
     result = minimize(loss, start_at, jac=True, method="L-BFGS-B", options={"maxiter": 500})
     if not result.success:
         raise RuntimeError(f"the fit did not converge: {result.message}")
-    return np.asarray(result.x)
+    return Fit(np.asarray(result.x[:-2]), float(result.x[-2]), float(sigmoid(result.x[-1:])[0]))
 
 
-def names(beta: NDArray[np.float64]) -> tuple[str, ...]:
+def names(found: Fit) -> tuple[str, ...]:
     """The features that a fit has coefficients for."""
-    return FEATURES if len(beta) == len(FEATURES) + 1 else (*FEATURES, CROSSED)
+    return FEATURES if len(found.coefficients) == len(FEATURES) else (*FEATURES, CROSSED)
 
 
 def sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,9 +165,9 @@ def sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(0.5 * (1 + np.tanh(z / 2)))
 
 
-def predict(beta: NDArray[np.float64], questions: Sequence[Example]) -> list[NDArray[np.float64]]:
+def predict(found: Fit, questions: Sequence[Example]) -> list[NDArray[np.float64]]:
     """Probabilities for the candidates of each question, neighbors having vouched."""
-    own = [sigmoid(e.features @ beta[:-1] + beta[-1]) for e in questions]
+    own = [found(e.features) for e in questions]
     return [
         np.array(vouch(p, e.links, "probability"), dtype=float) if e.links else p
         for e, p in zip(questions, own, strict=True)
@@ -204,14 +219,14 @@ def line(name: str, questions: Sequence[Example], scores: Sequence[NDArray[np.fl
     return f"| {name} | {len(questions)} | " + " | ".join(f"{v:.3f}" for v in values) + f" | {error} |"
 
 
-def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[str, float]:
+def report(sets: dict[str, list[Example]], found: Fit) -> dict[str, float]:
     """Print the tables; returns the figures that the calibration file carries."""
     print("| scores | questions | R within 250 | 500 | 1000 | AUC | ECE |\n|---|---|---|---|---|---|---|")
     held_out: list[NDArray[np.float64]] = []
     for name, questions in sets.items():
         print(line(f"{name}: chunk cosine", questions, [e.features[:, 0] for e in questions]))
         print(line(f"{name}: plain sum", questions, [e.features[:, :3].sum(axis=1) for e in questions]))
-        if len(beta) > len(FEATURES) + 1:
+        if CROSSED in names(found):
             print(line(f"{name}: cross-encoder", questions, [e.features[:, -1] for e in questions]))
             plain = {n: without_logit(q) for n, q in sets.items()}
             scores = predict(fit(others(plain, name)), plain[name])
@@ -231,7 +246,9 @@ def report(sets: dict[str, list[Example]], beta: NDArray[np.float64]) -> dict[st
     )
     for label, n, said, seen in rows:
         print(f"| {label} | {n} | {said:.3f} | {seen:.3f} |")
-    print("\n" + "\n".join(f"{f}: {b:.4f}" for f, b in zip([*names(beta), "intercept"], beta, strict=True)))
+    values = [*found.coefficients, found.intercept, found.ceiling]
+    labels = [*names(found), "intercept", "ceiling"]
+    print("\n" + "\n".join(f"{f}: {b:.4f}" for f, b in zip(labels, values, strict=True)))
     outside, _ = reliability(np.concatenate(held_out), y)
     return {
         "ece_cross_validated": round(error, 4),
@@ -253,12 +270,12 @@ def without_logit(questions: Sequence[Example]) -> list[Example]:
 def cross_validated(sets: dict[str, list[Example]]) -> list[NDArray[np.float64]]:
     """Each question scored by a fit on the other four folds, in the order of ``sets``."""
     result: list[NDArray[np.float64]] = []
-    betas = [
+    fits = [
         fit([[e for i, e in enumerate(q) if i % FOLDS != fold] for q in sets.values()])
         for fold in range(FOLDS)
     ]
     for questions in sets.values():
-        result += [predict(betas[i % FOLDS], [e])[0] for i, e in enumerate(questions)]
+        result += [predict(fits[i % FOLDS], [e])[0] for i, e in enumerate(questions)]
     return result
 
 
@@ -282,12 +299,15 @@ def main() -> None:
         reranker = CrossEncoderReranker(arguments.cross_encoder)
         sets = {name: crossed(dev, sets[name], reranker) for name, dev in developed.items()}
         content["cross_encoder"] = reranker.name
-    beta = fit(list(sets.values()))
-    figures = report(sets, beta)
+    found = fit(list(sets.values()))
+    figures = report(sets, found)
     if arguments.write:
         content |= {
-            "intercept": round(float(beta[-1]), 4),
-            "coefficients": {f: round(float(b), 4) for f, b in zip(names(beta), beta, strict=False)},
+            "intercept": round(found.intercept, 4),
+            "coefficients": {
+                f: round(float(b), 4) for f, b in zip(names(found), found.coefficients, strict=True)
+            },
+            "ceiling": round(found.ceiling, 4),
             "fitted_on": {name: len(questions) for name, questions in sets.items()},
             "figures": figures,
         }

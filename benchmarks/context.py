@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from calibrate_reranker import Example, examples, fit, predict, sigmoid
+from calibrate_reranker import Example, Fit, examples, fit, predict
 from numpy.typing import NDArray
 from ranking_data import NEAR, SETS, Candidates, DevSet
 
@@ -56,9 +56,9 @@ def cosines(dev: DevSet, *, neighbors: bool) -> Floats:
     return figures(dev, shown, scores)
 
 
-def own(beta: Floats, questions: Sequence[Example]) -> list[Floats]:
+def own(found: Fit, questions: Sequence[Example]) -> list[Floats]:
     """Probabilities without neighbors."""
-    return [sigmoid(e.features @ beta[:-1] + beta[-1]) for e in questions]
+    return [found(e.features) for e in questions]
 
 
 def measure(names: Sequence[str]) -> dict[str, dict[str, Floats]]:
@@ -72,7 +72,7 @@ def measure(names: Sequence[str]) -> dict[str, dict[str, Floats]]:
     found: dict[str, dict[str, Floats]] = {}
     for n in names:
         rest = [m for m in SETS if m != n]
-        beta = fit([bare[m] for m in rest] + [full[m] for m in rest])
+        joined = fit([bare[m] for m in rest] + [full[m] for m in rest])
         alone = fit([[_unlinked(e) for e in few[m]] for m in rest])
         thirty, all_plain, all_titled = plain[n].first_thirty, plain[n].candidates, titled[n].candidates
         rows = {
@@ -81,11 +81,11 @@ def measure(names: Sequence[str]) -> dict[str, dict[str, Floats]]:
             "cosine + titles": cosines(titled[n], neighbors=False),
             "cosine + titles + neighbors": cosines(titled[n], neighbors=True),
             "reranker": figures(plain[n], thirty, own(alone, few[n])),
-            "reranker + candidates": figures(plain[n], all_plain, own(beta, bare[n])),
-            "reranker + neighbors": figures(plain[n], thirty, predict(beta, few[n])),
-            "reranker + candidates + neighbors": figures(plain[n], all_plain, predict(beta, bare[n])),
-            "reranker + titles + candidates": figures(titled[n], all_titled, own(beta, full[n])),
-            "reranker, all (the default)": figures(titled[n], all_titled, predict(beta, full[n])),
+            "reranker + candidates": figures(plain[n], all_plain, own(joined, bare[n])),
+            "reranker + neighbors": figures(plain[n], thirty, predict(joined, few[n])),
+            "reranker + candidates + neighbors": figures(plain[n], all_plain, predict(joined, bare[n])),
+            "reranker + titles + candidates": figures(titled[n], all_titled, own(joined, full[n])),
+            "reranker, all (the default)": figures(titled[n], all_titled, predict(joined, full[n])),
         }
         for label, row in rows.items():
             found.setdefault(label, {})[n] = row

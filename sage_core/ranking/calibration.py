@@ -33,12 +33,15 @@ class Calibration:
         coefficients: One per feature; with a cross-encoder, its logit's last.
         intercept: The log-odds where every feature is 0.
         cross_encoder: Name of the cross-encoder whose logit it was fitted on; None for none.
+        ceiling: The highest probability: of the chunks that match a question in every way, this share holds
+            evidence.
     """
 
     embedder: str
     coefficients: tuple[float, ...]
     intercept: float
     cross_encoder: str | None = None
+    ceiling: float = 1.0
 
     @classmethod
     def load(cls, path: Path | None = None, *, crossed: bool = False) -> Calibration:
@@ -60,7 +63,10 @@ class Calibration:
                 raise ValueError(f"fitted on {', '.join(coefficients)}, not on {', '.join(expected)}")
             values = tuple(float(x) for x in coefficients.values())
             crossing = str(data["cross_encoder"]) if crossed else None
-            return cls(str(data["embedder"]), values, float(data["intercept"]), crossing)
+            ceiling = float(data.get("ceiling", 1.0))
+            if not 0 < ceiling <= 1:
+                raise ValueError(f"its ceiling is {ceiling}, not a probability above 0")
+            return cls(str(data["embedder"]), values, float(data["intercept"]), crossing, ceiling)
         except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise ModelError(
                 f"cannot use the calibration {path or 'of the package'} ({error}): remake it with "
@@ -70,4 +76,5 @@ class Calibration:
     def probability(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probability of relevance for each row of ``features``."""
         logits = features @ np.array(self.coefficients) + self.intercept
-        return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)))  # A sigmoid that cannot overflow.
+        # A sigmoid that cannot overflow.
+        return np.asarray(self.ceiling * 0.5 * (1.0 + np.tanh(0.5 * logits)))

@@ -231,6 +231,14 @@ def test_the_probability_is_a_sigmoid_that_does_not_overflow():
     np.testing.assert_allclose(calibration.probability(features), [0.5, 1 / (1 + math.exp(-2)), 1, 0])
 
 
+def test_no_similarity_makes_a_chunk_certain():
+    calibration = Calibration("e", (1.0, 0.0, 0.0), 0.0, ceiling=0.8)
+    features = np.array([[0.0, 0, 0], [1e6, 0, 0]])
+    np.testing.assert_allclose(calibration.probability(features), [0.4, 0.8])
+    for crossed in (False, True):
+        assert 0.5 < Calibration.load(crossed=crossed).ceiling <= 1
+
+
 def test_better_evidence_never_lowers_the_probability():
     assert all(c > 0 for c in Calibration.load().coefficients)
 
@@ -249,7 +257,13 @@ def test_calibrations_that_cannot_be_used(tmp_path):
     good = {"embedder": "e", "intercept": 0, "coefficients": dict.fromkeys(FEATURES, 1.0)}
     path.write_text(json.dumps(good))
     assert Calibration.load(path).coefficients == (1.0,) * len(FEATURES)
-    for bad in ("[", "[]", '{"coefficients": {"cosine": 1}}', json.dumps({**good, "intercept": "x"})):
+    for bad in (
+        "[",
+        "[]",
+        '{"coefficients": {"cosine": 1}}',
+        json.dumps({**good, "intercept": "x"}),
+        json.dumps({**good, "ceiling": 0}),
+    ):
         path.write_text(bad)
         with pytest.raises(ModelError):
             HybridReranker(CharacterEmbedder(), calibration=str(path))
