@@ -16,6 +16,7 @@ from tests.fakes.results_to_show import (
     answer,
     failed_critic,
     hostile,
+    marked,
     nothing_found,
     retrieval,
     usual,
@@ -47,6 +48,7 @@ def segmented() -> Any:
 PAGES: dict[str, Callable[[], Any]] = {
     "usual": usual,
     "hostile": hostile,
+    "marked": marked,
     "world": lambda: hostile(WORLD),
     "failed critic": failed_critic,
     "nothing found": nothing_found,
@@ -142,7 +144,7 @@ def test_a_page_fits_and_is_silent(browser: Browser, pages: dict[str, Path], nam
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["usual", "hostile", "segmented", "failed critic"])
+@pytest.mark.parametrize("name", ["usual", "hostile", "marked", "segmented", "failed critic"])
 def test_all_text_can_be_read(browser: Browser, pages: dict[str, Path], name: str, scheme: str):
     with opened(browser, pages[name], Seen(), width=DESKTOP, color_scheme=scheme) as page:
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
@@ -155,7 +157,12 @@ def test_all_text_can_be_read(browser: Browser, pages: dict[str, Path], name: st
 @pytest.mark.parametrize("name", ["hostile", "segmented"])
 def test_hostile_text_is_text(browser: Browser, pages: dict[str, Path], name: str):
     with opened(browser, pages[name], Seen(), width=DESKTOP) as page:
-        assert page.locator("script, img, iframe, a, form, link, input, button, object, embed").count() == 0
+        assert (
+            page.locator(
+                "script, img, iframe, a:not(.cite), form, link, input, button, object, embed"
+            ).count()
+            == 0
+        )
         assert page.locator("body style").count() == page.locator("svg > style").count()
         assert page.evaluate("document.body.children.length") == 1
         text = page.locator("main").text_content() or ""
@@ -163,6 +170,23 @@ def test_hostile_text_is_text(browser: Browser, pages: dict[str, Path], name: st
         assert page.get_by_text("<script>window.hacked = 1</script>").first.is_visible()
         handlers = "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => /^on/.test(a.name)).length"
         assert page.evaluate(handlers) == 0
+
+
+def test_a_statement_leads_to_its_passage_without_scripts(browser: Browser, pages: dict[str, Path]):
+    with opened(browser, pages["marked"], Seen(), width=PHONE, scripts=False) as page:
+        answer_text = page.locator(".answer .text")
+        shown = " ".join((answer_text.text_content() or "").split())
+        assert (
+            "The ferry leaves at seven.[1] Tickets cost nine crowns on Sundays.[not in the passages]" in shown
+        )
+        link = page.locator("a.cite").first
+        link.click()
+        passage = page.locator(link.get_attribute("href") or "")
+        assert passage.is_visible() and "The ferry leaves at seven." in (passage.text_content() or "")
+        assert passage.evaluate("e => e.matches(':target')")
+        struck = passage.locator("s.pruned")
+        assert struck.text_content() == "It carries forty cars."
+        assert struck.evaluate("e => getComputedStyle(e).textDecorationLine") == "line-through"
 
 
 def test_a_right_to_left_text_does_not_turn_its_neighbours(browser: Browser, pages: dict[str, Path]):

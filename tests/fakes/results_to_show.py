@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sage_core import (
     Answer,
@@ -10,10 +11,12 @@ from sage_core import (
     FeedbackConfig,
     FeedbackLoop,
     Retrieval,
+    Span,
     TokenUsage,
     Verdict,
     run_loop,
 )
+from sage_core.answering import Pruned
 from sage_core.errors import LLMError
 from sage_core.selection.cut import Selection, select
 from sage_core.store.chunks import Chunk
@@ -90,6 +93,18 @@ def answer(
 def usual() -> Answer:
     """Three rounds over twenty candidates."""
     return answer(retrieval([0.93, 0.88, 0.8, 0.41, 0.33] + [0.1 - i / 200 for i in range(15)]))
+
+
+def marked() -> Answer:
+    """A supported statement, one that is made up, one that is half right; sentences left out by pruning."""
+    texts = ["The ferry leaves at seven. It carries forty cars.", "Seals live in the harbor.", "Bees."]
+    said = "The ferry leaves at seven. Tickets cost nine crowns on Sundays. It carries forty cars and some lorries."
+    found = retrieval([0.9, 0.8, 0.1], texts)
+    first = replace(
+        found.candidates[0], pruned=Pruned((Span(0, 26),), (Span(27, len(texts[0])),)), tokens_kept=8
+    )
+    pruned = replace(found, candidates=(first, *found.candidates[1:]))
+    return answer(pruned, [said], [Verdict(9, 0, reason="ok")])
 
 
 def hostile(texts: Sequence[str] = HOSTILE) -> Answer:

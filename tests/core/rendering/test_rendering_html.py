@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_core import Answer, Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
+from sage_core import Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
 from sage_core.llm.usage import Price
 from sage_core.rendering.html import (
     Mark,
@@ -38,6 +38,7 @@ from tests.fakes.results_to_show import (
     answer,
     failed_critic,
     hostile,
+    marked,
     nothing_found,
     retrieval,
     usual,
@@ -196,13 +197,6 @@ def test_a_page_asks_for_nothing_and_runs_nothing():
     assert not re.search(r"https?:|url\(|@import|<script|src=|href=\"(?!#sage-)", without_names)
 
 
-def marked() -> Answer:
-    """A supported statement, one that is made up, and one that nobody can judge."""
-    texts = ["The ferry leaves at seven. It carries forty cars.", "Seals live in the harbor.", "Bees."]
-    said = "The ferry leaves at seven. Tickets cost nine crowns on Sundays."
-    return answer(retrieval([0.9, 0.8, 0.1], texts), [said], [Verdict(9, 0, reason="ok")])
-
-
 def test_statements_link_their_passage_or_say_that_there_is_none():
     page = marked().to_html()
     (link,) = re.findall(r'<a href="#([^"]+)" class="cite" title="“The ferry leaves at seven.”">', page)
@@ -210,7 +204,8 @@ def test_statements_link_their_passage_or_say_that_there_is_none():
     assert page.count(f'id="{link}"') == 1
     words = Reader(page).words()
     assert "Tickets cost nine crowns on Sundays. [not in the passages]" in words
-    assert "1 of 2 statements supported by the passages, 1 not found in them" in words
+    assert "1 of 3 statements supported by the passages, " in words
+    assert '<s class="pruned" title="not sent">It carries forty cars.</s>' in page
 
 
 def test_two_answers_in_one_notebook_have_places_of_their_own():
