@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
@@ -17,10 +18,13 @@ install: $(VENV)/.installed  ## Make the virtual environment and install everyth
 # TORCH_INDEX is the address of an index with a CPU build; torch's own web page for installing names it.
 TORCH_INDEX ?=
 $(VENV)/.installed: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[all]" --group dev
+	@echo "Making a virtual environment in $(VENV). The first time takes minutes: torch is large."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip
+	@$(BIN)/python -c "import torch" 2>/dev/null || echo "1 of 2: torch$(if $(TORCH_INDEX), from $(TORCH_INDEX),; with CUDA on Linux some 6 GB; TORCH_INDEX=... takes a CPU build of 0.9 GB)"
+	@$(BIN)/python -c "import torch" 2>/dev/null || $(subst --quiet,,$(PIP)) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
+	@echo "2 of 2: sage-rag with all extras, and the tools of the tests"
+	@$(PIP) -e ".[all]" --group dev
 	touch $@
 
 demo: install  ## Ingest sample documents, ask questions, show every step (offline; a key or DEMO="--base-url ..." uses an LLM)
@@ -48,7 +52,8 @@ hooks: install  ## Check style and types before every commit (pre-commit, offlin
 	$(BIN)/pre-commit install
 
 $(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@echo "Installing the tools that build the documentation"
+	@$(PIP) --group docs
 	touch $@
 
 docs: $(VENV)/.docs  ## Build the documentation into site/; a warning is an error
@@ -59,7 +64,7 @@ notebooks: install  ## Run every notebook, each in a fresh kernel without a netw
 	$(BIN)/python scripts/run_notebooks.py $(WRITE)
 
 recipes: install  ## Run the recipes of docs/recipes.md with the packages they need, PostgreSQL and Qdrant included
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group recipes
+	$(PIP) --group recipes
 	$(BIN)/python -m pytest -p no:langsmith_plugin tests/test_documentation.py -k "recipes and blocks_run"
 
 build: install  ## Build the distributions and prove the wheel in an environment of its own

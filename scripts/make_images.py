@@ -43,8 +43,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         report, segments = pages(Path(scratch))
         browser = playwright.chromium.launch(executable_path=browser_program())
-        photograph(browser, report, folder / "report.png", width=1000, height=980)
-        photograph(browser, report, folder / "report-dark.png", width=1000, height=980, scheme="dark")
+        photograph(browser, report, folder / "report.png", width=720, height=1010)
+        photograph(browser, report, folder / "report-dark.png", width=720, height=1010, scheme="dark")
         photograph(browser, report, folder / "report-phone.png", width=390, height=844)
         photograph(browser, segments, folder / "segments.png", width=1000, height=1000)
         browser.close()
@@ -58,10 +58,10 @@ def main() -> None:
 def pages(folder: Path) -> tuple[Path, Path]:
     """A report and a segmented text of the sample documents."""
     documents = documents_folder()
-    config = SageConfig(feedback=FeedbackConfig(min_k=MIN_K))
+    config = SageConfig(candidates=30, feedback=FeedbackConfig(min_k=MIN_K))
     with Sage(folder / "store", config=config) as sage:
         sage.ingest(documents)
-        answer = sage.ask(QUESTIONS[1][1])
+        answer = sage.ask(QUESTIONS[0][1])
     report, segments = folder / "report.html", folder / "segments.html"
     report.write_text(answer_report(answer, made=MADE), encoding="utf-8")
     text = read_document(documents / EXCERPT_SOURCE).text

@@ -40,7 +40,7 @@ Examples:
 """
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
-    ("answered in one place", "What does it cost to leave a boat overnight at the visitor pontoon?"),
+    ("answered in one place", "Why was the mercury taken out of the lens?"),
     ("needs several chunks", "What were diesel generators used for, on Skerrin and on the Calf?"),
     (
         "spread over documents",
@@ -49,7 +49,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("not in the documents", "What is the name of the island's doctor?"),
 )
 
-# Eight documents are few: with the usual seven, every question would get the same number of chunks.
+# The documents are few: with the usual seven, every question would get the same number of chunks.
 MIN_K = 3
 
 # A stretch with several changes of subject, to show where the text is cut.

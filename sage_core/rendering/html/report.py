@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -29,6 +30,7 @@ from sage_core.selection.cut import Selection
 from sage_core.selection.scales import Scale
 
 _NO_LLM = "extractive"
+_BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")
 _EXCERPT = 160
 _OPEN = 12
 _LONG = 160  # characters of a question that is no headline any more
@@ -114,7 +116,7 @@ def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
     parts: list[Child] = []
     for mark, number in zip(marks, citations(answer, marks), strict=True):
         kind = mark.support if mark.support in FLAGS else None
-        parts.append(tag("span", mark.text, class_=kind, title=mark.reason or None))
+        parts.append(tag("span", *_emphasized(mark.text), class_=kind, title=mark.reason or None))
         if number is not None and mark.passage is not None and mark.evidence is not None:
             quote = one_line(mark.evidence.of(texts[mark.passage]))
             link = f"#{anchor(answer.retrieval, number)}"
@@ -122,6 +124,12 @@ def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
         elif kind is not None:
             parts.append(tag("span", f"[{FLAGS[kind]}]", class_="flag"))
     return tag("p", *parts, class_="text", dir="auto")
+
+
+def _emphasized(text: str) -> list[Child]:
+    """Text whose ``**bold**`` stretches, as `ExtractiveAnswerer` and LLMs write them, are elements."""
+    pieces = _BOLD.split(text)  # every second piece stood between asterisks
+    return [tag("strong", piece) if i % 2 else piece for i, piece in enumerate(pieces)]
 
 
 def anchor(retrieval: Retrieval, number: int) -> str:

@@ -208,6 +208,13 @@ def test_statements_link_their_passage_or_say_that_there_is_none():
     assert '<s class="pruned" title="not sent">It carries forty cars.</s>' in page
 
 
+def test_bold_of_an_answer_is_bold_and_nothing_else_of_it_is_markup():
+    said = "The ferry leaves at **seven <b>sharp</b>**, 2 ** 3 and **."
+    page = answer(retrieval([0.9], ["The ferry leaves at seven."]), [said], [Verdict(9)]).to_html()
+    assert "<strong>seven &lt;b&gt;sharp&lt;/b&gt;</strong>" in page
+    assert page.count("<strong>") == 1 and "2 ** 3 and **." in page
+
+
 def test_two_answers_in_one_notebook_have_places_of_their_own():
     first = set(re.findall(r' id="([^"]+)"', fragment(marked())))
     second = set(re.findall(r' id="([^"]+)"', fragment(usual())))
