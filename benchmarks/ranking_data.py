@@ -264,11 +264,11 @@ class DevSet:
         )
 
     def logits(self, reranker: BatchReranker, key: str) -> list[NDArray[np.float32]]:
-        """A cross-encoder's scores of every question's candidates, from the cache where ``key`` is there."""
-        asked = [
-            (c.question.text, [self.chunks[int(i)].text_for_models for i in c.chunks])
-            for c in self.candidates
-        ]
+        """A cross-encoder's scores of every question's candidates, from the cache where ``key`` is there.
+
+        It reads them without titles, as the hybrid reranker gives them to it in `Sage`.
+        """
+        asked = [(c.question.text, [self.chunks[int(i)].text for i in c.chunks]) for c in self.candidates]
         digest = hashlib.sha256("\0".join([key, *(x for q, t in asked for x in (q, *t))]).encode())
         path = CACHE / f"{self.name}-logits-{digest.hexdigest()[:16]}.npz"
         if not path.is_file():
