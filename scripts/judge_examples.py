@@ -1,8 +1,8 @@
 """Training examples of the judge, made from text as it is read.
 
-Every example is ``(first, passage, answerable, supported, group, span)``; see `Example`. Most come in fours: a
-claim and a passage, the same claim after a change that makes it false, and both again with the passage changed
-in the same way. Neither the claim nor the passage alone then says anything about the label.
+Every example is a first text, a passage and its labels; see `Example`. Most come in fours: a claim and a
+passage, the same claim after a change that makes it false, and both again with the passage changed in the
+same way. Neither the claim nor the passage alone then says anything about the label.
 """
 
 from __future__ import annotations
@@ -13,69 +13,97 @@ import pickle
 import random
 import re
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 from sage_core.text.keywords import words
 from sage_core.text.sentences import split_sentences
 
+Bundle = dict[str, Any]
+Near = dict[tuple[str, int], Any]
+
 ANTONYMS_TEXT = """
-increase decrease;increased decreased;increases decreases;increasing decreasing;higher lower;highest lowest;high low;more less;
-most least;larger smaller;largest smallest;large small;big small;bigger smaller;long short;longer shorter;longest shortest;
-early late;earlier later;earliest latest;first last;before after;north south;northern southern;northeast southwest;
-northwest southeast;east west;eastern western;upper lower;above below;over under;inside outside;internal external;
-interior exterior;top bottom;left right;front rear;old new;older newer;oldest newest;young old;younger older;
-male female;men women;man woman;boy girl;boys girls;son daughter;sons daughters;father mother;brother sister;husband wife;king queen;
-good bad;better worse;best worst;strong weak;stronger weaker;hot cold;warm cool;warmer cooler;wet dry;light dark;heavy light;
-fast slow;faster slower;rich poor;hard soft;wide narrow;wider narrower;deep shallow;thick thin;full empty;open closed;
-public private;rural urban;domestic foreign;positive negative;minimum maximum;majority minority;major minor;
-common rare;rarely often;usually seldom;always never;frequently rarely;all none;many few;every no;both neither;
-won lost;win lose;wins loses;victory defeat;success failure;successful unsuccessful;began ended;begins ends;begin end;started stopped;
-accepted rejected;accept reject;allowed forbidden;allow prevent;allows prevents;supported opposed;support oppose;supports opposes;
-bought sold;buy sell;gained lost;gain lose;added removed;add remove;rose fell;rise fall;rises falls;raised lowered;arrived left;
-joined left;entered left;built destroyed;created destroyed;opened closed;born died;birth death;appointed dismissed;
-love hate;loved hated;friend enemy;friends enemies;ally enemy;peace war;import export;imports exports;imported exported;
-sender receiver;employer employee;teacher student;buyer seller;cause effect;causes prevents;caused prevented;
-required optional;possible impossible;legal illegal;able unable;likely unlikely;known unknown;complete incomplete;
-direct indirect;dependent independent;regular irregular;formal informal;visible invisible;active inactive;
-ancient modern;temporary permanent;primary secondary;simple complex;single multiple;solid liquid;natural artificial;
-include exclude;includes excludes;including excluding;with without;agree disagree;agreed disagreed;approve disapprove;
-more fewer;greater smaller;greatest smallest;maximum minimum;near far;nearest farthest;forward backward;upward downward;
-day night;morning evening;summer winter;spring autumn;January June;February July;March August;April October;May November;September December;
-Monday Thursday;Tuesday Friday;Wednesday Saturday;red blue;black white;green yellow;two three;four six;five seven;eight ten;
-second third;fourth fifth;half twice;hundred thousand;million billion;hour day;days weeks;months years;decade century
+increase decrease;increased decreased;increases decreases;increasing decreasing;higher lower;
+highest lowest;high low;more less;most least;larger smaller;largest smallest;large small;big small;
+bigger smaller;long short;longer shorter;longest shortest;early late;earlier later;earliest latest;
+first last;before after;north south;northern southern;northeast southwest;northwest southeast;east west;
+eastern western;upper lower;above below;over under;inside outside;internal external;interior exterior;
+top bottom;left right;front rear;old new;older newer;oldest newest;young old;younger older;male female;
+men women;man woman;boy girl;boys girls;son daughter;sons daughters;father mother;brother sister;
+husband wife;king queen;good bad;better worse;best worst;strong weak;stronger weaker;hot cold;warm cool;
+warmer cooler;wet dry;light dark;heavy light;fast slow;faster slower;rich poor;hard soft;wide narrow;
+wider narrower;deep shallow;thick thin;full empty;open closed;public private;rural urban;
+domestic foreign;positive negative;minimum maximum;majority minority;major minor;common rare;
+rarely often;usually seldom;always never;frequently rarely;all none;many few;every no;both neither;
+won lost;win lose;wins loses;victory defeat;success failure;successful unsuccessful;began ended;
+begins ends;begin end;started stopped;accepted rejected;accept reject;allowed forbidden;allow prevent;
+allows prevents;supported opposed;support oppose;supports opposes;bought sold;buy sell;gained lost;
+gain lose;added removed;add remove;rose fell;rise fall;rises falls;raised lowered;arrived left;
+joined left;entered left;built destroyed;created destroyed;opened closed;born died;birth death;
+appointed dismissed;love hate;loved hated;friend enemy;friends enemies;ally enemy;peace war;
+import export;imports exports;imported exported;sender receiver;employer employee;teacher student;
+buyer seller;cause effect;causes prevents;caused prevented;required optional;possible impossible;
+legal illegal;able unable;likely unlikely;known unknown;complete incomplete;direct indirect;
+dependent independent;regular irregular;formal informal;visible invisible;active inactive;ancient modern;
+temporary permanent;primary secondary;simple complex;single multiple;solid liquid;natural artificial;
+include exclude;includes excludes;including excluding;with without;agree disagree;agreed disagreed;
+approve disapprove;more fewer;greater smaller;greatest smallest;maximum minimum;near far;
+nearest farthest;forward backward;upward downward;day night;morning evening;summer winter;spring autumn;
+January June;February July;March August;April October;May November;September December;Monday Thursday;
+Tuesday Friday;Wednesday Saturday;red blue;black white;green yellow;two three;four six;five seven;
+eight ten;second third;fourth fifth;half twice;hundred thousand;million billion;hour day;days weeks;
+months years;decade century
 """
 SYNONYMS_TEXT = """
-began|started;begin|start;begins|starts;located|situated;approximately|about|roughly|around;large|big;largest|biggest;
-often|frequently;usually|typically|generally;several|a number of;many|numerous;because|since;however|but;although|though|even though;
-also|additionally|as well;important|significant|key;main|primary|principal;purchased|bought;received|got;obtained|got;created|made;
-constructed|built;established|founded|set up;died|passed away;required|needed;requires|needs;require|need;used|employed|utilized;
-uses|employs|makes use of;shows|demonstrates;showed|demonstrated;show|demonstrate;said|stated;called|known as|named;
-famous|well-known;allows|lets|enables;allow|let|enable;helped|assisted;help|assist;helps|assists;
-wrote|authored;children|kids;during|in the course of;nearly|almost;entire|whole;rapidly|quickly|fast;difficult|hard;easy|simple;
-illness|disease;physician|doctor;film|movie;people|persons;country|nation;area|region;city|town;various|different;
-resulted in|led to;results in|leads to;result in|lead to;consists of|is made up of;consisted of|was made up of;comprises|includes;contains|includes;
-in order to|to;due to|because of;prior to|before;subsequently|later|afterwards;currently|now|at present;previously|earlier|formerly;
-within|inside;upon|on;amongst|among;whilst|while;obtain|get;occurs|happens|takes place;occurred|happened|took place;occur|happen|take place;
-remained|stayed;remain|stay;attempted|tried;attempt|try;sufficient|enough;additional|further|more;completed|finished;ended|finished;
-produced|made;produces|makes;produce|make;provides|gives|offers;provided|gave|offered;provide|give|offer;primarily|mainly|mostly;
-approximately|some;throughout|all over;near|close to;beneath|under;portion|part;majority of|most of;
-leader|head;received|was given;fought|battled;attacked|assaulted;defeated|beat;selected|chosen;killed|slain;
-developed|worked out;discovered|found;introduced|brought in;increased|rose|grew;decreased|fell|dropped;
-considered|regarded as|seen as;believed|thought;think|believe;thus|therefore|so;originally|at first|initially
+began|started;begin|start;begins|starts;located|situated;approximately|about|roughly|around;large|big;
+largest|biggest;often|frequently;usually|typically|generally;several|a number of;many|numerous;
+because|since;however|but;although|though|even though;also|additionally|as well;
+important|significant|key;main|primary|principal;purchased|bought;received|got;obtained|got;created|made;
+constructed|built;established|founded|set up;died|passed away;required|needed;requires|needs;
+require|need;used|employed|utilized;uses|employs|makes use of;shows|demonstrates;showed|demonstrated;
+show|demonstrate;said|stated;called|known as|named;famous|well-known;allows|lets|enables;
+allow|let|enable;helped|assisted;help|assist;helps|assists;wrote|authored;children|kids;
+during|in the course of;nearly|almost;entire|whole;rapidly|quickly|fast;difficult|hard;easy|simple;
+illness|disease;physician|doctor;film|movie;people|persons;country|nation;area|region;city|town;
+various|different;resulted in|led to;results in|leads to;result in|lead to;consists of|is made up of;
+consisted of|was made up of;comprises|includes;contains|includes;in order to|to;due to|because of;
+prior to|before;subsequently|later|afterwards;currently|now|at present;previously|earlier|formerly;
+within|inside;upon|on;amongst|among;whilst|while;obtain|get;occurs|happens|takes place;
+occurred|happened|took place;occur|happen|take place;remained|stayed;remain|stay;attempted|tried;
+attempt|try;sufficient|enough;additional|further|more;completed|finished;ended|finished;produced|made;
+produces|makes;produce|make;provides|gives|offers;provided|gave|offered;provide|give|offer;
+primarily|mainly|mostly;approximately|some;throughout|all over;near|close to;beneath|under;portion|part;
+majority of|most of;leader|head;received|was given;fought|battled;attacked|assaulted;defeated|beat;
+selected|chosen;killed|slain;developed|worked out;discovered|found;introduced|brought in;
+increased|rose|grew;decreased|fell|dropped;considered|regarded as|seen as;believed|thought;think|believe;
+thus|therefore|so;originally|at first|initially
 """
-NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
-MONTHS = "January February March April May June July August September October November December".split()
+NUMBER_WORDS = tuple(
+    re.findall(r"\w+", "zero one two three four five six seven eight nine ten eleven twelve")
+)
+MONTHS = tuple(
+    re.findall(
+        r"\w+",
+        "January February March April May June July August September October November December",
+    )
+)
 STOP = frozenset(
-    "a about after all also am an and any are as at be been before being between both but by can could did do does doing each for "
-    "from had has have having he her here hers him his how i if in into is it its itself just may me might more most must my no nor not "
-    "of off on once only or other our out over own said same she should so some such than that the their them then there these they "
-    "this those through to too under until up very was we were what when where which while who whom why will with would you your one two".split()
+    re.findall(
+        r"\w+",
+        "a about after all also am an and any are as at be been before being between both but by can "
+        "could did do does doing each for from had has have having he her here hers him his how i if in "
+        "into is it its itself just may me might more most must my no nor not of off on once only or "
+        "other our out over own said same she should so some such than that the their them then there "
+        "these they this those through to too under until up very was we were what when where which while "
+        "who whom why will with would you your one two ",
+    )
 )
 
 
-def _pairs(text):
-    table = {}
+def _pairs(text: str) -> dict[str, list[str]]:
+    table: dict[str, list[str]] = {}
     for group in text.replace("\n", "").split(";"):
         words = group.split() if "|" not in group else group.split("|")
         for word in words:
@@ -91,7 +119,8 @@ NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])")
 YEAR = re.compile(r"^1\d{3}$|^20[0-3]\d$")
 NAME = re.compile(r"\b[A-Z][\w’'-]*[a-z][\w’'-]*(?: (?:(?:of|the|de|von|van|der|la) )?[A-Z][\w’'-]*[\w])*")
 AUX = re.compile(
-    r"\b(is|are|was|were|can|could|will|would|should|may|might|must|has|have|had|did|does|do)\b(?! not|n['’]t)"
+    r"\b(is|are|was|were|can|could|will|would|should|may|might|must|has|have|had|did|does|do)\b"
+    r"(?! not|n['’]t)"
 )
 NOT = re.compile(r"\b(?:not|never) |n['’]t\b")
 VERB = re.compile(
@@ -127,7 +156,7 @@ class Example:
     weight: float = 1.0
 
 
-def decap(text):
+def decap(text: str) -> str:
     """Lower the first letter of a sentence, unless it begins with a name, an acronym or I."""
     m = re.match(r"[A-Z][a-z]*\b", text)
     if m and (m[0].lower() in STOP or m[0].lower() in _LOWER_FIRST):
@@ -136,20 +165,27 @@ def decap(text):
 
 
 _LOWER_FIRST = frozenset(
-    "although however despite because since many several most some few another every during early later today".split()
+    re.findall(
+        r"\w+",
+        "although however despite because since many several most some few another every during early "
+        "later today ",
+    )
 )
 
 
-def cap(text):
+def cap(text: str) -> str:
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
-def end(text):
+def end(text: str) -> str:
+    """The text with a full stop."""
     text = text.rstrip(" ,;:-–—")
     return text if text[-1:] in ".!?\"”'" else text + "."
 
 
-def names_in(text):
+def names_in(text: str) -> list[str]:
+    """Names, by their capital letters."""
     found = []
     for m in NAME.finditer(text):
         if m.start() == 0 and " " not in m[0]:
@@ -162,235 +198,286 @@ def names_in(text):
     return found
 
 
-def numbers_in(text):
+def numbers_in(text: str) -> list[str]:
+    """Numbers as they are written."""
     return [m[0] for m in NUMBER.finditer(text)]
 
 
-def content_words(text):
+def content_words(text: str) -> list[str]:
+    """Words of more than three letters that are not among the commonest."""
     return [w for w in WORD.findall(text) if len(w) > 3 and w.lower() not in STOP]
 
 
-def keyset(text):
+def keyset(text: str) -> set[str]:
+    """Beginnings of the content words, and the numbers: two texts that share many are alike."""
     return {w.lower()[:6] for w in WORD.findall(text) if len(w) > 2 and w.lower() not in STOP} | set(
         numbers_in(text)
     )
 
 
-def sub_word(text, old, new):
+def sub_word(text: str, old: str, new: str) -> str:
+    """The text with a whole word replaced."""
     return re.sub(r"(?<![\w])" + re.escape(old) + r"(?![\w])", lambda _: new, text)
 
 
 # --- changes that keep a claim true -------------------------------------------------------------------------
 
 
-def rephrase(s, rng, title=""):
+def _move_opening(s: str, rng: random.Random) -> str:
+    """The opening adverbial goes to the end, or away."""
+    m = _OPENING.match(s)
+    if not m:
+        return s
+    rest = m[2].rstrip(".")
+    return end(cap(rest)) if rng.random() < 0.4 else end(f"{cap(rest)} {m[1][0].lower()}{m[1][1:]}")
+
+
+def _drop_clause(s: str, rng: random.Random) -> str:
+    """A trailing clause goes."""
+    m = _TRAILING.match(s)
+    return end(m[1]) if m and len(m[1].split()) > 5 else s
+
+
+def _one_clause(s: str, rng: random.Random) -> str:
+    """One of two clauses."""
+    parts = [p for p in _CLAUSES.split(s) if len(p.split()) > 4]
+    return end(cap(rng.choice(parts))) if len(parts) > 1 else s
+
+
+def _apposition(s: str, rng: random.Random) -> str:
+    """Turn "X, a Y, did Z." into "X is a Y." or "X did Z."."""
+    m = _APPOSITION.match(s)
+    if not m:
+        return s
+    verb = "was" if "was" in m[3] or "ed " in m[3] else "is"
+    return end(f"{m[1]} {verb} {m[2]}") if rng.random() < 0.5 else f"{m[1]} {m[3]}"
+
+
+def _active(s: str, rng: random.Random) -> str:
+    """Passive to active: "X was founded by Y in 1900."."""
+    m = _PASSIVE.match(s)
+    if not m:
+        return s
+    verb = {"written": "wrote", "taken": "took", "given": "gave"}.get(m[2], m[2])
+    return end(f"{cap(m[3])} {verb} {decap(m[1])}{m[4]}")
+
+
+def _drop_phrase(s: str, rng: random.Random) -> str:
+    """A phrase with a preposition goes."""
+    found = list(_PHRASE.finditer(s))
+    if not found or len(s.split()) <= 9:
+        return s
+    m = rng.choice(found)
+    return s[: m.start()] + s[m.end() :]
+
+
+def _other_words(s: str, rng: random.Random) -> str:
+    """Synonyms, contractions and other forms of numbers."""
+    if rng.random() < 0.5:
+        found = list(SYN_RE.finditer(s))
+        for m in rng.sample(found, k=min(rng.choice((1, 1, 2, 3)), len(found))):
+            s = s.replace(m[0], rng.choice(SYNONYMS[m[0]]), 1)
+    if rng.random() < 0.2:
+        s = re.sub(r"\b\w{3,}ly (?=[a-z])", "", s)
+    if rng.random() < 0.2:
+        whole = {"ca": "cannot", "wo": "will not"}
+        if "n't" in s:
+            s = re.sub(r"\b(\w+)n['’]t\b", lambda m: whole.get(m[1], m[1] + " not"), s)
+        else:
+            s = re.sub(r"\b(did|does|is|was|were|are|has|had|could|would) not\b", r"\1n't", s)
+    if rng.random() < 0.2:  # Numbers and dates in another form.
+        if rng.random() < 0.5:
+            s = re.sub(r"\b(\d{1,2}) (" + "|".join(MONTHS) + r")\b", r"\2 \1", s)
+        else:
+            s = re.sub(r"\b(\d{1,2}),(\d{3})\b", r"\1\2", s)
+        s = re.sub(r"(?<![\w.,-])(\d|1[0-2])(?= [a-z])", lambda m: NUMBER_WORDS[int(m[1])], s)
+    if rng.random() < 0.15:  # "the X of Y" to "Y's X".
+        s = re.sub(r"\bthe (\w+) of ([A-Z]\w+)(?= [a-z])", r"\2's \1", s, count=1)
+    return s
+
+
+_OPENING = re.compile(
+    r"((?:In|On|At|During|After|Before|By|From|For|Despite|Since|Following|Throughout|Although|While|When|As|"
+    r"Because) [^,]{3,70}), (?=[a-zA-Z])(.+)$"
+)
+_TRAILING = re.compile(
+    r"(.{25,}?),? (?:which|who|whom|whose|while|although|though|whereas|where|because|since|so that|"
+    r"as well as|including|such as|leading|making|with|and) .+$"
+)
+_CLAUSES = re.compile(
+    r"; (?:however, )?|, and (?=he |she |it |they |the |there |this |its |in )"
+    r"|, but (?=he |she |it |they |the |there )|: "
+)
+_APPOSITION = re.compile(r"([A-Z][^,]{2,50}), ((?:a|an|the) [^,]{4,70}), ((?:is|was|had|has|[a-z]+ed) .+)$")
+_PASSIVE = re.compile(
+    r"([A-Z][^,.;]{2,60}?) (?:was|were) (\w+ed|written|built|made|won|led|held|taken|given) by "
+    r"((?:[A-Z][\w.'’-]*|the|of|and|a|an)(?: (?:[A-Z][\w.'’-]*|of|the|and))*)(.*)$"
+)
+_PHRASE = re.compile(
+    r" (?:in|on|at|with|from|during|for|through|by|of|to|near|into|under|over) "
+    r"(?:the |a |an |his |her |its |their )?[\w-]+(?: [\w-]+)?"
+    r"(?=[,.;]| and | in | of | for | with | to | at )"
+)
+# How a sentence is built otherwise, and how often; the rest of the time it stays.
+_BUILT: tuple[tuple[Callable[[str, random.Random], str], float], ...] = (
+    (_move_opening, 0.25),
+    (_drop_clause, 0.2),
+    (_one_clause, 0.15),
+    (_apposition, 0.1),
+    (_active, 0.08),
+    (_drop_phrase, 0.14),
+)
+
+
+def rephrase(s: str, rng: random.Random, title: str = "") -> str:
     """A sentence said otherwise: shorter, reordered, other words."""
     if rng.random() < 0.12:
         return s
     if rng.random() < 0.5:
         s = re.sub(r" ?\([^()]*\)", "", s)
     if title and rng.random() < 0.5 and len(title.split()) < 5:
-        s = PRONOUN.sub(lambda m: title, s) if not s.startswith("They") else s
+        s = PRONOUN.sub(lambda _: title, s) if not s.startswith("They") else s
     r = rng.random()
-    if r < 0.25:  # The opening adverbial goes to the end, or away.
-        m = re.match(
-            r"((?:In|On|At|During|After|Before|By|From|For|Despite|Since|Following|Throughout|Although|While|When|As|Because) [^,]{3,70}), (?=[a-zA-Z])(.+)$",
-            s,
-        )
-        if m:
-            rest = m[2].rstrip(".")
-            s = end(cap(rest)) if rng.random() < 0.4 else end(f"{cap(rest)} {m[1][0].lower()}{m[1][1:]}")
-    elif r < 0.45:  # A trailing clause goes.
-        m = re.match(
-            r"(.{25,}?),? (?:which|who|whom|whose|while|although|though|whereas|where|because|since|so that|as well as|including|such as|leading|making|with|and) .+$",
-            s,
-        )
-        if m and len(m[1].split()) > 5:
-            s = end(m[1])
-    elif r < 0.6:  # One of two clauses.
-        parts = re.split(
-            r"; (?:however, )?|, and (?=he |she |it |they |the |there |this |its |in )|, but (?=he |she |it |they |the |there )|: ",
-            s,
-        )
-        parts = [p for p in parts if len(p.split()) > 4]
-        if len(parts) > 1:
-            s = end(cap(rng.choice(parts)))
-    elif r < 0.7:  # "X, a Y, did Z." becomes "X is a Y."
-        m = re.match(r"([A-Z][^,]{2,50}), ((?:a|an|the) [^,]{4,70}), ((?:is|was|had|has|[a-z]+ed) .+)$", s)
-        if m:
-            s = (
-                end(f"{m[1]} {'was' if 'was' in m[3] or 'ed ' in m[3] else 'is'} {m[2]}")
-                if rng.random() < 0.5
-                else f"{m[1]} {m[3]}"
-            )
-    elif r < 0.78:  # Passive to active: "X was founded by Y in 1900."
-        m = re.match(
-            r"([A-Z][^,.;]{2,60}?) (?:was|were) (\w+ed|written|built|made|won|led|held|taken|given) by ((?:[A-Z][\w.'’-]*|the|of|and|a|an)(?: (?:[A-Z][\w.'’-]*|of|the|and))*)(.*)$",
-            s,
-        )
-        if m:
-            verb = {"written": "wrote", "taken": "took", "given": "gave"}.get(m[2], m[2])
-            s = end(f"{cap(m[3])} {verb} {decap(m[1])}{m[4]}")
-    elif r < 0.92:  # A phrase goes.
-        found = list(
-            re.finditer(
-                r" (?:in|on|at|with|from|during|for|through|by|of|to|near|into|under|over) (?:the |a |an |his |her |its |their )?[\w-]+(?: [\w-]+)?(?=[,.;]| and | in | of | for | with | to | at )",
-                s,
-            )
-        )
-        if found and len(s.split()) > 9:
-            m = rng.choice(found)
-            s = s[: m.start()] + s[m.end() :]
-    if rng.random() < 0.5:
-        n = rng.choice((1, 1, 2, 3))
-        for m in rng.sample(list(SYN_RE.finditer(s)), k=min(n, len(SYN_RE.findall(s)))):
-            s = s.replace(m[0], rng.choice(SYNONYMS[m[0]]), 1)
-    if rng.random() < 0.2:
-        s = re.sub(r"\b\w{3,}ly (?=[a-z])", "", s)
-    if rng.random() < 0.2:
-        s = (
-            re.sub(
-                r"\b(\w+)n['’]t\b", lambda m: {"ca": "cannot", "wo": "will not"}.get(m[1], m[1] + " not"), s
-            )
-            if "n't" in s
-            else re.sub(r"\b(did|does|is|was|were|are|has|had|could|would) not\b", r"\1n't", s)
-        )
-    if rng.random() < 0.2:  # Numbers and dates in another form.
-        s = (
-            re.sub(r"\b(\d{1,2}) (" + "|".join(MONTHS) + r")\b", r"\2 \1", s)
-            if rng.random() < 0.5
-            else re.sub(r"\b(\d{1,2}),(\d{3})\b", r"\1\2", s)
-        )
-        s = re.sub(r"(?<![\w.,-])(\d|1[0-2])(?= [a-z])", lambda m: NUMBER_WORDS[int(m[1])], s)
-    if rng.random() < 0.15:  # "the X of Y" to "Y's X".
-        s = re.sub(r"\bthe (\w+) of ([A-Z]\w+)(?= [a-z])", r"\2's \1", s, count=1)
-    return cap(s)
+    for build, share in _BUILT:
+        if r < share:
+            s = build(s, rng)
+            break
+        r -= share
+    return cap(_other_words(s, rng))
 
 
 # --- changes that make it false -----------------------------------------------------------------------------
 
 
-def corrupt(s, passage, elsewhere, rng):
-    """``(changed sentence, old, new, everywhere)``, or None. ``everywhere``: the change fits every place of the passage."""
+Changed = tuple[str, str | None, str | None, bool]
+
+
+def _wrong_number(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    own = numbers_in(s)
+    if not own:
+        return None
+    old = rng.choice(own)
+    year = bool(YEAR.match(old))
+    near = numbers_in(passage if rng.random() < 0.5 else elsewhere)
+    pool = [n for n in near if n not in own and bool(YEAR.match(n)) == year]
+    if pool and rng.random() < 0.75:
+        new = rng.choice(pool)
+    else:
+        value = float(old.replace(",", ""))
+        if year:
+            new = str(int(value) + rng.choice((-50, -20, -10, -7, -3, -2, -1, 1, 2, 4, 9, 10, 30)))
+        else:
+            other = value * rng.choice((0.1, 0.5, 0.8, 1.2, 1.5, 2, 3, 10))
+            other += rng.choice((1, 2, 3)) if value < 20 else 0
+            places = len(old.split(".")[1]) if "." in old else 0
+            new = f"{other:.{places}f}" if places else f"{int(other):,}" if "," in old else str(int(other))
+    return None if new == old else (sub_word(s, old, new), old, new, True)
+
+
+def _wrong_name(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    own = names_in(s)
+    if not own:
+        return None
+    old = rng.choice(own)
+    pool = [n for n in names_in(passage if rng.random() < 0.5 else elsewhere) if n not in s and old not in n]
+    if not pool:
+        return None
+    new = rng.choice(pool)
+    return sub_word(s, old, new), old, new, True
+
+
+def _shape(word: str) -> str:
+    """The ending that another word must share to stand in its place."""
+    if word.endswith(("ing", "ion")):
+        return word[-3:]
+    if word.endswith(("ed", "ly", "al", "ic")):
+        return word[-2:]
+    return word[-1:] if word.endswith("s") else ""
+
+
+def _wrong_word(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    own = [w for w in content_words(s) if w.islower()]
+    if not own:
+        return None
+    old = rng.choice(own)
+    shape = _shape(old)
+    pool = [
+        w
+        for w in content_words(passage if rng.random() < 0.4 else elsewhere)
+        if w.islower()
+        and w.endswith(shape)
+        and w[:5] != old[:5]
+        and w not in SYNONYMS.get(old, ())
+        and (shape or not w.endswith(("s", "ed", "ing", "ly")))
+    ]
+    if not pool:
+        return None
+    new = rng.choice(pool)
+    return sub_word(s, old, new), old, new, True
+
+
+def _antonym(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    own = [w for w in WORD.findall(s) if w in ANTONYMS]
+    if not own:
+        return None
+    old = rng.choice(own)
+    new = rng.choice(ANTONYMS[old])
+    return sub_word(s, old, new), old, new, False
+
+
+def _negated(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    if NOT.search(s):
+        return NOT.sub("", s, count=1), None, None, False
+    m = AUX.search(s)
+    if not m:
+        return None
+    return s[: m.end()] + rng.choice((" not", " not", " never")) + s[m.end() :], None, None, False
+
+
+def _exchanged(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    own = list(dict.fromkeys(names_in(s)))
+    if len(own) < 2:
+        return None
+    a, b = rng.sample(own, 2)
+    if a in b or b in a:
+        return None
+    # In lists the order says nothing.
+    for x, y in ((a, b), (b, a)):
+        if re.search(re.escape(x) + r"(?:,| and| or)[^.]{0,40}" + re.escape(y), s):
+            return None
+    return sub_word(sub_word(sub_word(s, a, "\0"), b, a), "\0", b), None, None, False
+
+
+def _grafted(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    other = rng.choice(re.split(r"(?<=[.!?]) ", passage))
+    m, n = VERB.search(s, 4), VERB.search(other, 4)
+    if not m or not n or other == s or len(other.split()) < 6:
+        return None
+    return s[: m.start()] + other[n.start() :], None, None, False
+
+
+_CHANGES = (_wrong_number, _wrong_name, _wrong_word, _antonym, _negated, _exchanged, _grafted)
+
+
+def corrupt(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed | None:
+    """A sentence made false.
+
+    Returns:
+        ``(changed sentence, old, new, everywhere)``, or None. ``everywhere``: the change fits every place of
+        the passage.
+    """
     for _ in range(6):
-        kind = rng.choices(
-            ("number", "name", "word", "antonym", "negate", "role", "graft"), (4, 5, 4, 4, 2, 1.5, 2)
-        )[0]
-        if kind == "number":
-            own = numbers_in(s)
-            if not own:
-                continue
-            old = rng.choice(own)
-            year = bool(YEAR.match(old))
-            pool = [
-                n
-                for n in numbers_in(passage if rng.random() < 0.5 else elsewhere)
-                if n not in own and bool(YEAR.match(n)) == year
-            ]
-            if pool and rng.random() < 0.75:
-                new = rng.choice(pool)
-            else:
-                try:
-                    v = float(old.replace(",", ""))
-                except ValueError:
-                    continue
-                if year:
-                    new = str(int(v) + rng.choice((-50, -20, -10, -7, -3, -2, -1, 1, 2, 4, 9, 10, 30)))
-                else:
-                    w = v * rng.choice((0.1, 0.5, 0.8, 1.2, 1.5, 2, 3, 10)) + (
-                        rng.choice((1, 2, 3)) if v < 20 else 0
-                    )
-                    new = (
-                        f"{w:.{len(old.split('.')[1])}f}"
-                        if "." in old
-                        else f"{int(w):,}"
-                        if "," in old
-                        else str(int(w))
-                    )
-            if new == old:
-                continue
-            return sub_word(s, old, new), old, new, True
-        if kind == "name":
-            own = names_in(s)
-            if not own:
-                continue
-            old = rng.choice(own)
-            pool = [
-                n
-                for n in names_in(passage if rng.random() < 0.5 else elsewhere)
-                if n not in s and old not in n
-            ]
-            if not pool:
-                continue
-            new = rng.choice(pool)
-            return sub_word(s, old, new), old, new, True
-        if kind == "word":
-            own = [w for w in content_words(s) if w.islower()]
-            if not own:
-                continue
-            old = rng.choice(own)
-            shape = (
-                old[-3:]
-                if old.endswith(("ing", "ion"))
-                else old[-2:]
-                if old.endswith(("ed", "ly", "al", "ic"))
-                else old[-1:]
-                if old.endswith("s")
-                else ""
-            )
-            pool = [
-                w
-                for w in content_words(passage if rng.random() < 0.4 else elsewhere)
-                if w.islower()
-                and w.endswith(shape)
-                and w[:5] != old[:5]
-                and w not in SYNONYMS.get(old, ())
-                and (shape or not w.endswith(("s", "ed", "ing", "ly")))
-            ]
-            if not pool:
-                continue
-            new = rng.choice(pool)
-            return sub_word(s, old, new), old, new, True
-        if kind == "antonym":
-            own = [w for w in WORD.findall(s) if w in ANTONYMS]
-            if not own:
-                continue
-            old = rng.choice(own)
-            new = rng.choice(ANTONYMS[old])
-            return sub_word(s, old, new), old, new, False
-        if kind == "negate":
-            if NOT.search(s):
-                return NOT.sub("", s, count=1), None, None, False
-            m = AUX.search(s)
-            if not m:
-                continue
-            return s[: m.end()] + rng.choice((" not", " not", " never")) + s[m.end() :], None, None, False
-        if kind == "role":
-            own = list(dict.fromkeys(names_in(s)))
-            if len(own) < 2:
-                continue
-            a, b = rng.sample(own, 2)
-            if a in b or b in a:
-                continue
-            # In lists the order says nothing.
-            if re.search(re.escape(a) + r"(?:,| and| or)[^.]{0,40}" + re.escape(b), s) or re.search(
-                re.escape(b) + r"(?:,| and| or)[^.]{0,40}" + re.escape(a), s
-            ):
-                continue
-            return sub_word(sub_word(sub_word(s, a, "\0"), b, a), "\0", b), None, None, False
-        if kind == "graft":
-            other = rng.choice(re.split(r"(?<=[.!?]) ", passage))
-            m, n = VERB.search(s, 4), VERB.search(other, 4)
-            if not m or not n or other == s or len(other.split()) < 6:
-                continue
-            return s[: m.start()] + other[n.start() :], None, None, False
+        change = rng.choices(_CHANGES, (4, 5, 4, 4, 2, 1.5, 2))[0]
+        found = change(s, passage, elsewhere, rng)
+        if found is not None:
+            return found
     return None
 
 
 # --- passages ----------------------------------------------------------------------------------------------
 
 
-def window(sentences, i, words, rng):
+def window(sentences: Sequence[str], i: int, words: int, rng: random.Random) -> tuple[int, int]:
     """``(first, last + 1)`` of a run of sentences around ``i`` with at most so many words."""
     a, b = i, i + 1
     total = len(sentences[i].split())
@@ -405,13 +492,44 @@ def window(sentences, i, words, rng):
         a, b = min(a, j), max(b, j + 1)
 
 
-def untidy(text, rng):
+def untidy(text: str) -> str:
     """The text as some corpora have it: punctuation set apart."""
     text = re.sub(r"\s*([,.;:!?()\"]|'s\b)\s*", r" \1 ", text).strip()
     return re.sub(r'" ([^"]*) "', r"`` \1 ''", text)
 
 
-def held_out(name):
+@dataclass
+class _Claim:
+    """A sentence with its passage, and how it is said otherwise: always in the same way."""
+
+    sentence: str
+    before: list[str]
+    after: list[str]
+    title: str
+    seed: float
+    paras: list[list[str]]
+    tidy: Callable[[str], str] = str
+
+    @property
+    def passage(self) -> str:
+        """The passage with the sentence."""
+        return " ".join([*self.before, self.sentence, *self.after])
+
+    def said(self, text: str) -> str:
+        """A sentence said otherwise."""
+        r = random.Random(self.seed)
+        text = rephrase(text, r, self.title)
+        if r.random() < 0.06:
+            text = r.choice(OPENERS) + decap(text)
+        return text.rstrip(".") if r.random() < 0.05 else text
+
+    def example(self, claim: str, right: bool, passage: str | None = None, weight: float = 1.0) -> Example:
+        """A claim against the passage, or another."""
+        text = self.tidy(passage if passage is not None else self.passage)
+        return Example(claim, text, supported=float(right), weight=weight)
+
+
+def held_out(name: str) -> bool:
     """Whether a document, article or question is held out for the calibration: one in ten."""
     return zlib.crc32(name.encode()) % 10 == 0
 
@@ -426,7 +544,7 @@ class Maker:
         held: Make examples of the documents and questions held out, see `held_out`, instead of the others.
     """
 
-    def __init__(self, bundle, seed, near=None, *, held=False):
+    def __init__(self, bundle: Bundle, seed: int, near: Near | None = None, *, held: bool = False) -> None:
         self.rng = random.Random(seed)
         self.docs = bundle["docs"]
         self.pairs = bundle["pairs"]
@@ -456,7 +574,8 @@ class Maker:
             self.of_passage.setdefault(r[1], []).append(i)
 
     # claims ------------------------------------------------------------------------------------------------
-    def _doc(self):
+    def _doc(self) -> tuple[str, list[list[str]]]:
+        """Title and paragraphs of a document, or of passages of one article."""
         rng = self.rng
         while True:
             if rng.random() < 0.12:  # A reader's passage, or a medical one.
@@ -468,7 +587,7 @@ class Maker:
             if sum(len(p) for p in paras) > 4:
                 return d[1], paras
 
-    def claims(self):
+    def claims(self) -> list[Example]:
         """Examples from one sentence."""
         rng = self.rng
         title, paras = self._doc()
@@ -479,155 +598,134 @@ class Maker:
                 break
         else:
             return []
-        para = paras[k]
-        s = para[i]
-        budget = rng.choice((25, 35, 50, 65, 80))
-        mode = rng.random()
-        before, after = [], []
-        if mode < 0.35:
-            a, b = window(para, i, budget, rng)
-            before, after = para[a:i], para[i + 1 : b]
-        elif mode < 0.65:  # Among other parts of the document.
-            a, b = window(para, i, budget // 2, rng)
-            before, after = para[a:i], para[i + 1 : b]
-            other = rng.choice(paras)
-            if other is not para:
-                j = rng.randrange(len(other))
-                c, d = window(other, j, budget // 2, rng)
-                (before if rng.random() < 0.5 else after).extend(other[c:d]) if rng.random() < 0.5 else None
-                if rng.random() < 0.5:
-                    before = other[c:d] + before
-                else:
-                    after = after + other[c:d]
-        else:  # The sentences of the document that share most with the claim, in order.
-            key = keyset(s)
-            flat = [
-                (kk, jj, t)
-                for kk, p in enumerate(paras[max(0, k - 12) : k + 12], max(0, k - 12))
-                for jj, t in enumerate(p)
-                if (kk, jj) != (k, i)
-            ]
-            flat = rng.sample(flat, min(len(flat), 60))
-            flat.sort(key=lambda x: -len(key & keyset(x[2])))
-            chosen, n = [], len(s.split())
-            for x in flat[:8]:
-                if n + len(x[2].split()) <= budget:
-                    chosen.append(x)
-                    n += len(x[2].split())
-            chosen.sort()
-            before = [t for kk, jj, t in chosen if (kk, jj) < (k, i)]
-            after = [t for kk, jj, t in chosen if (kk, jj) > (k, i)]
+        s = paras[k][i]
+        before, after = self._beside(paras, k, i)
         if s in before or s in after:
             return []
-        head = (
-            [title + ("." if rng.random() < 0.5 else ":")]
-            if title and (PRONOUN.match(s) or rng.random() < 0.15)
-            else []
-        )
-        before = head + before
-        passage = " ".join([*before, s, *after])
-        without = " ".join([*before, *after])
-        seed = rng.random()
-
-        def form(text):
-            r = random.Random(seed)
-            text = rephrase(text, r, title if head else "")
-            if r.random() < 0.06:
-                text = r.choice(OPENERS) + decap(text)
-            if r.random() < 0.05:
-                text = text.rstrip(".")
-            return text
-
-        elsewhere = " ".join(rng.choice(paras)) + " " + " ".join(rng.choice(paras))
-        out = []
-        claim = form(s)
-        tidy = untidy if rng.random() < 0.04 else (lambda t, _: t)
-        if len(claim.split()) < 4:
+        head = []
+        if title and (PRONOUN.match(s) or rng.random() < 0.15):
+            head = [title + ("." if rng.random() < 0.5 else ":")]
+        made = _Claim(s, [*head, *before], after, title if head else "", rng.random(), paras)
+        made.tidy = untidy if rng.random() < 0.04 else made.tidy
+        if len(made.said(s).split()) < 4:
             return []
         r = rng.random()
         if r < 0.62:
-            changed = corrupt(s, passage, elsewhere, rng)
-            if changed is None:
-                return []
-            wrong_s, old, new, everywhere = changed
-            wrong = form(wrong_s)
-            if wrong == claim or (new and old and sub_word(wrong, old, new) != wrong):
-                return []
-            if old is not None and old not in claim and new not in wrong:
-                return []  # The rephrasing dropped the place.
-            if old is None and keyset(wrong) == keyset(claim) and wrong.lower() == claim.lower():
-                return []
-            out.append(Example(claim, tidy(passage, rng), supported=1.0))
-            out.append(Example(wrong, tidy(passage, rng), supported=0.0))
-            if rng.random() < 0.4:
-                if everywhere:
-                    other = sub_word(" ".join(before), old, new).split(" ") if before else []
-                    twisted = " ".join(
-                        [x for x in (" ".join(other), wrong_s, sub_word(" ".join(after), old, new)) if x]
-                    )
-                else:
-                    twisted = " ".join([*before, wrong_s, *after])
-                out.append(Example(wrong, tidy(twisted, rng), supported=1.0))
-                out.append(Example(claim, tidy(twisted, rng), supported=0.0))
-        elif r < 0.74 and len(without.split()) > 12:  # The supporting sentence is missing.
-            out.append(Example(claim, tidy(passage, rng), supported=1.0))
-            out.append(Example(claim, tidy(without, rng), supported=0.0, weight=0.8))
-        elif r < 0.82:  # Something that another part of the document says.
+            return self._contradicted(made)
+        if r < 0.74:
+            return self._unsupported(made)
+        if r < 0.82:
+            return self._from_elsewhere(made)
+        return self._half_supported(made, len(head)) if r < 0.92 else self._pieces(made)
+
+    def _beside(self, paras: Sequence[list[str]], k: int, i: int) -> tuple[list[str], list[str]]:
+        """Sentences before and after a sentence in its passage."""
+        rng = self.rng
+        para = paras[k]
+        budget, mode = rng.choice((25, 35, 50, 65, 80)), rng.random()
+        if mode < 0.35:
+            a, b = window(para, i, budget, rng)
+            return list(para[a:i]), list(para[i + 1 : b])
+        if mode < 0.65:  # Among other parts of the document.
+            a, b = window(para, i, budget // 2, rng)
+            before, after = list(para[a:i]), list(para[i + 1 : b])
             other = rng.choice(paras)
-            t = rng.choice(other)
-            if t not in passage and len(t.split()) > 5:
-                out.append(Example(form(t), tidy(passage, rng), supported=0.0))
-                out.append(Example(claim, tidy(passage, rng), supported=1.0))
-        elif r < 0.92:  # Half of it is supported.
-            t = rng.choice(rng.choice(paras))
-            mate = (before + after)[len(head) :]
-            if t not in passage and 4 < len(t.split()) < 30 and len(claim.split()) < 30:
-                joined = [claim.rstrip("."), decap(t)]
-                if rng.random() < 0.4:
-                    joined = [t.rstrip("."), decap(claim)]
-                out.append(
-                    Example(
-                        joined[0] + rng.choice((", and ", "; ", " and ", ". ")) + joined[1],
-                        tidy(passage, rng),
-                        supported=0.0,
-                    )
-                )
-                if mate:
-                    u = rng.choice(mate)
-                    if len(u.split()) < 30:
-                        joined = [claim.rstrip("."), decap(rephrase(u, rng))]
-                        if rng.random() < 0.4:
-                            joined = [
-                                joined[1].rstrip(".")[:1].upper() + joined[1].rstrip(".")[1:],
-                                decap(claim),
-                            ]
-                        out.append(
-                            Example(
-                                joined[0] + rng.choice((", and ", "; ", " and ", ". ")) + joined[1],
-                                tidy(passage, rng),
-                                supported=1.0,
-                            )
-                        )
-        else:  # Only a piece of the sentence, or a list of its things: still true.
-            tokens = s.rstrip(".").split()
-            if len(tokens) > 10:
-                a = rng.randrange(0, len(tokens) - 6)
-                piece = " ".join(tokens[a : a + rng.randint(5, 10)])
-                out.append(Example(cap(piece), tidy(passage, rng), supported=1.0, weight=0.5))
-                t = rng.choice(rng.choice(paras)).rstrip(".").split()
-                if len(t) > 10 and " ".join(t) not in passage:
-                    a = rng.randrange(0, len(t) - 6)
-                    out.append(
-                        Example(
-                            cap(" ".join(t[a : a + rng.randint(5, 10)])),
-                            tidy(passage, rng),
-                            supported=0.0,
-                            weight=0.5,
-                        )
-                    )
+            if other is not para:
+                c, d = window(other, rng.randrange(len(other)), budget // 2, rng)
+                if rng.random() < 0.5:
+                    before = [*other[c:d], *before]
+                else:
+                    after = [*after, *other[c:d]]
+            return before, after
+        # The sentences of the document that share most with the claim, in order.
+        key = keyset(para[i])
+        flat = [
+            (kk, jj, t)
+            for kk, p in enumerate(paras[max(0, k - 12) : k + 12], max(0, k - 12))
+            for jj, t in enumerate(p)
+            if (kk, jj) != (k, i)
+        ]
+        flat = rng.sample(flat, min(len(flat), 60))
+        flat.sort(key=lambda x: -len(key & keyset(x[2])))
+        chosen, n = [], len(para[i].split())
+        for x in flat[:8]:
+            if n + len(x[2].split()) <= budget:
+                chosen.append(x)
+                n += len(x[2].split())
+        chosen.sort()
+        return [t for kk, jj, t in chosen if (kk, jj) < (k, i)], [
+            t for kk, jj, t in chosen if (kk, jj) > (k, i)
+        ]
+
+    def _contradicted(self, made: _Claim) -> list[Example]:
+        """The sentence, and the sentence made false; sometimes with the passage made false alike."""
+        rng = self.rng
+        elsewhere = " ".join(rng.choice(made.paras)) + " " + " ".join(rng.choice(made.paras))
+        changed = corrupt(made.sentence, made.passage, elsewhere, rng)
+        if changed is None:
+            return []
+        wrong_s, old, new, everywhere = changed
+        claim, wrong = made.said(made.sentence), made.said(wrong_s)
+        if wrong == claim or (new and old and sub_word(wrong, old, new) != wrong):
+            return []
+        if old is not None and new is not None and old not in claim and new not in wrong:
+            return []  # The rephrasing dropped the place.
+        out = [made.example(claim, True), made.example(wrong, False)]
+        if rng.random() < 0.4:
+            parts = [" ".join(made.before), wrong_s, " ".join(made.after)]
+            if everywhere and old is not None and new is not None:
+                parts = [sub_word(parts[0], old, new), wrong_s, sub_word(parts[2], old, new)]
+            twisted = " ".join(x for x in parts if x)
+            out += [made.example(wrong, True, twisted), made.example(claim, False, twisted)]
         return out
 
-    def term_claims(self):
+    def _unsupported(self, made: _Claim) -> list[Example]:
+        """The supporting sentence is missing."""
+        without = " ".join([*made.before, *made.after])
+        if len(without.split()) <= 12:
+            return []
+        claim = made.said(made.sentence)
+        return [made.example(claim, True), made.example(claim, False, without, 0.8)]
+
+    def _from_elsewhere(self, made: _Claim) -> list[Example]:
+        """Something that another part of the document says."""
+        t = self.rng.choice(self.rng.choice(made.paras))
+        if t in made.passage or len(t.split()) <= 5:
+            return []
+        return [made.example(made.said(t), False), made.example(made.said(made.sentence), True)]
+
+    def _half_supported(self, made: _Claim, head: int) -> list[Example]:
+        """Two statements in one; one of them, or both, are in the passage."""
+        rng = self.rng
+        claim = made.said(made.sentence)
+        t = rng.choice(rng.choice(made.paras))
+        mates = [*made.before, *made.after][head:]
+        if t in made.passage or not 4 < len(t.split()) < 30 or len(claim.split()) >= 30:
+            return []
+        out = [made.example(self._joined(claim, t), False)]
+        mate = rng.choice(mates) if mates else ""
+        if mate and len(mate.split()) < 30:
+            out.append(made.example(self._joined(claim, rephrase(mate, rng)), True))
+        return out
+
+    def _joined(self, first: str, second: str) -> str:
+        """Two statements as one, in either order."""
+        if self.rng.random() < 0.4:
+            first, second = second, first
+        link = self.rng.choice((", and ", "; ", " and ", ". "))
+        return cap(first.rstrip(".")) + link + decap(second)
+
+    def _pieces(self, made: _Claim) -> list[Example]:
+        """A piece of the sentence, and one of another."""
+        rng, out = self.rng, []
+        for text, right in ((made.sentence, True), (rng.choice(rng.choice(made.paras)), False)):
+            tokens = text.rstrip(".").split()
+            if len(tokens) > 10 and (right or " ".join(tokens) not in made.passage):
+                a = rng.randrange(0, len(tokens) - 6)
+                out.append(made.example(cap(" ".join(tokens[a : a + rng.randint(5, 10)])), right, None, 0.5))
+        return out
+
+    def term_claims(self) -> list[Example]:
         """A glossary's definition against the passage that explains the term, and against others."""
         rng = self.rng
         i = rng.choice(self.by_kind["openstax_term"])
@@ -666,7 +764,7 @@ class Maker:
                 out.append(Example(cap(form.format(t=term, d=d1)), " ".join(other_para)[:480], supported=0.0))
         return out
 
-    def answer_claims(self):
+    def answer_claims(self) -> list[Example]:
         """A question and its answer as a statement; another answer from the same passage is not supported."""
         rng = self.rng
         kind = rng.choices(("squad1", "squad2", "fairytaleqa"), (3, 3, 2))[0]
@@ -709,22 +807,32 @@ class Maker:
         return out
 
     # questions ---------------------------------------------------------------------------------------------
-    def _ask(self, q):
+    def _ask(self, q: str) -> str:
+        """The question, half of the time as people type it."""
         rng = self.rng
         if rng.random() < 0.5:
             q = q.rstrip("?").strip().lower()
         return q
 
-    def _cut(self, sentences, spot, words):
+    def _cut(self, sentences: Sequence[str], spot: int, words: int) -> tuple[str, int, tuple[int, int]]:
         """A window around sentence ``spot`` and the characters before it in the whole text."""
         a, b = window(sentences, spot, words, self.rng)
         offset = sum(len(t) + 1 for t in sentences[:a])
         return " ".join(sentences[a:b]), offset, (a, b)
 
-    def _words(self):
+    def _words(self) -> int:
+        """Most words of a passage."""
         return self.rng.choice((20, 30, 40, 50, 60, 75))
 
-    def _group(self, q, right, span, wrong, relevance=True, answerable=True):
+    def _group(
+        self,
+        q: str,
+        right: str,
+        span: tuple[int, int] | None,
+        wrong: Sequence[tuple[str, bool, bool]],
+        relevance: bool = True,
+        answerable: bool = True,
+    ) -> list[Example]:
         """One right passage and wrong ones, as a group."""
         rng = self.rng
         self.groups += 1
@@ -732,7 +840,7 @@ class Maker:
         messy = rng.random() < 0.06
         if messy:
             span = None
-        t = (lambda x: untidy(x, rng)) if messy else (lambda x: x)
+        t: Callable[[str], str] = untidy if messy else str
         q = t(q) if messy and rng.random() < 0.3 else q
         out = [
             Example(
@@ -754,7 +862,7 @@ class Maker:
             )
         return out
 
-    def _any_window(self, sentences, q=None, words=None):
+    def _any_window(self, sentences: Sequence[str], q: str | None = None, words: int | None = None) -> str:
         """A window of a passage, mostly around what shares most with the question."""
         if not sentences:
             return ""
@@ -768,7 +876,7 @@ class Maker:
         a, b = window(sentences, spot, words or self._words(), self.rng)
         return " ".join(sentences[a:b])
 
-    def _junk(self, q, sentences, title=""):
+    def _junk(self, q: str, sentences: Sequence[str], title: str = "") -> str:
         """Headings, a table row or a list with the question's own words: no answer."""
         rng = self.rng
         words = list(content_words(q)) + [
@@ -789,7 +897,7 @@ class Maker:
             return " ".join(cap(w) for w in words)
         return "\n".join(f"## {cap(w)}" for w in words[:5])
 
-    def near_wrong(self, key, right, n):
+    def near_wrong(self, key: tuple[str, int], right: str, n: int) -> list[list[str]]:
         """Passages alike to the question elsewhere; the very best are skipped: some hold the answer."""
         rng = self.rng
         if self.near is None or key not in self.near:
@@ -805,7 +913,7 @@ class Maker:
                 found.append(sentences)
         return found[:n]
 
-    def _sentence_group(self, pi, q, answer):
+    def _sentence_group(self, pi: int, q: str, answer: Sequence[str]) -> list[Example]:
         """Sentences that answer, among sentences alike to the question; and such sentences alone."""
         rng = self.rng
         near = self.near_wrong(("p", pi), " ".join(answer), 4)
@@ -822,9 +930,12 @@ class Maker:
             out.append(Example(q, self._junk(q, answer), answerable=0.0))
         return out
 
-    def _reader_group(self):
+    def _reader_group(self) -> list[Example]:
+        """A question of a reading test with its passage and wrong ones."""
         rng = self.rng
         kind = rng.choices(("squad1", "squad2", "fairytaleqa", "policyqa"), (4, 5, 2.5, 1))[0]
+        if kind not in self.reader_kinds:
+            return []
         ri = rng.choice(self.reader_kinds[kind])
         q, pi, spans, ok = self.reader[ri]
         group, _, sentences = self.passages[pi]
@@ -834,10 +945,7 @@ class Maker:
             return [Example(q, self._any_window(sentences, q), answerable=0.0)]
         start, answer = rng.choice(spans)
         if text[start : start + len(answer)] != answer:
-            found = text.find(answer)
-            if found < 0:
-                return []
-            start = found
+            start = text.index(answer)
         starts, n = [], 0
         for t in sentences:
             starts.append(n)
@@ -846,30 +954,41 @@ class Maker:
         right, offset, _ = self._cut(sentences, spot, self._words())
         local = start - offset
         span = (local, local + len(answer)) if right[local : local + len(answer)] == answer else None
+        mates = [x for x in self.of_group[group] if x != pi]
+        wrong = self._reader_wrong(ri, q, right, spot, mates)
+        rng.shuffle(wrong)
+        out = self._group(q, right, span, wrong[:2])
+        if rng.random() < 0.3 and kind not in ("policyqa", "fairytaleqa"):
+            changed = corrupt(q, text, " ".join(t for x in mates[:3] for t in self.passages[x][2]), rng)
+            if changed and changed[3]:
+                out.append(Example(changed[0], right, answerable=0.0, weight=0.8))
+        if rng.random() < 0.12:
+            out.append(Example(q, self._junk(q, sentences), answerable=0.0))
+        return out
+
+    def _reader_wrong(
+        self, ri: int, q: str, right: str, spot: int, mates: Sequence[int]
+    ) -> list[tuple[str, bool, bool]]:
+        """Passages without the answer: the same less its sentence, of the same article, and others alike."""
+        rng = self.rng
+        _, pi, spans, _ = self.reader[ri]
+        _, kind, sentences = self.passages[pi]
         answers = [x for _, x in spans]
-        rest = [t for j, t in enumerate(sentences) if j != spot and not any(x in t for x in answers)]
         wrong = []
+        rest = [t for j, t in enumerate(sentences) if j != spot and not any(x in t for x in answers)]
         if rest and kind != "policyqa" and rng.random() < 0.8:
             wrong.append((self._any_window(rest, q), False, True))
-        mates = [x for x in self.of_group[group] if x != pi]
-        for x in rng.sample(mates, min(len(mates), 6)):
+        for x in rng.sample(list(mates), min(len(mates), 6)):
             other = self.passages[x][2]
             if len(wrong) < 3 and not any(y in " ".join(other) for y in answers):
                 wrong.append((self._any_window(other, q), True, kind != "policyqa"))
         for s in self.near_wrong(("r", ri), right, 2):
             if not any(y in " ".join(s) for y in answers):
                 wrong.append((self._any_window(s, q), True, True))
-        rng.shuffle(wrong)
-        out = self._group(q, right, span, wrong[:2])
-        if rng.random() < 0.3 and kind != "policyqa":
-            changed = corrupt(q, text, " ".join(t for x in mates[:3] for t in self.passages[x][2]), rng)
-            if changed and changed[2] and kind != "fairytaleqa":
-                out.append(Example(changed[0], right, answerable=0.0, weight=0.8))
-        if rng.random() < 0.12:
-            out.append(Example(q, self._junk(q, sentences), answerable=0.0))
-        return out
+        return wrong
 
-    def _pair_group(self):
+    def _pair_group(self) -> list[Example]:
+        """A question of the pairs with its passage and wrong ones."""
         rng = self.rng
         kind = rng.choices(
             (
@@ -933,7 +1052,15 @@ class Maker:
             out.append(Example(q, self._junk(q, sentences), answerable=0.0))
         return out
 
-    def examples(self):
+    def ranked(self) -> list[Example]:
+        """A question with passages that compete."""
+        try:
+            made = self._reader_group() if self.rng.random() < 0.6 else self._pair_group()
+        except (ValueError, IndexError, KeyError):
+            return []
+        return [e for e in made if e.group is not None]
+
+    def examples(self) -> list[Example]:
         """A few examples of one kind."""
         r = self.rng.random()
         try:
@@ -948,7 +1075,7 @@ class Maker:
             return []
 
 
-def pool_of(bundle):
+def pool_of(bundle: Bundle) -> list[tuple[str, list[str]]]:
     """Every passage: ``(document, sentences)``."""
     pool = []
     for d in bundle["docs"]:
@@ -963,75 +1090,51 @@ def pool_of(bundle):
     return pool
 
 
-@lru_cache(maxsize=60_000)
-def cached_keys(text):
-    return keyset(text)
+_BE = "is|are|was|were|has|have|had|can|could|will|would"
+_PREPOSITION = r"(?i)(?:(in|on|at|to|from|by|for|with|of) )?(what|which|who|whom|where|when|why|how)"
+_SUBJECT_ASKED = re.compile(
+    r"(?i)(who|what|which [\w ]{1,25}?|how many \w+|how much \w+) "
+    rf"((?:{_BE}|\w+s|\w+ed|wrote|led|made|won|began|became|gave|took) .+)$"
+)
+_DO_ASKED = re.compile(
+    _PREPOSITION + r"((?: (?:year|city|country|state|century|date|day|month|place|type|kind|number|many|much|"
+    r"long|old|far)[\w ]{0,20}?)?) (did|do|does) (.+)$"
+)
+_BE_ASKED = re.compile(rf"{_PREPOSITION}((?: [\w]+){{0,3}}?) ({_BE}) (.+)$")
+_OWN_PREPOSITION = re.compile(r"(?:in|on|at|because|by|to|from|during|after|before|near) ")
+_OPEN_WORDS = ("the", "a", "an", "of", "his", "her", "their", "its")
 
 
-def assemble(claim, sentences, words, rng=None):
-    """The sentences that share most with the claim, in their order, up to so many words."""
-    key = keyset(claim)
-    keys = [cached_keys(t) for t in sentences]
-    order = sorted(range(len(sentences)), key=lambda j: -len(key & keys[j]) / (4 + len(keys[j])) ** 0.5)
-    chosen, n = [], 0
-    for j in order:
-        size = len(sentences[j].split())
-        if n + size > words:
-            if n:
-                break
-            return " ".join(sentences[j].split()[:words])
-        chosen.append(j)
-        n += size
-    return " ".join(sentences[j] for j in sorted(chosen))
-
-
-def statement(question, answer):
+def statement(question: str, answer: str) -> str:
     """A question and its answer as one statement, by rule."""
-    q = question.strip().rstrip("?").strip()
-    a = answer.strip().rstrip(".")
-    m = re.match(
-        r"(?i)(who|what|which [\w ]{1,25}?|how many \w+|how much \w+) ((?:is|are|was|were|has|have|had|can|could|will|would|\w+s|\w+ed|wrote|led|made|won|began|became|gave|took) .+)$",
-        q,
-    )
+    q, a = question.strip().rstrip("?").strip(), answer.strip().rstrip(".")
+    m = _SUBJECT_ASKED.match(q)
     if m and not re.match(r"(?i)(?:did|do|does)\b", m[2]):
-        first = m[1].lower()
         verb = m[2]
-        if first in ("who", "what") and re.match(r"(?:is|are|was|were) (?:the|a|an|\w+'s|[A-Z])", verb):
+        if m[1].lower() in ("who", "what") and re.match(
+            r"(?:is|are|was|were) (?:the|a|an|\w+'s|[A-Z])", verb
+        ):
             be, rest = verb.split(" ", 1)
             return f"{cap(rest)} {be} {a}."
         return f"{cap(a)} {verb}."
-    m = re.match(
-        r"(?i)(?:(in|on|at|to|from|by|for|with|of) )?(what|which|who|whom|where|when|why|how)((?: (?:year|city|country|state|century|date|day|month|place|type|kind|number|many|much|long|old|far)[\w ]{0,20}?)?) (did|do|does) (.+)$",
-        q,
-    )
+    m = _DO_ASKED.match(q)
     if m:
-        prep = (
-            m[1]
-            or (
-                "because of"
-                if m[2].lower() == "why"
-                else "in"
-                if m[2].lower() in ("when", "where") or "year" in m[3]
-                else ""
-            )
-        ).lower()
-        if re.match(r"(?:in|on|at|because|by|to|from|during|after|before|near) ", a):
-            prep = ""
-        return f"{cap(m[5])} {prep + ' ' if prep else ''}{a}."
-    m = re.match(
-        r"(?i)(?:(in|on|at|to|from|by|for|with|of) )?(what|which|who|whom|where|when|why|how)((?: [\w]+){0,3}?) (is|are|was|were|has|have|had|can|could|will|would) (.+)$",
-        q,
-    )
-    if m:
-        words = m[5].split()
-        half = 1
-        while half < min(len(words) - 1, 5) and (
-            words[half - 1].lower() in ("the", "a", "an", "of", "his", "her", "their", "its")
-            or words[half][:1].isupper()
-        ):
-            half += 1
-        return f"{cap(' '.join(words[:half]))} {m[4].lower()} {' '.join(words[half:])} {m[1].lower() + ' ' if m[1] else ''}{a}."
-    return f"{q}: {a}."
+        asked = m[2].lower()
+        usual = (
+            "because of" if asked == "why" else "in" if asked in ("when", "where") or "year" in m[3] else ""
+        )
+        link = "" if _OWN_PREPOSITION.match(a) else (m[1] or usual).lower()
+        return f"{cap(m[5])} {link + ' ' if link else ''}{a}."
+    m = _BE_ASKED.match(q)
+    if not m:
+        return f"{q}: {a}."
+    said, half = m[5].split(), 1
+    while half < min(len(said) - 1, 5) and (
+        said[half - 1].lower() in _OPEN_WORDS or said[half][:1].isupper()
+    ):
+        half += 1
+    link = m[1].lower() + " " if m[1] else ""
+    return f"{cap(' '.join(said[:half]))} {m[4].lower()} {' '.join(said[half:])} {link}{a}."
 
 
 # Characters of each kind of document, and most pairs of each kind.
@@ -1046,19 +1149,19 @@ PAIRS = {
 }
 
 
-def read(data, name):
+def read(data: Path, name: str) -> Iterator[dict[str, Any]]:
     """The objects of a gzipped JSON-lines file."""
     with gzip.open(data / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
 
 
-def split(text):
+def split(text: str) -> list[str]:
     """Sentences, white space made one space."""
     return [s for s in (" ".join(span.of(text).split()) for span in split_sentences(text)) if s]
 
 
-def make_bundle(data, seed=0):
+def make_bundle(data: Path, seed: int = 0) -> Bundle:
     """Documents, question-passage pairs, reader questions and claims, their sentences split.
 
     Args:
@@ -1124,7 +1227,7 @@ def make_bundle(data, seed=0):
     }
 
 
-def neighbors(bundle, seed=0, depth=24):
+def neighbors(bundle: Bundle, seed: int = 0, depth: int = 24) -> Near:
     """Per question ``("p" or "r", position)`` the passages of the pool that BM25 ranks first."""
     import bm25s
 
@@ -1140,7 +1243,7 @@ def neighbors(bundle, seed=0, depth=24):
     return dict(zip(keys, hits, strict=True))
 
 
-def prepared(data, cache=None):
+def prepared(data: Path, cache: Path | None = None) -> tuple[Bundle, Near]:
     """The texts, taken apart, and the neighbors of the questions; kept in the file ``cache``."""
     if cache is not None and cache.exists():
         return pickle.loads(cache.read_bytes())

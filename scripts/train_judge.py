@@ -18,6 +18,7 @@ import argparse
 import json
 import logging
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,12 +26,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from fit_judge import fit
 from judge_examples import Example, Maker, prepared
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers import BertConfig, BertModel
 
+from sage_core.answering.judge import COEFFICIENTS
+from sage_core.answering.pair_model import FOLDER
+from sage_core.ranking.packed import PackedCrossEncoder
 from sage_core.segmentation.models.storage import load_folder, save_folder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
@@ -43,6 +48,7 @@ PASSES = 3  # Forward passes of a step, of pairs of like length.
 LEARNING_RATE = 1e-4
 WARM_UP = 0.03
 FROZEN = 2  # Lowest layers that stay as they are.
+GROUPS = 250  # Questions with passages to bring the relevance head to scale with.
 CHECKPOINT = 600  # Seconds from one checkpoint to the next.
 
 
@@ -148,6 +154,13 @@ class Trainer:
         self.optimizer.step()
         return {name: float(loss.detach()) for name, loss in losses.items()}
 
+    @torch.no_grad()
+    def relevance(self, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
+        """Logits of the relevance head."""
+        ids, kinds = padded(self.tokenizer.encode_batch([(e.first, e.passage) for e in examples]))
+        logits, _ = self.network(ids.to(self.device), kinds.to(self.device))
+        return logits[:, 2].cpu().numpy()
+
     def checkpoint(self, path: Path, seconds: float, step: int) -> None:
         """Write all that is needed to go on."""
         state = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
@@ -202,6 +215,36 @@ class Trainer:
         save_folder(folder, {**config, "heads": ["answerable", "supported"]}, tensors, tables=tables)
 
 
+def match_relevance(trainer: Trainer, start: Path, maker: Maker) -> None:
+    """Bring the relevance head to mean and spread of the one it started from; log how well both rank."""
+    groups: dict[int, list[Example]] = {}
+    while len(groups) < GROUPS:
+        for example in maker.ranked():
+            groups.setdefault(example.group, []).append(example)
+    examples = [e for group in groups.values() for e in group]
+    before = PackedCrossEncoder(start, device="cpu").predict([(e.first, e.passage) for e in examples])
+    after = np.concatenate(
+        [trainer.relevance(examples[i : i + PAIRS]) for i in range(0, len(examples), PAIRS)]
+    )
+    scale = float(before.std() / after.std())
+    with torch.no_grad():
+        trainer.network.heads.weight[2] *= scale
+        trainer.network.heads.bias[2] = (
+            scale * trainer.network.heads.bias[2] + float(before.mean()) - scale * float(after.mean())
+        )
+    ranks: dict[str, list[float]] = {"before": [], "after": []}
+    at = 0
+    for group in groups.values():
+        right = [i for i, e in enumerate(group) if e.relevant]
+        for name, scores in (("before", before), ("after", after)):
+            own = scores[at : at + len(group)]
+            if len(group) > 1 and right:
+                ranks[name].append(1 / float((own >= own[right[0]]).sum()))
+        at += len(group)
+    means = {name: round(float(np.mean(values)), 4) for name, values in ranks.items()}
+    logger.info("mean reciprocal rank of %d held-out groups: %s", len(ranks["after"]), json.dumps(means))
+
+
 def main() -> None:
     """Train until the minutes are used up."""
     parser = argparse.ArgumentParser(
@@ -210,7 +253,8 @@ def main() -> None:
     parser.add_argument("start", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
-    parser.add_argument("--minutes", type=float, default=50.0)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--install", action="store_true", help="put weights and calibration into the package")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -234,8 +278,14 @@ def main() -> None:
             trainer.checkpoint(checkpoint, time.monotonic() - begin, step)
             saved = time.monotonic()
     trainer.checkpoint(checkpoint, time.monotonic() - begin, step)
+    match_relevance(trainer, arguments.start, Maker(bundle, SEED, near=near, held=True))
     trainer.save(arguments.output)
-    logger.info("%d steps", step)
+    fitted = json.dumps(fit(arguments.output, bundle, near), indent=1) + "\n"
+    (arguments.output / COEFFICIENTS.name).write_text(fitted, encoding="utf-8")
+    if arguments.install:
+        shutil.copy(arguments.output / "model.safetensors", FOLDER)
+        shutil.copy(arguments.output / COEFFICIENTS.name, COEFFICIENTS)
+    logger.info("%d steps, %d pairs, %.0f minutes", step, step * PAIRS, arguments.minutes)
 
 
 if __name__ == "__main__":
