@@ -12,6 +12,7 @@ import json
 import math
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +38,7 @@ _EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the mo
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
 _MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
 _LONGEST_CLAIM = 120
+_KEPT = 16  # Questions whose place was found last.
 _QUOTE_WORDS = 3
 _SHORT_ANSWER = 4
 _NOT_FOUND = 0.05
@@ -212,6 +214,8 @@ class LocalJudge:
 
     def _start(self) -> None:
         self._lock = threading.Lock()
+        # The offline answerer looks for a quotation, and then grades it.
+        self._located: OrderedDict[tuple[str, tuple[str, ...]], Located | None] = OrderedDict()
         self._model: PairModel | None = None
         self._missing = self._wanted is False
 
@@ -257,8 +261,19 @@ class LocalJudge:
         Returns:
             None where the judge is unsure, and where there is no sentence to quote.
         """
-        question = without_lone_surrogates(question)
-        material = _material(_checked(passages))
+        key = without_lone_surrogates(question), _checked(passages)
+        with self._lock:
+            if key in self._located:
+                return self._located[key]
+        found = self._find(*key)
+        with self._lock:
+            self._located[key] = found
+            while len(self._located) > _KEPT:
+                self._located.popitem(last=False)
+        return found
+
+    def _find(self, question: str, passages: tuple[str, ...]) -> Located | None:
+        material = _material(passages)
         if not material.readable or not _readable(question, 8):
             return None
         asked = question_words(question)

@@ -22,6 +22,7 @@ FOLDER = Path(__file__).parents[1] / "ranking" / "weights" / "sage-minilm"
 ANSWERABLE, SUPPORTED, RELEVANT = 0, 1, 2
 _LONGEST = 144  # Word pieces of a pair, as in training.
 _BATCH_TOKENS = 4_096
+_PADDED = 1.2  # Longest of a batch to its shortest: padding is computed like text.
 _HEADS = "heads.weight"
 _SPAN = "span.weight"
 
@@ -175,7 +176,9 @@ def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
     batches: list[list[int]] = []
     for i in order:
         # The order is ascending, so this pair is the longest of its batch.
-        if not batches or (len(batches[-1]) + 1) * lengths[i] > _BATCH_TOKENS:
+        batch = batches[-1] if batches else []
+        padded = bool(batch) and lengths[i] > _PADDED * lengths[batch[0]]
+        if not batch or padded or (len(batch) + 1) * lengths[i] > _BATCH_TOKENS:
             batches.append([])
         batches[-1].append(i)
     return batches

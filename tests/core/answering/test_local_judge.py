@@ -272,7 +272,7 @@ BADGES = ["|licence| |version| |pyversions|\n\nNumPy is a package for computing.
     [
         ("Which licence does numpy have?", BADGES),
         ("Which licence does numpy have?", ["NumPy has arrays. It has a version for every platform."]),
-        ("When does the mill open?", ["# Opening hours of the mill\n\nWhen the mill opened, forty came."]),
+        ("When does the mill open?", ["# Opening hours of the mill\n\nVisitors are welcome."]),
         ("When does the mill open?", ["The mill grinds oats for the whole island. Its door is green."]),
         ("What is aliasing in Python?", ["Python maps types.\n\n- aliases\n- python\n- aliases in python"]),
     ],
