@@ -214,3 +214,30 @@ def renamed_arguments(**names: str) -> Callable[[C], C]:
         return cls
 
     return decorate
+
+
+def dropped_arguments(**reasons: str) -> Callable[[C], C]:
+    """A class decorator: the constructor still takes arguments that do nothing, with a DeprecationWarning.
+
+    Args:
+        **reasons: Why each does nothing any more.
+    """
+
+    def decorate(cls: C) -> C:
+        construct: Callable[..., None] = cls.__init__  # type: ignore[misc]  # wrapped, not called
+
+        @functools.wraps(construct)
+        def init(self: object, *args: object, **given: object) -> None:
+            for name in reasons.keys() & given.keys():
+                del given[name]
+                message = (
+                    f"{cls.__name__}({name}=...) does nothing any more, {reasons[name]}; "
+                    "the next release refuses it"
+                )
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+            construct(self, *args, **given)
+
+        cls.__init__ = init  # type: ignore[misc]  # see above
+        return cls
+
+    return decorate

@@ -37,6 +37,7 @@ from sage_core.ranking import (
     link,
     vouch,
 )
+from sage_core.ranking.hybrid import LRUCache
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection.scales import rank_order
 from sage_core.store.chunks import Found
@@ -52,6 +53,8 @@ _RUNNERS_UP = 40
 _MAX_BATCH = 64
 # Threads of asynchronous callers: they mostly wait for a batch, which is only as large as they are many.
 _THREADS = 32
+# Token counts of chunks kept in memory, some 150 bytes each.
+_MOST_COUNTS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class Retriever:
         self.embedder = embedder
         self._reranker = reranker
         self.counter = counter
+        self._tokens: tuple[TokenCounter, LRUCache[int]] = counter, LRUCache(_MOST_COUNTS)
         self.config = config
         self._batcher: MicroBatcher[_Asked, Retrieval | list[Found]] = MicroBatcher(
             self._batch, limit=_MAX_BATCH, delay=BATCH_WINDOW_SECONDS
@@ -204,7 +208,7 @@ class Retriever:
             vouched = vouch(scores, link(_places(found), longest_gap=0), self.reranker.scale)
             scores = [math.nan if score is None else score for score in vouched]
         order = rank_order(scores)
-        tokens = self.counter.count_many([found[i].chunk.text for i in order])
+        tokens = self._token_counts([found[i].chunk.text for i in order])
         candidates = tuple(
             Candidate(found[i].chunk, _known(scores[i]), found[i].similarity, count)
             for i, count in zip(order, tokens, strict=True)
@@ -227,6 +231,14 @@ class Retriever:
             config.order,
             max_chunks,
         )
+
+    def _token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text: those of earlier questions are remembered."""
+        counter, cache = self._tokens
+        if counter is not self.counter:
+            self._tokens = counter, cache = self.counter, LRUCache(_MOST_COUNTS)
+        counts = cache.of(dict.fromkeys(texts), counter.count_many)
+        return [counts[text] for text in texts]
 
     def _texts(self, found: Sequence[Found]) -> list[str]:
         """What the reranker reads of each."""

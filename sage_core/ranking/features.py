@@ -17,6 +17,7 @@ def feature_matrix(
     texts: Sequence[str],
     cosines: Sequence[float],
     text_words: Sequence[Sequence[str]] | None = None,
+    text_grams: Sequence[NDArray[np.uint16]] | None = None,
 ) -> NDArray[np.float64]:
     """The numbers the logistic model joins, shape ``(len(texts), len(FEATURES))``.
 
@@ -29,7 +30,8 @@ def feature_matrix(
         texts: Candidates that are not blank, at least one.
         cosines: Of the question's embedding and each text's.
         text_words: `words` of each, where known.
+        text_grams: `gram_codes` of each, where known.
     """
     asked, found = words(query), text_words if text_words is not None else [words(t) for t in texts]
-    columns = (cosines, bm25_share(asked, found), gram_share(asked, found))
+    columns = (cosines, bm25_share(asked, found), gram_share(asked, found, text_grams))
     return np.stack([np.asarray(c, dtype=np.float64) for c in columns], axis=1)

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,25 @@ from sage_core.ranking.protocol import (
     checked_scores,
 )
 from sage_core.selection.cut import Scale
-from sage_core.text.keywords import words
+from sage_core.text.keywords import gram_codes, words
 
 logger = logging.getLogger(__name__)
 
 _Requested = Request | CosineRequest
 
 V = TypeVar("V")
+
+
+class _Read(NamedTuple):
+    """What is compared of a text besides its meaning."""
+
+    words: tuple[str, ...]
+    grams: NDArray[np.uint16]
+
+
+def _read(text: str) -> _Read:
+    found = tuple(words(text))
+    return _Read(found, gram_codes(found))
 
 
 class HybridReranker:
@@ -92,7 +104,7 @@ class HybridReranker:
             Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
         )
         self._vectors: LRUCache[NDArray[np.float32]] = LRUCache(cache_size)
-        self._words: LRUCache[tuple[str, ...]] = LRUCache(cache_size)
+        self._words: LRUCache[_Read] = LRUCache(cache_size)
         self._init_runtime_state()
         models = [(self._embedder.name, self._calibration.embedder)]
         if cross_encoder is not None:
@@ -163,9 +175,9 @@ class HybridReranker:
             if text in texts and cosine is None
         )
         vectors = self._vectors.of(unknown, self._embed)
-        text_words = self._words.of(texts, lambda new: [tuple(words(t)) for t in new])
+        read = self._words.of(texts, lambda new: [_read(text) for text in new])
         logits = self._logits(requests)
-        return [self._score(r, vectors, text_words, row) for r, row in zip(requests, logits, strict=True)]
+        return [self._score(r, vectors, read, row) for r, row in zip(requests, logits, strict=True)]
 
     def _embed(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         # Copies: a row would hold on to the vectors of all.
@@ -185,11 +197,11 @@ class HybridReranker:
         self,
         request: _Requested,
         vectors: dict[str, NDArray[np.float32]],
-        text_words: dict[str, tuple[str, ...]],
+        read: dict[str, _Read],
         logits: Sequence[float] | None,
     ) -> list[float]:
         scores = [0.0] * len(request.texts)
-        filled = [i for i, text in enumerate(request.texts) if text in text_words]
+        filled = [i for i, text in enumerate(request.texts) if text in read]
         if not filled or not request.query.strip():
             return scores
         texts = [request.texts[i] for i in filled]
@@ -202,7 +214,11 @@ class HybridReranker:
                 for i, c in zip(filled, known, strict=True)
             ]
         features = feature_matrix(
-            request.query, texts, [c or 0.0 for c in known], [text_words[t] for t in texts]
+            request.query,
+            texts,
+            [c or 0.0 for c in known],
+            [read[t].words for t in texts],
+            [read[t].grams for t in texts],
         )
         if logits is not None:
             features = np.column_stack([features, logits])

@@ -21,7 +21,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,8 @@ _MOST_PARAMETERS = 500
 _COMMON, _COMMON_LEAST = 0.05, 2_000
 # Of a question that is a whole text.
 _MOST_TERMS = 64
+# Chunks kept in memory, some 2 KB each.
+_MOST_CACHED = 8_192
 _INHERITED: list[object] = []
 # A file's rest moves where fewer of its rows count, and this many at least do not.
 _LEAST_ALIVE, _LEAST_DEAD = 0.5, 2_048
@@ -84,6 +86,8 @@ class _View:
     change: int
     identity: StoreIdentity
     index: Index
+    # What was read of rows lately: a row's text with single spaces, and its chunk.
+    chunks: dict[int, tuple[str, Chunk]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -729,11 +733,11 @@ class FolderStore:
                         f"a question of {vectors.shape[1]} dimensions, but the store's have "
                         f"{view.identity.probe.size}"
                     )
-                found = [_nearest(connection, view.index, query, n) for query in queries]
+                found = [_nearest(connection, view, query, n) for query in queries]
                 if not words:
-                    return found
+                    return [list(near.values()) for near in found]
                 return [
-                    _with_words(connection, view.index, query, hits, question, words)
+                    _with_words(connection, view, query, hits, question, words)
                     for query, hits, question in zip(queries, found, questions, strict=True)
                 ]
 
@@ -856,47 +860,76 @@ def _masks(
     return [masks.get(s.first) for s in segments]
 
 
-def _nearest(connection: sqlite3.Connection, index: Index, query: NDArray[np.float32], n: int) -> list[Found]:
+def _nearest(
+    connection: sqlite3.Connection, view: _View, query: NDArray[np.float32], n: int
+) -> dict[str, Found]:
+    """The ``n`` hits of highest cosine and different texts, by their words."""
     fetch = n
     while True:
-        hits = index.nearest(query, fetch)
-        found = list(_found(connection, hits, n).values())
+        hits = view.index.nearest(query, fetch)
+        found = _found(connection, view, hits, n)
         # Repeated texts took places: ask for more.
         if len(found) == n or len(hits) < fetch:
             return found
         fetch *= 2
 
 
-def _found(connection: sqlite3.Connection, hits: Sequence[tuple[int, float]], n: int) -> dict[str, Found]:
+def _found(
+    connection: sqlite3.Connection, view: _View, hits: Sequence[tuple[int, float]], n: int
+) -> dict[str, Found]:
     """The first ``n`` hits of different texts, by their words."""
-    rows = {row: _chunk(*rest) for row, *rest in _select(connection, _CHUNKS, [row for row, _ in hits])}
+    chunks = _chunks_of(connection, view, [row for row, _ in hits])
     found: dict[str, Found] = {}
     for row, cosine in hits:
-        chunk = rows.get(row)
-        if chunk is None:
-            raise StoreError(f"the store is damaged: row {row} is missing. Make it anew with `--rebuild`")
-        found.setdefault(" ".join(chunk.text.split()), Found(chunk, cosine))
-        if len(found) == n:
-            break
+        words, chunk = chunks[row]
+        if words not in found:
+            found[words] = Found(chunk, cosine)
+            if len(found) == n:
+                break
+    return found
+
+
+def _chunks_of(
+    connection: sqlite3.Connection, view: _View, rows: Sequence[int]
+) -> dict[int, tuple[str, Chunk]]:
+    """The chunks of these rows, and their texts with single spaces.
+
+    A row of a view never changes, so that what questions ask for again and again is read once.
+    """
+    known = view.chunks
+    found = {row: both for row in rows if (both := known.get(row)) is not None}
+    missing = [row for row in rows if row not in found]
+    if missing:
+        new = {}
+        for row, *rest in _select(connection, _CHUNKS, missing):
+            chunk = _chunk(*rest)
+            new[row] = (" ".join(chunk.text.split()), chunk)
+        lost = next((row for row in missing if row not in new), None)
+        if lost is not None:
+            raise StoreError(f"the store is damaged: row {lost} is missing. Make it anew with `--rebuild`")
+        if len(known) + len(new) > _MOST_CACHED:
+            known.clear()
+        known.update(new)
+        found.update(new)
     return found
 
 
 def _with_words(
     connection: sqlite3.Connection,
-    index: Index,
+    view: _View,
     query: NDArray[np.float32],
-    found: list[Found],
+    near: Mapping[str, Found],
     question: str,
     n: int,
 ) -> list[Found]:
-    """``found``, then what only the word index finds; both know their place in the word index."""
+    """``near``, then what only the word index finds; both know their place in the word index."""
     rows = _rows_with_words(connection, index_terms(question), n)
-    hits = list(zip(rows, index.cosines(query, rows), strict=True))
-    by_words = _found(connection, hits, n)
+    hits = list(zip(rows, view.index.cosines(query, rows), strict=True))
+    by_words = _found(connection, view, hits, n)
     places = {words: place for place, words in enumerate(by_words)}
-    near = {" ".join(f.chunk.text.split()): f for f in found}
-    both = [replace(f, by_words=places[words]) if words in places else f for words, f in near.items()]
-    return both + [replace(f, by_words=places[words]) for words, f in by_words.items() if words not in near]
+    all_found = {**by_words, **near}
+    ordered = [*near, *(words for words in by_words if words not in near)]
+    return [Found(f.chunk, f.similarity, places.get(words)) for words in ordered for f in [all_found[words]]]
 
 
 def _rows_with_words(connection: sqlite3.Connection, terms: Sequence[str], n: int) -> list[int]:
@@ -904,7 +937,8 @@ def _rows_with_words(connection: sqlite3.Connection, terms: Sequence[str], n: in
     [(total,)] = connection.execute("SELECT rows FROM state")
     # A common word tells little, and every row that has it must be scored.
     most = max(_COMMON_LEAST, int(_COMMON * total))
-    rare = [t for t in dict.fromkeys(terms) if _row_count(connection, t) <= most]
+    counts = _row_counts(connection, list(dict.fromkeys(terms))) if total > most else {}
+    rare = [t for t in dict.fromkeys(terms) if counts.get(t, 0) <= most]
     if not rare:
         return []
     asked = " OR ".join(f'"{term}"' for term in rare[:_MOST_TERMS])
@@ -914,10 +948,9 @@ def _rows_with_words(connection: sqlite3.Connection, terms: Sequence[str], n: in
     return [row for (row,) in found]
 
 
-def _row_count(connection: sqlite3.Connection, term: str) -> int:
-    """How many rows have a term; 0 where it is not in the index, or only with other diacritics."""
-    found = connection.execute("SELECT doc FROM word_counts WHERE term = ?", (term,)).fetchone()
-    return found[0] if found else 0
+def _row_counts(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, int]:
+    """How many rows have each term. One that the index has not, or with other diacritics, is missing."""
+    return dict(_select(connection, "SELECT term, doc FROM word_counts WHERE term IN ({})", terms))
 
 
 _CHUNKS = (
@@ -926,7 +959,7 @@ _CHUNKS = (
 )
 
 
-def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int]) -> Iterator[tuple]:  # type: ignore[type-arg]
+def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int | str]) -> Iterator[tuple]:  # type: ignore[type-arg]
     for start in range(0, len(rows), _MOST_PARAMETERS):
         part = rows[start : start + _MOST_PARAMETERS]
         yield from connection.execute(statement.format(",".join("?" * len(part))), part)

@@ -195,11 +195,16 @@ class Index:
 
     def cosines(self, query: NDArray[np.float32], rows: Sequence[int]) -> list[float]:
         """Cosines of a unit vector ``(d,)`` with these rows."""
-        segments = {segment.first: segment for segment in self.segments}
         scaled = query / np.float32(_ONE)
-        return [
-            float(segments[row - row % ROWS].vectors[row % ROWS].astype(np.float32) @ scaled) for row in rows
-        ]
+        numbers = np.asarray(rows, dtype=np.int64)
+        found = np.zeros(len(numbers), dtype=np.float32)
+        for segment in self.segments:
+            inside = numbers - numbers % ROWS == segment.first
+            if inside.any():
+                vectors = segment.vectors[numbers[inside] - segment.first].astype(np.float32)
+                found[inside] = np.einsum("ij,j->i", vectors, scaled)
+        cosines: list[float] = found.tolist()
+        return cosines
 
     def _alive(self) -> list[NDArray[np.int64]]:
         return [

@@ -92,7 +92,11 @@ def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
     if not terms or not filled:
         return shares
     kept = [documents[i] for i in filled]
-    counts = np.array([[document.count(term) for term in terms] for document in kept], dtype=np.float64)
+    counts = np.zeros((len(kept), len(terms)))
+    wanted = {term: column for column, term in enumerate(terms)}
+    for row, document in enumerate(kept):
+        for term in wanted.keys() & set(document):
+            counts[row, wanted[term]] = document.count(term)
     lengths = np.array([len(document) for document in kept], dtype=np.float64)
     weights = _idf(np.count_nonzero(counts, axis=0), len(kept))
     damping = _K1 * (1 - _B + _B * lengths / lengths.mean())
@@ -100,7 +104,11 @@ def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
     return np.asarray(np.clip(shares, 0.0, 1.0))
 
 
-def gram_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+def gram_share(
+    query: Sequence[str],
+    documents: Sequence[Sequence[str]],
+    codes: Sequence[NDArray[np.uint16]] | None = None,
+) -> NDArray[np.float64]:
     """Weight of the query's letter sequences that each document has, over the weight of all of them.
 
     Finds what whole words miss: "govern" and "governing", a misspelt name, scripts without spaces.
@@ -108,6 +116,7 @@ def gram_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
     Args:
         query: Words of the question, as `words` gives them.
         documents: Words of each candidate.
+        codes: `gram_codes` of each, where known.
 
     Returns:
         As many numbers, 0 to 1; all 0 for a query without words.
@@ -115,7 +124,7 @@ def gram_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
     wanted = _grams(_spaced(query))
     if not wanted or not documents:
         return np.zeros(len(documents))
-    found = np.array([_has_grams(_spaced(document), wanted) for document in documents], dtype=np.float64)
+    found = _grams_found(documents, codes or [gram_codes(document) for document in documents], wanted)
     weights = _idf(found.sum(axis=0), len(documents))
     # Rounding must not lift a document that has all of them above 1.
     return np.asarray(np.minimum(found @ weights / weights.sum(), 1.0))
@@ -131,9 +140,58 @@ def _grams(text: str) -> list[str]:
     return list(dict.fromkeys(text[i : i + 4] for i in range(max(len(text) - 3, min(len(text), 1)))))
 
 
-def _has_grams(text: str, wanted: Sequence[str]) -> list[bool]:
-    """Which of ``wanted`` are among the `_grams` of a text, without making those."""
-    return [gram in text if len(gram) == 4 else gram == text for gram in wanted]
+# Any odd numbers: they spread the codes of letter sequences over 16 bits.
+_SPREAD = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F], dtype=np.uint32)
+
+
+def gram_codes(listed: Sequence[str]) -> NDArray[np.uint16]:
+    """A code of 16 bits for each run of four characters of a text, for `gram_share`.
+
+    Args:
+        listed: Words of the text, as `words` gives them.
+    """
+    letters = _letters(_spaced(listed))
+    if len(letters) < 4:
+        return np.zeros(0, dtype=np.uint16)
+    return _codes(np.stack([letters[i : len(letters) - 3 + i] for i in range(4)], axis=1))
+
+
+def _letters(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint32)
+
+
+def _codes(runs: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """Codes of runs of letters, shape ``(n, 4)``."""
+    return np.asarray((runs @ _SPREAD) >> np.uint32(16)).astype(np.uint16)
+
+
+def _grams_found(
+    documents: Sequence[Sequence[str]], codes: Sequence[NDArray[np.uint16]], wanted: Sequence[str]
+) -> NDArray[np.float64]:
+    """Which of ``wanted`` are among the `_grams` of each document: 1 or 0, by document."""
+    found = np.zeros((len(documents), len(wanted)))
+    if len(wanted[0]) < 4:  # the only one of a question that short
+        found[:, 0] = [_spaced(document) == wanted[0] for document in documents]
+        return found
+    # Nearly all that a document does not have is ruled out by its codes, all documents at once.
+    of_document = np.repeat(np.arange(len(documents)), [len(own) for own in codes])
+    every = np.concatenate(codes)
+    asked = _codes(_letters("".join(wanted)).reshape(-1, 4))
+    known = np.zeros(1 << 16, dtype=bool)
+    known[asked] = True
+    near = np.flatnonzero(known[every])
+    columns: dict[int, list[int]] = {}
+    for column, code in enumerate(asked.tolist()):
+        columns.setdefault(code, []).append(column)
+    spaced: dict[int, str] = {}
+    for row, code in zip(of_document[near].tolist(), every[near].tolist(), strict=True):
+        text = spaced.get(row)
+        if text is None:
+            text = spaced[row] = _spaced(documents[row])
+        for column in columns[code]:
+            if wanted[column] in text:
+                found[row, column] = 1
+    return found
 
 
 def idf(terms: Sequence[str], documents: Sequence[Collection[str]]) -> dict[str, float]:

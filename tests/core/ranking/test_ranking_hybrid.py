@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import Calibration, CosineReranker, HybridReranker, Request, rank
 from sage_core.ranking.features import FEATURES, feature_matrix
-from sage_core.text.keywords import bm25_share, gram_share, idf, words
+from sage_core.text.keywords import bm25_share, gram_codes, gram_share, idf, words
 from tests.fakes.models import CharacterEmbedder
 
 WORDS = st.lists(st.sampled_from(["lamp", "keeper", "tower", "salt", "灯台"]), max_size=12)
@@ -178,6 +178,26 @@ def test_meanings_may_be_compared_with_the_title_and_words_without():
 def test_cosines_must_be_one_per_text():
     with pytest.raises(InputError, match="1 cosines for 5 texts"):
         HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS, [None])
+
+
+LISTED = st.lists(st.text("abc\u00e9\u706f\U0001f35e", min_size=1, max_size=6), max_size=6)
+
+
+@given(LISTED, st.lists(LISTED, min_size=1, max_size=5))
+def test_grams_found_by_their_codes_are_those_in_the_text(query, documents):
+    spaced = [f" {' '.join(d)} " if d else "" for d in documents]
+    asked = f" {' '.join(query)} " if query else ""
+    wanted = list(dict.fromkeys(asked[i : i + 4] for i in range(max(len(asked) - 3, min(len(asked), 1)))))
+    shares = gram_share(query, documents)
+    if not wanted:
+        assert not shares.any()
+        return
+    has = np.array([[g in t if len(g) == 4 else g == t for g in wanted] for t in spaced], dtype=float)
+    n = len(documents)
+    weights = np.log1p((n - has.sum(axis=0) + 0.5) / (has.sum(axis=0) + 0.5))
+    np.testing.assert_allclose(shares, np.minimum(has @ weights / weights.sum(), 1), rtol=1e-12)
+    known = gram_share(query, documents, [gram_codes(d) for d in documents])
+    assert known.tolist() == shares.tolist()
 
 
 def test_a_cache_of_none_changes_nothing():

@@ -111,6 +111,8 @@ def test_the_old_name_still_works():
 
 
 def test_arguments_keep_their_old_names_for_a_while():
+    with pytest.warns(DeprecationWarning, match="text_vectors=.*does nothing any more"):
+        assert SageConfig(text_vectors=True) == SageConfig()
     with pytest.warns(DeprecationWarning, match="baseline_top_k"):
         config = SageConfig(top_k=4)  # type: ignore[call-arg]
     assert config == SageConfig(baseline_top_k=4)
