@@ -773,8 +773,10 @@ class FolderStore:
             "SELECT number, file, rows FROM segments ORDER BY number"
         ):
             segment = known.get(file)
-            if segment is None or len(segment.vectors) != rows:
+            if segment is None:
                 segment = Segment.open(self.path / _VECTORS / file, number * ROWS, rows, dimension)
+            elif len(segment.vectors) != rows:
+                segment = segment.with_rows(rows)
             segments.append(segment)
         return segments
 

@@ -30,6 +30,9 @@ _EXACT = 2_048
 # least. Of the 30 nearest of 300 questions among 12,000 passages (all-MiniLM-L6-v2), 99.96% are among the
 # 2,050 so picked; from 1,500 to 12,000 passages the number for 99.5% grew with the power 0.36.
 _SHORTLIST, _SHORTLIST_POWER, _SHORTLIST_LEAST = 48, 0.4, 32
+# A file's length is a multiple of so many rows (sparse where the system can), so that a reader's map of it
+# seldom has to be made again: the pages of a new map must all be found again.
+_STEP = 1_024
 # Rows compared at a time: their bits and the counts fit a processor's cache.
 _BLOCK = 16_384
 _DEAD = np.uint16(0xFFFF)
@@ -75,12 +78,16 @@ class Segment:
         path: The file.
         bits: Signs, shape ``(words, rows)``.
         vectors: Shape ``(rows, d)``, in units of 1 / 32,767.
+        data: What both lie in; empty where the segment is not of a file.
+        file: Device and number of the file.
     """
 
     first: int
     path: Path
     bits: NDArray[np.uint64]
     vectors: NDArray[np.int16]
+    data: mmap.mmap | bytes = b""
+    file: tuple[int, int] = (0, 0)
 
     @classmethod
     def open(cls, path: Path, first: int, rows: int, dimension: int) -> Segment:
@@ -89,20 +96,47 @@ class Segment:
         Raises:
             StoreError: Where the file is missing or too short.
         """
-        words = _words(dimension)
-        head = words * ROWS * 8
         try:
             _check_size(path, rows, dimension)
             with path.open("rb") as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                status = os.fstat(file.fileno())
         except FileNotFoundError:
             raise SegmentMissingError(_damaged(path, "is missing")) from None
         except (OSError, ValueError) as error:
             raise StoreError(_damaged(path, f"cannot be read ({error})")) from error
+        return cls._of(path, first, rows, dimension, data, (status.st_dev, status.st_ino))
+
+    @classmethod
+    def _of(
+        cls, path: Path, first: int, rows: int, dimension: int, data: mmap.mmap, file: tuple[int, int]
+    ) -> Segment:
+        words = _words(dimension)
         # Not numpy's memmap, which takes ten times as long to open, and to slice.
         bits = np.frombuffer(data, np.uint64, words * ROWS).reshape(words, ROWS)[:, :rows]
-        vectors = np.frombuffer(data, "<i2", rows * dimension, head).reshape(rows, dimension)
-        return cls(first, path, bits, vectors)
+        vectors = np.frombuffer(data, "<i2", rows * dimension, words * ROWS * 8).reshape(rows, dimension)
+        return cls(first, path, bits, vectors, data, file)
+
+    def with_rows(self, rows: int) -> Segment:
+        """The same file with another number of rows, by the same map where it reaches so far.
+
+        Raises:
+            StoreError: As `open`.
+        """
+        dimension = self.vectors.shape[1]
+        # Only POSIX promises that a map shows what is written to its file.
+        if (
+            os.name == "posix"
+            and isinstance(self.data, mmap.mmap)
+            and _size(rows, dimension) <= len(self.data)
+        ):
+            try:
+                status = _check_size(self.path, rows, dimension)
+            except FileNotFoundError:
+                raise SegmentMissingError(_damaged(self.path, "is missing")) from None
+            if (status.st_dev, status.st_ino) == self.file:
+                return self._of(self.path, self.first, rows, dimension, self.data, self.file)
+        return self.open(self.path, self.first, rows, dimension)
 
     def check(self) -> None:
         """Raise StoreError where the file is gone or shorter than it was."""
@@ -112,11 +146,17 @@ class Segment:
             raise SegmentMissingError(_damaged(self.path, "is missing")) from None
 
 
-def _check_size(path: Path, rows: int, dimension: int) -> None:
-    """Reading beyond the end of a mapped file ends the process: never map more than there is."""
-    size, needed = path.stat().st_size, _words(dimension) * ROWS * 8 + rows * dimension * 2
-    if size < needed:
-        raise StoreError(_damaged(path, f"has {size:,} of {needed:,} bytes"))
+def _size(rows: int, dimension: int) -> int:
+    """Bytes of a file of so many rows."""
+    return _words(dimension) * ROWS * 8 + rows * dimension * 2
+
+
+def _check_size(path: Path, rows: int, dimension: int) -> os.stat_result:
+    """Reading beyond the end of a mapped file ends the process: never read more than there is."""
+    status, needed = path.stat(), _size(rows, dimension)
+    if status.st_size < needed:
+        raise StoreError(_damaged(path, f"has {status.st_size:,} of {needed:,} bytes"))
+    return status
 
 
 def write_rows(path: Path, start: int, vectors: NDArray[np.float32]) -> None:
@@ -136,6 +176,9 @@ def write_rows(path: Path, start: int, vectors: NDArray[np.float32]) -> None:
         file.seek(words * ROWS * 8 + start * dimension * 2)
         file.write(np.rint(vectors * _ONE).astype("<i2").tobytes())
         file.flush()
+        whole = min(ROWS, -(-(start + len(vectors)) // _STEP) * _STEP)
+        if os.fstat(file.fileno()).st_size < _size(whole, dimension):
+            file.truncate(_size(whole, dimension))
         os.fsync(file.fileno())
     if new:
         _sync_folder(path.parent)

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import unit_rows
-from sage_core.errors import InputError
+from sage_core.errors import InputError, StoreError
 from sage_core.store import FolderStore, folder, segments
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.store.identity import StoreIdentity
@@ -175,3 +175,37 @@ def test_other_dimensions_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"within `with store\.writing"):
             store.put([made(rng, "c", 1, 0)])
         assert store.info().chunks == 3
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_map_serves_until_the_file_grows_beyond_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "_STEP", 4)
+    opened: list[int] = []
+    whole = segments.Segment.open.__func__  # type: ignore[attr-defined]
+
+    def open_(cls: type, path: Path, first: int, rows: int, dimension: int) -> segments.Segment:
+        opened.append(rows)
+        return whole(cls, path, first, rows, dimension)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(segments.Segment, "open", classmethod(open_))
+    rng = np.random.default_rng(0)
+    writer, reader = FolderStore(tmp_path), FolderStore(tmp_path)
+    documents: dict[str, NewDocument] = {}
+    seen = []
+    for i in range(9):
+        documents[f"{i}"] = made(rng, f"{i}", 1, 0)
+        with writer.writing(IDENTITY):
+            writer.put([documents[f"{i}"]])
+        opened.clear()
+        query = unit_rows(rng.standard_normal((1, DIMENSION)))[0]
+        found = reader.search(query, 20)
+        seen += opened
+        texts, cosines = expected(documents, query, 20)
+        assert [f.chunk.text for f in found] == texts
+        assert [f.similarity for f in found] == pytest.approx(cosines, abs=1e-3)
+    assert seen == [1, 5, 9]
+    [path] = (tmp_path / "vectors").iterdir()
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 6 * DIMENSION * 2)
+    with pytest.raises(StoreError, match="damaged"):
+        reader.search(query, 20)
