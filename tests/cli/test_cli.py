@@ -66,6 +66,23 @@ def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["retrieval"]["tokens"]["selected"] > 0
     chunk = answer["retrieval"]["candidates"][0]
     assert chunk["source"].endswith("harbour-rules.pdf") and chunk["page"] in (1, 2)
+    assert "".join(mark["text"] for mark in answer["marks"]) == answer["answer"]
+    cited = [mark for mark in answer["marks"] if mark["support"] == "supported"]
+    assert cited and all(mark["candidate"] is not None for mark in cited)
+
+
+def test_ask_prunes_on_request(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens = {}
+    for option in ([], ["--prune"]):
+        assert run(["ask", QUESTION, "--store", str(store), "--json", *option]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        tokens[bool(option)] = answer["retrieval"]["tokens"]
+        for chunk in answer["retrieval"]["candidates"]:
+            assert ("pruned" in chunk) <= bool(option)
+            for start, end in chunk.get("pruned", {}).get("kept", []):
+                assert chunk["text"][start:end].strip()
+    assert tokens[False]["pruned"] == 0 < tokens[True]["pruned"]
+    assert tokens[True]["selected"] + tokens[True]["pruned"] == tokens[False]["selected"]
 
 
 def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
