@@ -73,7 +73,7 @@ def test_settings_on_the_command_line_give_way_to_options(
         assert run(["segment", file, *arguments, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         sizes.append((found["max_tokens"], len(found["chunks"])))
-    assert sizes[0][0] == 160 and sizes[1][0] == sizes[2][0] == 60
+    assert sizes[0][0] == 130 and sizes[1][0] == sizes[2][0] == 60
     assert sizes[0][1] < sizes[2][1] < sizes[1][1]
 
 
