@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | train | tune | eval | mcp | demo`.
+"""The command line: `sage-rag ingest | ask | segment | train | tune | serve | eval | mcp | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sage_core.cli import ask, demo, ingest, mcp, segment, train
+from sage_core.cli import ask, demo, ingest, mcp, segment, serve, train
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
@@ -33,6 +33,7 @@ First steps:
   sage-rag ingest docs/ --store .sage             read a folder (text, Markdown, HTML, Word, PDF)
   sage-rag ask "When does it open?" --store .sage ask it
   sage-rag segment README.md                      see where a text is cut
+  sage-rag serve --store .sage                    try settings on a local page
   sage-rag tune --questions questions.jsonl       find the settings that suit your documents
 
 Without an LLM, answers are quoted by a plainly labelled extractive answerer. An LLM answers where
@@ -56,6 +57,7 @@ app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=segment.EXAMPLES)(segment.segment)
 app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 try:  # the rest works in an installation that leaves `sage_core.evaluation` out
     from sage_core.evaluation.cli import TUNE_EXAMPLES, tune

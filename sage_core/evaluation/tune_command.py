@@ -313,7 +313,7 @@ def show(found: Tuning, path: Path) -> None:
         )
     out.print(
         f"{counted(found.questions, 'question')}; recall: share of the quotations within "
-        f"{' / '.join(map(str, BUDGETS))} tokens, and their mean",
+        f"{' / '.join(map(str, BUDGETS))} tokens, and their mean; ms: milliseconds of a search",
         markup=False,
     )
     for stage, rows in groupby(found.comparisons, key=lambda c: c.variant.stage):
@@ -337,7 +337,7 @@ def recommendation(found: Tuning) -> str:
     changes = [c for c in found.comparisons if c.chosen and c.difference is not None]
     noise = (
         f"A gain counts where its {100 * (1 - 0.05 / max(found.planned, 1)):.1f} % interval leaves out 0: "
-        f"{found.planned} comparisons are planned, and one of twenty would look real by chance."
+        f"{found.planned} comparisons are planned, and without that one in twenty would look real by chance."
     )
     if not changes:
         return f"Recommended: the settings as they stand. No difference is clear of noise. {noise}"
@@ -361,10 +361,9 @@ def _table(title: str, rows: Sequence[Comparison], found: Tuning) -> Any:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("settings", overflow="fold")
-    names = ["kept: recall", "tokens"] if selection else ["recall", "mean", "chunks", "ms a question"]
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("gain in points", justify="right")
+    names = ["kept: recall", "tokens"] if selection else ["recall", "mean", "chunks", "ms"]
+    for name in (*names, "gain in points"):
+        table.add_column(name, justify="right", no_wrap=True)
     for c in rows:
         f = c.figures
         if selection:

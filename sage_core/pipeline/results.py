@@ -39,6 +39,8 @@ class Candidate:
         tokens: Length of its text.
         pruned: Which of its sentences are sent and which are not; None where nothing was pruned.
         tokens_kept: Length of what is sent of a pruned chunk.
+        own_score: The reranker's score before the chunks beside it vouched for it
+            (`sage_core.ranking.vouch`); None where it gave none, or nobody vouches.
     """
 
     chunk: Chunk
@@ -47,6 +49,7 @@ class Candidate:
     tokens: int
     pruned: Pruned | None = None
     tokens_kept: int | None = None
+    own_score: float | None = None
 
     @property
     def tokens_sent(self) -> int:

@@ -204,13 +204,15 @@ class Retriever:
 
     def _retrieval(self, question: str, found: Sequence[Found], scores: Sequence[float]) -> Retrieval:
         """Let neighbors vouch, rank, count and select."""
+        own: Sequence[float | None] = [None] * len(scores)
         if self.config.context:
+            own = [_known(score) for score in scores]
             vouched = vouch(scores, link(_places(found), longest_gap=0), self.reranker.scale)
             scores = [math.nan if score is None else score for score in vouched]
         order = rank_order(scores)
         tokens = self._token_counts([found[i].chunk.text for i in order])
         candidates = tuple(
-            Candidate(found[i].chunk, _known(scores[i]), found[i].similarity, count)
+            Candidate(found[i].chunk, _known(scores[i]), found[i].similarity, count, own_score=own[i])
             for i, count in zip(order, tokens, strict=True)
         )
         config, reranker = self.config, self.reranker

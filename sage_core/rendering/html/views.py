@@ -294,15 +294,24 @@ _WHY: dict[CutReason, str] = {
 
 
 def _cut(probability: float | None, threshold: float | None, reason: CutReason | None) -> Markup:
+    return tag("div", cut_words(probability, threshold, reason), class_="snip")
+
+
+def cut_words(probability: float | None, threshold: float | None, reason: CutReason | None) -> str:
+    """Why a text was cut at a place.
+
+    Args:
+        probability: P(same) there; None within a sentence.
+        threshold: From which sentences are kept together, where known.
+        reason: Why, where known.
+    """
     if probability is None:
-        words = "cut within a sentence, which is too long for one chunk"
-    elif reason is not None:
-        words = f"{reason}: {_WHY[reason]}, P(same) {probability:.2f}"
-    elif threshold is not None and probability >= threshold:
-        words = f"cut at P(same) {probability:.2f}, for layout or length"
-    else:
-        words = f"cut at P(same) {probability:.2f}"
-    return tag("div", words, class_="snip")
+        return "cut within a sentence, which is too long for one chunk"
+    if reason is not None:
+        return f"{reason}: {_WHY[reason]}, P(same) {probability:.2f}"
+    if threshold is not None and probability >= threshold:
+        return f"cut at P(same) {probability:.2f}, for layout or length"
+    return f"cut at P(same) {probability:.2f}"
 
 
 def _pieces(

@@ -1,0 +1,275 @@
+"""The page of `sage-rag serve`, and what its script is told: segmentations, rankings, answers, Python code.
+
+All text goes to the page as JSON and is put there as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sage_core.pipeline.results import Answer, Retrieval
+from sage_core.ranking import Place, link
+from sage_core.ranking.neighbors import WEIGHT
+from sage_core.rendering.html.markup import Markup, tag
+from sage_core.rendering.html.style import page_css
+from sage_core.rendering.html.views import cut_words
+from sage_core.rendering.rows import place_of, shares
+from sage_core.rendering.sanitize import one_line, terminal_safe
+from sage_core.rendering.wording import counted, grade_words
+from sage_core.segmentation.view import REASONS, SegmentationView
+from sage_core.selection import Selection, SelectionConfig
+from sage_core.text.spans import Span
+
+_HERE = Path(__file__).parent
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" '
+    'fill="#1b6e50"/><path d="M3 4h10M3 7h6M3 12h8" stroke="#fff" stroke-width="1.6"/></svg>'
+)
+
+
+@cache
+def script() -> str:
+    """The page's script."""
+    return (_HERE / "app.js").read_text(encoding="utf-8")
+
+
+@cache
+def style() -> str:
+    """The page's style: that of the reports, and what controls need."""
+    return page_css() + (_HERE / "app.css").read_text(encoding="utf-8")
+
+
+@cache
+def markup() -> str:
+    """The page. Script, style and icon have addresses beside it; it asks for nothing else."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", "sage-rag playground"),
+        Markup('<link rel="icon" href="icon.svg"><link rel="stylesheet" href="app.css">'),
+        Markup('<script src="app.js" defer></script>'),
+    )
+    body = Markup((_HERE / "body.html").read_text(encoding="utf-8"))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def segmentation_data(view: SegmentationView, seconds: float) -> dict[str, Any]:
+    """A segmentation: chunks of pieces of text, P(same) between the pieces, and why each cut is there."""
+    asked = {b.position: b.probability for b in view.boundaries}
+    places = sorted(asked)
+    reasons = [None, *view.reasons] if view.reasons else [None] * len(view.spans)
+    chunks = []
+    at = 0
+    for span, tokens, reason in zip(view.spans, view.tokens, reasons, strict=True):
+        cut = asked.get(span.start)
+        while at < len(places) and places[at] <= span.start:
+            at += 1
+        starts = [span.start]
+        while at < len(places) and places[at] < span.end:
+            starts.append(places[at])
+            at += 1
+        ends = [*starts[1:], span.end]
+        chunks.append(
+            {
+                "tokens": tokens,
+                "start": span.start,
+                "end": span.end,
+                "cut": cut_words(cut, view.threshold, reason) if chunks else None,
+                "pieces": [
+                    {
+                        "text": terminal_safe(view.text[start:end]),
+                        "same": None if start == span.start else round(asked[start], 3),
+                    }
+                    for start, end in zip(starts, ends, strict=True)
+                ],
+            }
+        )
+    counts = {reason: view.reasons.count(reason) for reason in REASONS}
+    why = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count)
+    mean = sum(view.tokens) / len(view.tokens) if view.tokens else 0
+    return {
+        "chunks": chunks,
+        "threshold": view.threshold,
+        "summary": f"{counted(len(chunks), 'chunk')}, {mean:.0f} tokens each on average"
+        + (f", at most {max(view.tokens)}" if view.tokens else "")
+        + (f". Cuts by {why}" if why else ""),
+        "seconds": round(seconds, 3),
+    }
+
+
+def spans_data(name: str, text: str, spans: Sequence[Span], tokens: Sequence[int]) -> dict[str, Any]:
+    """What another splitter made of a text."""
+    mean = sum(tokens) / len(tokens) if tokens else 0
+    return {
+        "name": name,
+        "summary": f"{counted(len(spans), 'chunk')}, {mean:.0f} tokens each on average"
+        + (f", at most {max(tokens)}" if tokens else ""),
+        "chunks": [
+            {
+                "tokens": count,
+                "start": span.start,
+                "end": span.end,
+                "cut": "cut here" if i else None,
+                "pieces": [{"text": terminal_safe(span.of(text)), "same": None}],
+            }
+            for i, (span, count) in enumerate(zip(spans, tokens, strict=True))
+        ],
+    }
+
+
+def retrieval_data(retrieval: Retrieval) -> dict[str, Any]:
+    """A ranking: every candidate with its score, its own score and its neighbors' votes, and the cut."""
+    candidates = retrieval.candidates
+    links = link(
+        [Place(c.chunk.source, c.chunk.position, c.chunk.position + 1) for c in candidates], longest_gap=0
+    )
+    share = shares([c.score for c in candidates], retrieval.scale)
+    rows = []
+    for i, (candidate, near) in enumerate(zip(candidates, links, strict=True)):
+        votes = [
+            {"rank": j + 1, "where": where, "score": _finite(candidates[j].own_score)}
+            for j, where in ((near.previous, "before"), (near.next, "after"))
+            if j is not None and candidate.own_score is not None
+        ]
+        chunk = candidate.chunk
+        rows.append(
+            {
+                "rank": i + 1,
+                "score": _finite(candidate.score),
+                "own": _finite(candidate.own_score),
+                "votes": votes,
+                "share": round(share[i], 4),
+                "similarity": round(candidate.similarity, 4),
+                "tokens": candidate.tokens,
+                "place": place_of(chunk.source, chunk.start, chunk.page),
+                "headings": [one_line(h) for h in chunk.headings],
+                "text": terminal_safe(chunk.text),
+            }
+        )
+    return {
+        "question": terminal_safe(retrieval.question),
+        "candidates": rows,
+        "selection": selection_data(retrieval.selection),
+        "scale": retrieval.scale,
+        "reranker": retrieval.reranker,
+        "weight": WEIGHT,
+        "top_k": retrieval.top_k,
+    }
+
+
+def selection_data(selection: Selection) -> dict[str, Any]:
+    """Where a ranking was cut."""
+    return {"cut": selection.cut, "candidates": selection.candidates, "reason": selection.reason}
+
+
+def answer_data(answer: Answer) -> dict[str, Any]:
+    """An answer: its parts with the local judge's verdicts, and the rounds."""
+    marks = answer.marks()
+    places = [answer.candidate_of(mark) for mark in marks]
+    feedback = answer.feedback
+    return {
+        "parts": [
+            {
+                "text": terminal_safe(mark.text),
+                "support": mark.support,
+                "probability": None if mark.probability is None else round(mark.probability, 3),
+                "rank": None if place is None else place + 1,
+                "reason": terminal_safe(mark.reason),
+            }
+            for mark, place in zip(marks, places, strict=True)
+        ],
+        "answerer": answer.answerer,
+        "grade": grade_words(feedback.verdict),
+        "tokens": answer.tokens,
+        "stopped": f"{feedback.stop_reason}: {feedback.stop_meaning}",
+        "best": feedback.best_round,
+        "rounds": [
+            {
+                "number": r.number,
+                "kept": r.selection.cut,
+                "answer": terminal_safe(r.answer or ""),
+                "grade": grade_words(r.verdict),
+                "reason": terminal_safe(r.verdict.reason if r.verdict is not None else r.error or ""),
+                "adjust": r.verdict.adjust if r.verdict is not None else None,
+            }
+            for r in feedback.rounds
+        ],
+    }
+
+
+def segmenter_code(settings: Mapping[str, Any]) -> str:
+    """Python that cuts a document as the page does."""
+    given = _arguments(settings)
+    return (
+        "from sage_core import Segmenter\n"
+        "from sage_core.documents import read_document\n\n"
+        f"segmenter = Segmenter({given})\n"
+        'text = read_document("guide.md").text\n'
+        "print(segmenter.explain(text).chunks)\n\n"
+        "# The same in LlamaIndex and LangChain:\n"
+        "# from sage_llamaindex import SageNodeParser\n"
+        "# parser = SageNodeParser(segmenter=segmenter)\n"
+        "# from sage_langchain import SageTextSplitter\n"
+        "# splitter = SageTextSplitter(segmenter=segmenter)\n"
+    )
+
+
+def sage_code(
+    question: str,
+    store: str,
+    *,
+    reranker: str,
+    embedder: str,
+    config: Mapping[str, Any],
+    selection: SelectionConfig,
+) -> str:
+    """Python that asks the store as the page does."""
+    rule = selection.rule
+    names = [] if isinstance(rule, str) else sorted(set(re.findall(r"\b[A-Z]\w*(?=\()", repr(rule))))
+    rules = f"from sage_core.selection import {', '.join(names)}\n" if names else ""
+    given = _arguments({**selection.keywords, "rule": None if rule == "auto" else rule})
+    arguments = _arguments(config)
+    feedback = f"feedback=FeedbackConfig(selection=SelectionConfig({given}))"
+    return (
+        "from sage_core import FeedbackConfig, Sage, SageConfig, SelectionConfig\n"
+        f"{rules}\n"
+        "sage = Sage(\n"
+        f"    {store!r},\n"
+        f"    embedder={embedder!r},\n"
+        f"    reranker={reranker!r},\n"
+        f"    config=SageConfig({arguments}{', ' if arguments else ''}{feedback}),\n"
+        ")\n"
+        f"retrieval = sage.retrieve({question!r})\n"
+        "for hit in retrieval.hits:\n"
+        "    print(hit.score, hit.chunk.text)\n"
+    )
+
+
+def _arguments(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items() if value is not None)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(value, 5)
+
+
+__all__ = [
+    "ICON",
+    "answer_data",
+    "markup",
+    "retrieval_data",
+    "sage_code",
+    "script",
+    "segmentation_data",
+    "segmenter_code",
+    "selection_data",
+    "spans_data",
+    "style",
+]
