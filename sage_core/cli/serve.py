@@ -552,7 +552,8 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         from starlette.responses import PlainTextResponse
 
-        if scope["type"] != "http":
+        if scope["type"] != "http":  # starting and stopping; there are no web sockets
+            await self.app(scope, receive, send)
             return
 
         async def guarded(message: Any) -> None:

@@ -277,8 +277,8 @@ class Segmenter:
 
     def boundaries(self, text: str) -> list[Boundary]:
         """Every place where the model was asked, with its answer (before the layout and the limits)."""
-        _, spans = self._sentences(text)
-        found = self._score_gaps([[text[a:b] for a, b in spans]])[0][0]
+        clean, spans = self._sentences(text)
+        found = self._score_gaps([[clean[a:b] for a, b in spans]])[0][0]
         return [Boundary(b.start, p) for b, p in zip(spans[1:], found.tolist(), strict=True)]
 
     def explain(self, text: str) -> SegmentationView:

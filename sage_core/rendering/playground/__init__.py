@@ -65,7 +65,7 @@ def segmentation_data(view: SegmentationView, seconds: float) -> dict[str, Any]:
     asked = {b.position: b.probability for b in view.boundaries}
     places = sorted(asked)
     reasons = [None, *view.reasons] if view.reasons else [None] * len(view.spans)
-    chunks = []
+    chunks: list[dict[str, Any]] = []
     at = 0
     for span, tokens, reason in zip(view.spans, view.tokens, reasons, strict=True):
         cut = asked.get(span.start)

@@ -108,3 +108,8 @@ def test_bundled_models_have_other_fingerprints() -> None:
 def test_an_unknown_model_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="nowhere"):
         Segmenter(tmp_path / "nowhere")
+
+
+def test_a_text_that_is_no_unicode_can_be_explained():
+    view = Segmenter().explain("\ud800 One sentence. And \udfff another.")
+    assert len(view.boundaries) == 1 and sum(view.tokens) > 0
