@@ -127,7 +127,7 @@ def serve(
     require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     chosen = SageSettings(embedder=embedder) if settings is None else SageSettings.load(settings)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    answerer = make_answerer(model, base_url, offline, embedding, timeout, judged=True)
+    answerer = make_answerer(model, base_url, offline, embedding, timeout)
     kept = open_store(store)
     workbench = Workbench(kept, embedding, answerer, chosen)
     token = secrets.token_urlsafe(24)

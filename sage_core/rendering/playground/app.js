@@ -451,6 +451,11 @@ function answer() {
   });
 }
 
+/** The text of an answer, with what stands between double asterisks in bold. */
+function emphasized(text) {
+  return text.split(/\*\*(.+?)\*\*/s).map((part, i) => (i % 2 ? make("strong", {}, part) : part));
+}
+
 const SUPPORT = { unsupported: "unsupported", unsure: "unsure" };
 
 function showAnswer(found) {
@@ -458,7 +463,7 @@ function showAnswer(found) {
   $("answer-text").dir = "auto";
   $("answer-text").replaceChildren(
     ...found.parts.flatMap((part) => {
-      const text = make("span", { className: SUPPORT[part.support] ?? "" }, part.text);
+      const text = make("span", { className: SUPPORT[part.support] ?? "" }, ...emphasized(part.text));
       if (part.support === "supported" && part.rank) return [text, make("span", { className: "cite" }, `[${part.rank}]`)];
       return SUPPORT[part.support] ? [text, make("span", { className: "flag" }, part.support)] : [text];
     }),
@@ -494,7 +499,7 @@ function showAnswer(found) {
           round.adjust === null ? null : make("span", {}, asked[round.adjust]),
           round.number === found.best ? make("span", {}, "returned") : null,
         ),
-        make("div", { className: "text", dir: "auto" }, round.answer),
+        make("div", { className: "text", dir: "auto" }, ...emphasized(round.answer)),
         make("p", { className: "note" }, round.reason),
       ),
     ),
