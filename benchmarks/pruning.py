@@ -2,7 +2,7 @@
 
     python benchmarks/pruning.py                  # the frontier
     python benchmarks/pruning.py --cosines        # what sentence embeddings would add; minutes
-    python benchmarks/pruning.py --write 0.0075   # and remake sage_core/answering/pruning.json
+    python benchmarks/pruning.py --write 0.015    # and remake sage_core/answering/pruning.json
 
 Chunks are what `Sage` keeps by default of what it finds (hybrid reranker, neighbors, titles). Recall is the
 share of the characters of evidence that is sent. Every set is judged by coefficients fitted on the other
@@ -43,7 +43,7 @@ from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
 SETS = ("onestopqa", "clapnq_dev", "squad2_dev16", "hotpot_sample", "cuad_leval")
-THRESHOLDS = (0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)
+THRESHOLDS = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)
 RESAMPLES = 2000
 RIDGE = 1.0
 
