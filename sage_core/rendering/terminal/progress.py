@@ -86,15 +86,20 @@ class _TimeLeft(ProgressColumn):
 def _ingest_lines(console: Console, seconds: float = _SECONDS) -> ProgressFunction:
     """Print a line every few seconds, for logs and pipes."""
     began = told = time.monotonic()
+    first: float | None = None
 
     def show(state: IngestProgress) -> None:
-        nonlocal told
+        nonlocal told, first
         now = time.monotonic()
+        done, total = state.done - state.unchanged, state.total - state.unchanged
+        if done and first is None:
+            first = now
         if now - told < seconds:
             return
         told = now
-        done, total = state.done - state.unchanged, state.total - state.unchanged
-        left = f", {_duration((now - began) * (total - done) / done)} left" if done else ""
+        # Documents are finished in groups: of the first group only a part has been counted yet.
+        known = done and first is not None and now > first
+        left = f", {_duration((now - began) * (total - done) / done)} left" if known else ""
         share = 100 * state.done // max(state.total, 1)
         console.print(
             f"ingesting: {share}%, {counted(state.files, 'file')}, {counted(state.chunks, 'chunk')}, "
