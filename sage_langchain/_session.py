@@ -27,6 +27,8 @@ from sage_core.feedback import (
     FeedbackLoop,
     FeedbackResult,
     Generate,
+    Hits,
+    Search,
     Verdict,
     agrade_answer,
     arun_loop,
@@ -113,7 +115,7 @@ class Session:
 
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.config, len(documents))
-        self.documents = documents
+        self.documents = list(documents)
         self.texts = [self._text(document) for document in documents]
         scores, scale = scores_of(documents), source.scale_of(documents)
         sizes = self.parts.counter.count_many(self.texts)
@@ -133,14 +135,48 @@ class Session:
     def answer(self) -> None:
         """Run the loop to its end."""
         self.result = run_loop(
-            self.loop, self._generate, self._judge, check=self._local(), failures=(Exception,)
+            self.loop,
+            self._generate,
+            self._judge,
+            check=self._local(),
+            search=self._search,
+            failures=(Exception,),
         )
 
     async def aanswer(self) -> None:
         """`answer`, awaited."""
         self.result = await arun_loop(
-            self.loop, self._agenerate, self._ajudge, check=self._local(), failures=(Exception,)
+            self.loop,
+            self._agenerate,
+            self._ajudge,
+            check=self._local(),
+            search=self._asearch,
+            failures=(Exception,),
         )
+
+    def _search(self, step: Search) -> Hits:
+        """What the retriever finds for what is missing, added to the candidates."""
+        return self._added(self._retriever().invoke(*self._missing(step), select=False))
+
+    async def _asearch(self, step: Search) -> Hits:
+        documents = await self._retriever().ainvoke(*self._missing(step), select=False)
+        return await run_in_executor(None, self._added, documents)
+
+    def _missing(self, step: Search) -> tuple[dict[str, Any], RunnableConfig]:
+        config = patch_config(self._tagged(), run_name="retrieve_missing")
+        return {**self.inputs, "input": step.question}, config
+
+    def _added(self, documents: list[Document]) -> Hits:
+        places = {_identity(document): i for i, document in reversed([*enumerate(self.documents)])}
+        hits: list[tuple[int, float | None]] = []
+        known = len(self.documents)
+        for document, score in zip(documents, scores_of(documents), strict=True):
+            place = places.setdefault(_identity(document), len(self.documents))
+            if place == len(self.documents):
+                self.documents.append(document)
+                self.texts.append(self._text(document))
+            hits.append((place, score))
+        return hits, self.parts.counter.count_many(self.texts[known:])
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage]:
         self._select(selection)
@@ -306,7 +342,9 @@ class Session:
     def _critic_prompt(self, selection: Selection, answer: str) -> list[BaseMessage]:
         texts = self._texts_of(selection)
         options = self.inputs.get("options")
-        return to_langchain(critic_messages(self.inputs["input"], texts, answer, options=options))
+        missing = self.parts.feedback.hops > 0
+        question = self.inputs["input"]
+        return to_langchain(critic_messages(question, texts, answer, options=options, missing=missing))
 
     def _generating(self) -> RunnableConfig:
         return self._tagged("sage:generate", *(() if self.live else (_HIDDEN_IN_GRAPHS,)))
@@ -325,6 +363,11 @@ class Session:
             "parsed": verdict.parsed,
             "chunks": selection.cut,
         }
+
+
+def _identity(document: Document) -> str:
+    """What makes two documents the same: many stores give no ids."""
+    return document.id or document.page_content
 
 
 class _Found:

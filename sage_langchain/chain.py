@@ -95,6 +95,8 @@ class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
             grade; with a prompt of your own, the sentence that it agrees on.
         prune: Drop the sentences of selected documents that do not help with the question, in every round
             (`SagePruner`); ``context`` then holds slices of the documents.
+        hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
+            answer needs a passage that only another passage names.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 
@@ -115,6 +117,7 @@ class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
     max_tokens: int | None = None
     no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     prune: bool = False
+    hops: int = DEFAULT_FEEDBACK.hops
     counter: str = "bert"
 
     @model_validator(mode="before")
@@ -165,6 +168,7 @@ class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
             max_tokens=self.max_tokens,
             no_answer=self.no_answer,
             critic=self.grading,
+            hops=self.hops,
         )
 
     def judge(self) -> Critic:
@@ -180,7 +184,9 @@ class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
         return replace(self._feedback(), selection=selection.selection)
 
     def _critic(self) -> Critic:
-        return Critic(self.critic or self.llm, self.critic_method, get_counter(self.counter))
+        return Critic(
+            self.critic or self.llm, self.critic_method, get_counter(self.counter), missing=self.hops > 0
+        )
 
     def _parts(self) -> Parts:
         return Parts(

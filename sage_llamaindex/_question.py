@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,8 +27,10 @@ from sage_core.feedback import (
     FeedbackLoop,
     FeedbackResult,
     Generate,
+    Hits,
     Judge,
     Round,
+    Search,
     Step,
     Verdict,
     agrade_answer,
@@ -64,6 +66,8 @@ class Parts:
         critic: Grades.
         grade_last: Only grade the one answer, after it has been streamed.
         trace_key: Where the summary goes in the response's metadata; None for nowhere.
+        ranked: Retrieves and ranks for another question.
+        aranked: ``ranked`` as a coroutine.
     """
 
     sage: SageNodePostprocessor
@@ -72,6 +76,8 @@ class Parts:
     critic: Critic
     grade_last: bool
     trace_key: str | None
+    ranked: Callable[[QueryBundle], Ranking]
+    aranked: Callable[[QueryBundle], Awaitable[Ranking]]
 
     @property
     def can_improve(self) -> bool:
@@ -130,7 +136,7 @@ class SageQuestion:
         loop = self._loop(config)
         if self._parts.grade_last:
             return self._stream(loop)
-        result = run_loop(loop, self._generate, self._judge, check=self._check)
+        result = run_loop(loop, self._generate, self._judge, check=self._check, search=self._search)
         if not self._attempts:
             return self._noted(self._parts.synthesizer.synthesize(query=self._bundle, nodes=[]), result)
         return self._noted(self._attempts[result.best_round - 1].response, result)
@@ -140,7 +146,8 @@ class SageQuestion:
         loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
         if self._parts.grade_last:
             return await self._astream(loop)
-        return await self.afinish(await arun_loop(loop, self._agenerate, self._ajudge, check=self._check))
+        result = await arun_loop(loop, self._agenerate, self._ajudge, check=self._check, search=self._asearch)
+        return await self.afinish(result)
 
     # Step by step, for a caller that saves what happens between
 
@@ -159,11 +166,16 @@ class SageQuestion:
         self._attempts = list(attempts)
         self._round = len(attempts)
         loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
-        return loop, loop.resume(rounds)
+        for done in rounds:
+            if done.searched:  # no call of an LLM is repeated, but the search is
+                self._added(await self._parts.aranked(QueryBundle(done.searched)))
+        return loop, loop.resume(rounds, await asyncio.to_thread(_sizes, self._ranking.nodes))
 
-    async def astep(self, loop: FeedbackLoop, step: Generate | Judge) -> Step:
+    async def astep(self, loop: FeedbackLoop, step: Generate | Judge | Search) -> Step:
         """Carry out one request of the loop."""
-        return await arun_step(loop, step, self._agenerate, self._ajudge, check=self._check)
+        return await arun_step(
+            loop, step, self._agenerate, self._ajudge, check=self._check, search=self._asearch
+        )
 
     async def afinish(self, result: FeedbackResult) -> RESPONSE_TYPE:
         """The response of the best round, with the trace; without candidates, an empty one."""
@@ -174,9 +186,25 @@ class SageQuestion:
 
     def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
         self._local = local_check(config, self._bundle.query_str, lambda _: self._shown())
-        count = get_tokenizer()
-        sizes = [len(count(n.node.get_content(metadata_mode=MetadataMode.LLM))) for n in self._ranking.nodes]
+        sizes = _sizes(self._ranking.nodes)
         return FeedbackLoop(self._ranking.scores, self._ranking.scale, config, sizes=sizes)
+
+    # What is missing
+
+    def _search(self, step: Search) -> Hits:
+        return self._added(self._parts.ranked(QueryBundle(step.question)))
+
+    async def _asearch(self, step: Search) -> Hits:
+        found = await self._parts.aranked(QueryBundle(step.question))
+        return await asyncio.to_thread(self._added, found)  # it counts tokens
+
+    def _added(self, found: Ranking) -> Hits:
+        """Add what was found for something else to the candidates, each node once."""
+        places = {node.node_id: i for i, node in enumerate(self._ranking.nodes)}
+        new = [node for node in found.nodes if node.node_id not in places]
+        places |= {node.node_id: len(self._ranking.nodes) + i for i, node in enumerate(new)}
+        self._ranking = Ranking((*self._ranking.nodes, *new), self._ranking.scale)
+        return [(places[node.node_id], node.score) for node in found.nodes], _sizes(new)
 
     # One round
 
@@ -329,6 +357,12 @@ class SageQuestion:
         """Send the event that carries the trace, as a step of its own in traces: few viewers show events."""
         dispatcher.event(SageFeedbackEvent(query=self._bundle.query_str, trace=trace))
         return outcome
+
+
+def _sizes(nodes: Sequence[NodeWithScore]) -> list[int]:
+    """Tokens of each node as the LLM sees it."""
+    count = get_tokenizer()
+    return [len(count(node.node.get_content(metadata_mode=MetadataMode.LLM))) for node in nodes]
 
 
 def _spent(meter: Meter, nodes: Sequence[NodeWithScore]) -> TokenUsage | None:

@@ -53,6 +53,7 @@ class EngineOptions:
     max_tokens: int | None = None
     no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     trace_key: str | None = "sage"
+    hops: int = DEFAULT_FEEDBACK.hops
 
     def __post_init__(self) -> None:
         if self.feedback not in get_args(Feedback):
@@ -82,6 +83,7 @@ class EngineOptions:
             no_answer=self.no_answer,
             selection=selection,
             critic=self.grading,
+            hops=self.hops,
         )
 
 
@@ -155,6 +157,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         no_answer: Answers that mean "not in this context", which asks for more without a grade; add what your
             own answer prompt uses.
         trace_key: Key in ``response.metadata`` for a small summary; None for none.
+        hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
+            answer needs a passage that only another passage names.
         selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own
             say it there.
         rule: Short for ``selection.rule``, as are the following: what is given replaces its value.
@@ -184,6 +188,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         max_tokens: int | None = None,
         no_answer: Sequence[str] = DEFAULT_FEEDBACK.no_answer,
         trace_key: str | None = "sage",
+        hops: int = DEFAULT_FEEDBACK.hops,
         selection: SelectionConfig | None = None,
         rule: Rule | RuleName | None = None,
         min_k: int | None = None,
@@ -205,6 +210,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             max_tokens=max_tokens,
             no_answer=tuple(no_answer),
             trace_key=trace_key,
+            hops=hops,
         )
         given = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]
@@ -231,6 +237,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             self._response_synthesizer._llm,
             self._options.critic_template,
             self._options.accept_score,
+            missing=self._options.hops > 0,
         )
         self._critic.share(self.callback_manager, force=callback_manager is not None)
         self._options.config(self._sage)  # so that settings out of range are told now
@@ -381,12 +388,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         with self.callback_manager.event(
             CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
         ) as event:
-            nodes = self._retriever.retrieve(query_bundle)
-            for postprocessor in self._node_postprocessors[: self._at]:
-                nodes = postprocessor.postprocess_nodes(nodes, query_bundle=query_bundle)
-            ranking = Ranking((), "probability")
-            if nodes:
-                ranking = self._sage.rerank(nodes, query_bundle)
+            ranking = self._ranked(query_bundle)
             question = SageQuestion(query_bundle, ranking, self._parts())
             if self._with_feedback:
                 response = question.run(self._options.config(self._sage, ranking))
@@ -410,6 +412,13 @@ class SageQueryEngine(RetrieverQueryEngine):
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
+    def _ranked(self, query_bundle: QueryBundle) -> Ranking:
+        """The candidates with their scores."""
+        nodes = self._retriever.retrieve(query_bundle)
+        for postprocessor in self._node_postprocessors[: self._at]:
+            nodes = postprocessor.postprocess_nodes(nodes, query_bundle=query_bundle)
+        return self._sage.rerank(nodes, query_bundle) if nodes else Ranking((), "probability")
+
     async def _aranked(self, query_bundle: QueryBundle) -> Ranking:
         """The candidates with their scores."""
         nodes = await self._retriever.aretrieve(query_bundle)
@@ -425,6 +434,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             critic=self._critic,
             grade_last=self._options.feedback == "after_stream",
             trace_key=self._options.trace_key,
+            ranked=self._ranked,
+            aranked=self._aranked,
         )
 
     @property

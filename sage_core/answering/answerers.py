@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from sage_core._checks import check_part
 from sage_core.answering.prompts import answer_messages
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback.critic import VERDICT_SCHEMA, critic_messages
+from sage_core.feedback.critic import MISSING_SCHEMA, VERDICT_SCHEMA, critic_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Completion
@@ -118,19 +118,31 @@ class LLMAnswerer:
         return reply.text.strip(), reply.usage
 
     def judge(
-        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+        self,
+        question: str,
+        context: Sequence[str],
+        answer: str,
+        *,
+        options: Sequence[str] | None = None,
+        missing: bool = False,
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.judge`."""
-        messages = critic_messages(question, context, answer, options=options)
-        reply = self.critic.complete(messages, schema=VERDICT_SCHEMA)
+        """See `Answerer.judge`; with ``missing`` the verdict may say what to search for besides."""
+        messages = critic_messages(question, context, answer, options=options, missing=missing)
+        reply = self.critic.complete(messages, schema=MISSING_SCHEMA if missing else VERDICT_SCHEMA)
         return parse_verdict(reply.text), reply.usage
 
     async def ajudge(
-        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+        self,
+        question: str,
+        context: Sequence[str],
+        answer: str,
+        *,
+        options: Sequence[str] | None = None,
+        missing: bool = False,
     ) -> tuple[Verdict, TokenUsage]:
-        """See `Answerer.ajudge`."""
-        messages = critic_messages(question, context, answer, options=options)
-        reply = await self.critic.acomplete(messages, schema=VERDICT_SCHEMA)
+        """See `Answerer.ajudge`; with ``missing`` the verdict may say what to search for besides."""
+        messages = critic_messages(question, context, answer, options=options, missing=missing)
+        reply = await self.critic.acomplete(messages, schema=MISSING_SCHEMA if missing else VERDICT_SCHEMA)
         return parse_verdict(reply.text), reply.usage
 
     def stream(

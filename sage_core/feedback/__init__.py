@@ -2,15 +2,18 @@
 
 from sage_core._checks import renamed
 from sage_core.feedback.critic import (
+    CRITIC_MISSING,
     CRITIC_SYSTEM,
     CRITIC_SYSTEM_CHOICE,
     CRITIC_USER,
+    MISSING_SCHEMA,
     VERDICT_SCHEMA,
     critic_fields,
     critic_messages,
 )
 from sage_core.feedback.drivers import (
     Check,
+    Hits,
     agrade_answer,
     arun_loop,
     arun_step,
@@ -31,16 +34,19 @@ from sage_core.feedback.types import (
     Judge,
     Policy,
     Round,
+    Search,
     Step,
     StopReason,
     Verdict,
 )
 
 __all__ = [
+    "CRITIC_MISSING",
     "CRITIC_SYSTEM",
     "CRITIC_SYSTEM_CHOICE",
     "CRITIC_USER",
     "DEFAULT_FEEDBACK",
+    "MISSING_SCHEMA",
     "STOP_MEANINGS",
     "UNKNOWN_USAGE",
     "VERDICT_SCHEMA",
@@ -51,9 +57,11 @@ __all__ = [
     "FeedbackLoop",
     "FeedbackResult",
     "Generate",
+    "Hits",
     "Judge",
     "Policy",
     "Round",
+    "Search",
     "Step",
     "StopReason",
     "Verdict",

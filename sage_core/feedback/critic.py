@@ -40,6 +40,11 @@ complete and supported by the passages, 10 beyond doubt.
 the way of a better answer, 0 where the passages are as they should be.
 An answer that says the documents do not hold the answer scores at most 3, with 1 as "adjust"."""
 
+CRITIC_MISSING = """
+A fourth key, "missing", last: where "adjust" is 1, one short question that asks for what the passages lack, \
+to be searched for in the documents by itself. It names people, places and things as the passages do and has \
+no pronouns. Everywhere else an empty string."""
+
 CRITIC_SYSTEM = f"{_OBJECTIVE}\n{_STYLE_AND_REPLY}"
 CRITIC_SYSTEM_CHOICE = f"{_OBJECTIVE}\n{_CHOICE}\n{_STYLE_AND_REPLY}"
 CRITIC_USER = """\
@@ -51,22 +56,33 @@ CRITIC_USER = """\
 
 Grade the answer. Reply with the JSON object only."""
 
-VERDICT_SCHEMA: dict[str, object] = {
-    "title": "verdict",
-    "type": "object",
-    "properties": {
-        "reason": {"type": "string", "description": "One short sentence."},
-        "score": {"type": "integer", "enum": list(range(1, 11)), "description": "Grade of the answer."},
-        "adjust": {
-            "type": "integer",
-            "enum": [-1, 0, 1],
-            "description": "1: the passages lack something; -1: too much beside the point; 0: neither.",
-        },
+_PROPERTIES: dict[str, object] = {
+    "reason": {"type": "string", "description": "One short sentence."},
+    "score": {"type": "integer", "enum": list(range(1, 11)), "description": "Grade of the answer."},
+    "adjust": {
+        "type": "integer",
+        "enum": [-1, 0, 1],
+        "description": "1: the passages lack something; -1: too much beside the point; 0: neither.",
     },
-    "required": ["reason", "score", "adjust"],
-    "additionalProperties": False,
 }
+_MISSING_PROPERTY = {"type": "string", "description": "A question for what the passages lack, or empty."}
+
+
+def _schema(properties: dict[str, object]) -> dict[str, object]:
+    return {
+        "title": "verdict",
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+VERDICT_SCHEMA = _schema(_PROPERTIES)
 """JSON schema of a verdict, for models with structured output."""
+
+MISSING_SCHEMA = _schema({**_PROPERTIES, "missing": _MISSING_PROPERTY})
+"""`VERDICT_SCHEMA` for a critic that says what is missing (`FeedbackConfig.hops`)."""
 
 
 def critic_fields(
@@ -94,7 +110,12 @@ def critic_fields(
 
 
 def critic_messages(
-    question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+    question: str,
+    context: Sequence[str],
+    answer: str,
+    *,
+    options: Sequence[str] | None = None,
+    missing: bool = False,
 ) -> list[Message]:
     """The critic's prompt: instructions as the system, all material fenced as the user.
 
@@ -103,10 +124,13 @@ def critic_messages(
         context: Texts of the passages the answer was made from, best first.
         answer: The answer to grade.
         options: Options of a multiple-choice question.
+        missing: Also ask for what the passages lack, as a question (`Verdict.missing`).
 
     Returns:
         A system and a user message.
     """
     system = CRITIC_SYSTEM_CHOICE if options else CRITIC_SYSTEM
+    if missing:
+        system += CRITIC_MISSING
     fields = critic_fields(question, context, answer, options=options)
     return [Message("system", system), Message("user", CRITIC_USER.format(**fields))]

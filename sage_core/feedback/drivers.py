@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback.loop import FeedbackLoop
-from sage_core.feedback.types import Done, FeedbackResult, Generate, Judge, Step, Verdict
+from sage_core.feedback.types import Done, FeedbackResult, Generate, Judge, Search, Step, Verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection.cut import Selection
 
@@ -17,6 +17,8 @@ _log = logging.getLogger(__name__)
 Answered = tuple[str, TokenUsage | None]
 Judged = tuple[Verdict, TokenUsage | None]
 Check = Callable[[Selection, str], Verdict | None]
+Hits = tuple[Sequence[tuple[int, float | None]], Sequence[int] | None]
+"""What `FeedbackLoop.found` takes: candidates with their scores, and the tokens of the new ones."""
 
 
 def run_loop(
@@ -25,6 +27,7 @@ def run_loop(
     judge: Callable[[Selection, str], Judged],
     *,
     check: Check | None = None,
+    search: Callable[[Search], Hits] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> FeedbackResult:
     """Run ``loop`` to its end.
@@ -34,6 +37,7 @@ def run_loop(
         generate: Answers from a selection; gives the text and what it took (None where unknown).
         judge: Grades an answer given its selection; gives the verdict and what it took.
         check: Looked at before ``judge``: a verdict made without an LLM, or None to ask ``judge``.
+        search: Searches for what is missing, where ``config.hops`` allows it; None searches for nothing.
         failures: Errors of ``judge`` that end the loop as ``critic_failed``, and of ``generate`` that end it
             as ``answer_failed`` where an earlier round has an answer. All others are raised.
 
@@ -45,17 +49,18 @@ def run_loop(
     """
     step: Step = loop.start()
     while not isinstance(step, Done):
-        step = run_step(loop, step, generate, judge, check=check, failures=failures)
+        step = run_step(loop, step, generate, judge, check=check, search=search, failures=failures)
     return step.result
 
 
 def run_step(
     loop: FeedbackLoop,
-    step: Generate | Judge,
+    step: Generate | Judge | Search,
     generate: Callable[[Selection], Answered],
     judge: Callable[[Selection, str], Judged],
     *,
     check: Check | None = None,
+    search: Callable[[Search], Hits] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> Step:
     """Carry out one request of ``loop`` and feed back the reply; for drivers that save what happens between.
@@ -66,6 +71,7 @@ def run_step(
         generate: As for `run_loop`.
         judge: As for `run_loop`.
         check: As for `run_loop`.
+        search: As for `run_loop`.
         failures: As for `run_loop`.
 
     Returns:
@@ -80,6 +86,13 @@ def run_step(
         except failures as error:
             return _answer_failed(loop, step, error)
         return loop.answered(text, usage)
+    if isinstance(step, Search):
+        try:
+            hits, sizes = search(step) if search is not None else ((), ())
+        except failures as error:
+            _log.warning("the search for what is missing failed: %s", error)
+            hits, sizes = (), ()
+        return loop.found(hits, sizes)
     local = check(step.selection, step.answer) if check is not None else None
     if local is not None:
         return loop.judged(local, NO_USAGE)
@@ -98,22 +111,24 @@ async def arun_loop(
     judge: Callable[[Selection, str], Awaitable[Judged]],
     *,
     check: Check | None = None,
+    search: Callable[[Search], Awaitable[Hits]] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> FeedbackResult:
     """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""
     step: Step = loop.start()
     while not isinstance(step, Done):
-        step = await arun_step(loop, step, generate, judge, check=check, failures=failures)
+        step = await arun_step(loop, step, generate, judge, check=check, search=search, failures=failures)
     return step.result
 
 
 async def arun_step(
     loop: FeedbackLoop,
-    step: Generate | Judge,
+    step: Generate | Judge | Search,
     generate: Callable[[Selection], Awaitable[Answered]],
     judge: Callable[[Selection, str], Awaitable[Judged]],
     *,
     check: Check | None = None,
+    search: Callable[[Search], Awaitable[Hits]] | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> Step:
     """`run_step` with coroutines."""
@@ -123,6 +138,13 @@ async def arun_step(
         except failures as error:
             return _answer_failed(loop, step, error)
         return loop.answered(text, usage)
+    if isinstance(step, Search):
+        try:
+            hits, sizes = await search(step) if search is not None else ((), ())
+        except failures as error:
+            _log.warning("the search for what is missing failed: %s", error)
+            hits, sizes = (), ()
+        return loop.found(hits, sizes)
     local = None
     if check is not None:
         # A local judge computes for some 50 ms: not on the event loop.

@@ -11,6 +11,8 @@ happens here, so one implementation serves sync, async and streaming callers:
                 step = loop.answered(text, usage)
             case Judge(selection, answer):
                 step = loop.judged(verdict, usage)
+            case Search(question):  # only where FeedbackConfig.hops allows it
+                step = loop.found([(candidate, score), ...])
     step.result
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Literal
 
 from sage_core.errors import InputError
@@ -29,6 +32,7 @@ from sage_core.feedback.types import (
     Generate,
     Judge,
     Round,
+    Search,
     Step,
     StopReason,
     Verdict,
@@ -36,7 +40,7 @@ from sage_core.feedback.types import (
 from sage_core.llm.prompting import is_abstention
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection.cut import Selection
-from sage_core.selection.scales import Scale, usable_scores
+from sage_core.selection.scales import Scale, rank_order, usable_scores
 
 # What a step is booked as when the caller cannot say what it took: one call, tokens unknown.
 UNKNOWN_USAGE = TokenUsage(calls=1, estimated=True)
@@ -65,6 +69,7 @@ class FeedbackLoop:
         sizes: Tokens of each candidate. With them, ties between answers go to the smaller context and
             ``max_tokens`` foresees how much a wider context will take.
         first: The first selection, where it was made already with ``config.selection``; None makes it here.
+        context_tokens: Most tokens of the chunks of a selection that a search added to; needs ``sizes``.
 
     Raises:
         InputError: For scores that are no numbers, where ``sizes`` has another length than ``scores`` or
@@ -79,6 +84,7 @@ class FeedbackLoop:
         *,
         sizes: Sequence[int] | None = None,
         first: Selection | None = None,
+        context_tokens: int | None = None,
     ) -> None:
         self.config = config if config is not None else FeedbackConfig()
         scores = usable_scores(scores)
@@ -89,10 +95,13 @@ class FeedbackLoop:
         if first is not None and first.candidates != len(scores):
             raise InputError(f"the first selection is of {first.candidates} candidates, not {len(scores)}")
         self._sizes = tuple(sizes) if sizes is not None else None
-        moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
-        self._moves = moves(tuple(scores), scale, self.config, first)
+        self._context_tokens = context_tokens
+        self._scores, self._scale = tuple(scores), scale
+        self._moves = self._make_moves(first)
+        self._searches = 0
+        self._searched: set[str] = set()
         self._rounds: list[Round] = []
-        self._state: Literal["new", "generate", "judge", "done"] = "new"
+        self._state: Literal["new", "generate", "judge", "search", "done"] = "new"
         self._result: FeedbackResult | None = None
 
     @property
@@ -119,11 +128,12 @@ class FeedbackLoop:
             return self._finish("empty", move.selection)
         return self._ask(move)
 
-    def resume(self, rounds: Sequence[Round]) -> Step:
+    def resume(self, rounds: Sequence[Round], sizes: Sequence[int] | None = None) -> Step:
         """Begin where an earlier loop over the same candidates stopped; nothing is asked for twice.
 
         Args:
             rounds: `rounds` of that loop. The last one may lack its answer or its grade.
+            sizes: Tokens of all candidates, those that searches added included; for loops with ``sizes``.
 
         Returns:
             The request the earlier loop was waiting for, or its result.
@@ -133,6 +143,8 @@ class FeedbackLoop:
         """
         step: Step = self.start()
         for done in rounds:
+            if isinstance(step, Search):
+                step = self.found(done.found, self._sizes_of(done.found, sizes))
             if not isinstance(step, Generate) or step.selection.indices != done.selection.indices:
                 raise InputError(
                     f"round {done.number} is of a loop with other candidates or settings: "
@@ -149,7 +161,7 @@ class FeedbackLoop:
                     step = self.critic_failed(done.error, done.judge)
         return step
 
-    def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Done:
+    def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Search | Done:
         """Tell the loop the answer it asked for; the next step is mostly to grade it.
 
         Args:
@@ -190,7 +202,7 @@ class FeedbackLoop:
         self._expect("judge")
         return self._finish("budget") if self._over_for_grade() else None
 
-    def judged(self, verdict: Verdict, usage: TokenUsage | None = None) -> Generate | Done:
+    def judged(self, verdict: Verdict, usage: TokenUsage | None = None) -> Generate | Search | Done:
         """Tell the loop the grade it asked for.
 
         Args:
@@ -211,7 +223,76 @@ class FeedbackLoop:
         self._update(error=reason, judge=usage if usage is not None else UNKNOWN_USAGE)
         return self._finish("critic_failed")
 
-    def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Done:
+    def found(
+        self, hits: Sequence[tuple[int, float | None]], sizes: Sequence[int] | None = None
+    ) -> Generate | Done:
+        """Tell the loop what the search gave that it asked for.
+
+        A candidate's score becomes the better of its scores for the question and for what was missing. The
+        next selection has what was shown, and beside it what the settings select of the hits; over the
+        budget (``max_k``, ``context_tokens``) the lowest scored go. Where nothing new is selected, the loop
+        goes on as if no search had been made.
+
+        Args:
+            hits: Candidates and their scores for what was missing, on the scale of the others. Numbers of
+                candidates that are there already are those; new ones have the numbers after them, in order.
+            sizes: Tokens of the new candidates, for a loop with ``sizes``.
+
+        Raises:
+            InputError: For numbers that leave one out, scores that are no numbers, and sizes that are
+                missing or of another length.
+        """
+        self._expect("search")
+        known = len(self._scores)
+        new = sorted({i for i, _ in hits if i >= known})
+        if new != list(range(known, known + len(new))) or any(i < 0 for i, _ in hits):
+            raise InputError(f"new candidates are numbered from {known} on, without a gap")
+        if self._sizes is not None:
+            if sizes is None or len(sizes) != len(new):
+                raise InputError(f"{len(new)} new candidates, and not a size for each")
+            self._sizes += tuple(sizes)
+        given = dict(zip((i for i, _ in hits), usable_scores([score for _, score in hits]), strict=True))
+        current, verdict = self._rounds[-1].selection, self._rounds[-1].verdict
+        assert verdict is not None
+        self._scores = tuple(
+            _better(old, given.get(i)) for i, old in enumerate([*self._scores, *(None for _ in new)])
+        )
+        positions = list(given)
+        chosen = self.config.selection.select(list(given.values()), self._scale)
+        beside = [positions[i] for i in chosen.indices if positions[i] not in current.indices]
+        selection = self._within_budget([*current.indices, *beside])
+        if set(selection.indices) <= set(current.indices):
+            return self._moved(verdict)
+        self._moves = self._make_moves(None)
+        if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(selection)):
+            return self._finish("budget")
+        searched, hits = verdict.missing, tuple((i, score) for i, score in hits)
+        return self._ask(Move(selection, selection.cut), searched, hits)
+
+    def _within_budget(self, indices: Sequence[int]) -> Selection:
+        """These candidates, best first, as many as ``max_k`` and the budget of tokens leave."""
+        order = [i for i in rank_order(self._scores) if i in set(indices)]
+        most = self.config.selection.max_k
+        kept = order if most is None else order[:most]
+        if self._context_tokens is not None and self._sizes is not None:
+            total = accumulate(self._sizes[i] for i in kept)
+            kept = kept[: max(sum(tokens <= self._context_tokens for tokens in total), 1)]
+        added = len(set(kept) - set(self._rounds[-1].selection.indices))
+        reason = f"{added} found for what was missing, beside {len(kept) - added} shown before"
+        return Selection(tuple(kept), tuple(self._scores[i] for i in kept), len(self._scores), reason)
+
+    def _sizes_of(
+        self, hits: Sequence[tuple[int, float | None]], sizes: Sequence[int] | None
+    ) -> Sequence[int] | None:
+        if self._sizes is None or sizes is None:
+            return None
+        return [sizes[i] for i in sorted({i for i, _ in hits if i >= len(self._scores)})]
+
+    def _make_moves(self, first: Selection | None) -> AdaptiveMoves | PaperMoves:
+        moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
+        return moves(self._scores, self._scale, self.config, first)
+
+    def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Search | Done:
         """End, or go on, after a grade."""
         self._update(verdict=verdict, judge=usage)
         if verdict.score is None:
@@ -220,26 +301,46 @@ class FeedbackLoop:
             return self._finish("accepted")
         if len(self._rounds) >= self.config.max_rounds:
             return self._finish("max_rounds")
+        wanted = " ".join(verdict.missing.split())
+        if wanted and self._searches < self.config.hops and wanted.casefold() not in self._searched:
+            current = self._rounds[-1]
+            if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(current.selection)):
+                return self._finish("budget")
+            self._searches += 1
+            self._searched.add(wanted.casefold())
+            self._state = "search"
+            return Search(wanted, current.selection, current.number)
+        return self._moved(verdict)
+
+    def _moved(self, verdict: Verdict) -> Generate | Done:
+        """The next round with more or with less of the candidates, or the end."""
         move = self._moves.next(self._rounds[-1].selection.cut, verdict.adjust)
         if move is None:
             return self._finish("unchanged")
-        calls = 1 if self.config.critic == "local" else 2
-        if self._over(calls=calls, tokens=self._foreseen(move.selection)):
+        if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(move.selection)):
             return self._finish("budget")
         return self._ask(move)
 
-    def _expect(self, state: Literal["new", "generate", "judge"]) -> None:
+    @property
+    def _calls_of_a_round(self) -> int:
+        return 1 if self.config.critic == "local" else 2
+
+    def _expect(self, state: Literal["new", "generate", "judge", "search"]) -> None:
         if self._state != state:
             waits = {
                 "new": "start()",
                 "generate": "answered()",
                 "judge": "judged()",
+                "search": "found()",
                 "done": "nothing: it has ended",
             }
             raise InputError(f"the feedback loop waits for {waits[self._state]}")
 
-    def _ask(self, move: Move) -> Generate:
-        self._rounds.append(Round(len(self._rounds) + 1, move.min_k, move.selection))
+    def _ask(
+        self, move: Move, searched: str = "", found: tuple[tuple[int, float | None], ...] = ()
+    ) -> Generate:
+        number = len(self._rounds) + 1
+        self._rounds.append(Round(number, move.min_k, move.selection, searched=searched, found=found))
         self._state = "generate"
         return Generate(move.selection, len(self._rounds))
 
@@ -310,3 +411,9 @@ class FeedbackLoop:
         )
         self._state = "done"
         return Done(self._result)
+
+
+def _better(one: float | None, other: float | None) -> float | None:
+    """The higher of two scores; None where neither is known."""
+    known = [score for score in (one, other) if score is not None and score == score]
+    return max(known, default=None)

@@ -20,6 +20,9 @@ from sage_core.llm.prompting import without_reasoning
 # A verdict stands at the end of a long reply, or at its start: the middle is not looked at.
 _HEAD, _TAIL = 4_000, 16_000
 _MOST_OBJECTS = 200
+# A longer text is no question to search for, but an essay.
+_LONGEST_QUESTION = 500
+_NOTHING = ("", "none", "nothing", "null", "n/a", "na", "no", "not applicable", "nothing is missing")
 
 _NUMBER = re.compile(r"\d{1,3}(?:[.,]\d{1,3})?(?!\d)")
 _DENOMINATOR = re.compile(r"\s*(?:/|out of|of)\s*(\d+)", re.IGNORECASE)
@@ -141,8 +144,9 @@ def parse_verdict(reply: object) -> Verdict:
         verdict = _from_mapping(found, reply)
         if verdict is not None:
             if not _has_adjust(found):
+                adjust = _adjust_in(_undecorated(text))
                 return Verdict(
-                    verdict.score, _adjust_in(_undecorated(text)), raw=reply, reason=verdict.reason
+                    verdict.score, adjust, raw=reply, reason=verdict.reason, missing=verdict.missing
                 )
             return verdict
     plain = _undecorated(text)
@@ -224,13 +228,22 @@ def _from_mapping(found: Mapping[object, object], raw: str, depth: int = 0) -> V
         if score is not None:
             reason = next((fields[k] for k in ("reason", "reasoning", "explanation") if k in fields), "")
             adjust = next((a for k in _ADJUST_KEYS if (a := _adjust_value(fields.get(k))) is not None), 0)
-            return Verdict(score, adjust, raw=raw, reason=reason if isinstance(reason, str) else "")
+            reason = reason if isinstance(reason, str) else ""
+            return Verdict(score, adjust, raw=raw, reason=reason, missing=_question(fields.get("missing")))
     if depth < 3:
         for value in fields.values():
             inner = value[-1] if isinstance(value, list) and value else value
             if isinstance(inner, Mapping) and (verdict := _from_mapping(inner, raw, depth + 1)) is not None:
                 return verdict
     return None
+
+
+def _question(value: object) -> str:
+    """What a critic says is missing, on one line; empty for words that mean nothing is."""
+    if not isinstance(value, str) or len(value) > _LONGEST_QUESTION:
+        return ""
+    text = " ".join(value.split())
+    return "" if text.strip(" .-\"'").casefold() in _NOTHING else text
 
 
 def _key(name: str) -> str:

@@ -53,6 +53,8 @@ class Verdict:
             ``"no answer"`` (the answer itself said so) or another label.
         probability: A calibrated probability that the answer is right, from 0 to 1, where the grader has one
             (the local judge); else None.
+        missing: A question whose answer the passages lack, to be searched for; empty where nothing is
+            missing, or the critic was not asked (`FeedbackConfig.hops`).
 
     Raises:
         InputError: Where a field is out of its range.
@@ -64,6 +66,7 @@ class Verdict:
     reason: str
     source: str
     probability: float | None
+    missing: str
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class Verdict:
         reason: str = "",
         source: str = "critic",
         probability: float | None = None,
+        missing: str = "",
     ) -> None:
         if adjust not in (-1, 0, 1):
             raise InputError(f"adjust must be -1, 0 or 1, not {adjust!r}")
@@ -86,8 +90,15 @@ class Verdict:
             raise InputError(f"a score lies between 1 and 10, not {score!r}")
         if probability is not None and not 0 <= probability <= 1:
             raise InputError(f"a probability lies between 0 and 1, not {probability!r}")
-        values = {"score": score, "adjust": adjust, "raw": raw, "reason": reason, "source": source}
-        values["probability"] = probability
+        values = {
+            "score": score,
+            "adjust": adjust,
+            "raw": raw,
+            "reason": reason,
+            "source": source,
+            "probability": probability,
+            "missing": missing,
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -106,6 +117,7 @@ class Verdict:
             "reason": self.reason,
             "source": self.source,
             "probability": self.probability,
+            "missing": self.missing,
         }
 
 
@@ -134,6 +146,8 @@ class FeedbackConfig:
         no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
             graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
         selection: Settings of the first selection, whose ``max_k`` holds for every round.
+        hops: Most further searches for what the critic says is missing (`Verdict.missing`); 0 for none. The
+            answer to a question may need a passage that only another passage names.
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
             where it is not. ``"local"``: the local judge alone, without a call. See
             `sage_core.answering.LocalJudge`.
@@ -150,6 +164,7 @@ class FeedbackConfig:
     no_answer: tuple[str, ...]
     selection: SelectionConfig
     critic: CriticChoice
+    hops: int
 
     def __init__(
         self,
@@ -165,6 +180,7 @@ class FeedbackConfig:
         no_answer: tuple[str, ...] = (NO_ANSWER,),
         selection: SelectionConfig | None = None,
         critic: CriticChoice = "llm",
+        hops: int = 0,
     ) -> None:
         if selection is not None and not isinstance(selection, SelectionConfig):
             raise InputError(f"selection is a SelectionConfig, not {selection!r}")
@@ -174,6 +190,7 @@ class FeedbackConfig:
             raise InputError(f"unknown policy {policy!r}: one of {', '.join(get_args(Policy))}")
         if critic not in get_args(CriticChoice):
             raise InputError(f"unknown critic {critic!r}: one of {', '.join(get_args(CriticChoice))}")
+        check_int("hops", hops, minimum=0)
         check_optional_int("max_calls", max_calls, minimum=1)
         check_optional_int("max_tokens", max_tokens, minimum=1)
         if isinstance(no_answer, str) or not all(isinstance(text, str) for text in no_answer):
@@ -189,6 +206,7 @@ class FeedbackConfig:
                 rule=rule, min_k=min_k, max_k=max_k, gradient=gradient
             ),
             "critic": critic,
+            "hops": hops,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -266,6 +284,31 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """Request: search for what is missing, beside the question.
+
+    Examples:
+        >>> from sage_core import FeedbackLoop
+        >>> loop = FeedbackLoop([0.9, 0.1], config=FeedbackConfig(hops=1))
+        >>> _, _ = loop.start(), loop.answered("The ship's owner.")
+        >>> step = loop.judged(Verdict(4, missing="Who owned the ship?"))
+        >>> isinstance(step, Search), step.question
+        (True, 'Who owned the ship?')
+        >>> loop.found([(2, 0.8)]).selection.indices  # a new third candidate, beside the first two
+        (0, 2, 1)
+
+    Attributes:
+        question: What to search for.
+        selection: The candidates that were shown.
+        round: Number of the round that missed it, from 1.
+    """
+
+    question: str
+    selection: Selection
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One round as it went.
 
@@ -285,6 +328,8 @@ class Round:
         error: Why answering or grading failed, in words; None where nothing did.
         generate: Tokens of the answer.
         judge: Tokens of the grade.
+        searched: What was searched for before this round, beside the question; empty for nothing.
+        found: What that gave: candidates and their scores for it.
     """
 
     number: int
@@ -295,6 +340,8 @@ class Round:
     error: str | None = None
     generate: TokenUsage = NO_USAGE
     judge: TokenUsage = NO_USAGE
+    searched: str = ""
+    found: tuple[tuple[int, float | None], ...] = ()
 
     @property
     def score(self) -> float | None:
@@ -311,6 +358,8 @@ class Round:
             "verdict": self.verdict.to_dict() if self.verdict is not None else None,
             "error": self.error,
             "usage": {"generate": self.generate.to_dict(), "judge": self.judge.to_dict()},
+            "searched": self.searched,
+            "found": [[i, _finite(score)] for i, score in self.found],
         }
 
     @classmethod
@@ -325,6 +374,8 @@ class Round:
             error=item["error"],
             generate=_usage(item["usage"].get("generate")),
             judge=_usage(item["usage"].get("judge")),
+            searched=item.get("searched", ""),
+            found=tuple((int(i), score) for i, score in item.get("found", ())),
         )
 
 
@@ -443,7 +494,11 @@ class Done:
     result: FeedbackResult
 
 
-Step = Generate | Judge | Done
+Step = Generate | Judge | Search | Done
+
+
+def _finite(score: float | None) -> float | None:
+    return score if score is not None and math.isfinite(score) else None
 
 
 def _selection(item: Mapping[str, Any]) -> Selection:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sage_core._display import Shown
 from sage_core.answering import AnswerMark, LocalJudge, Pruned, mark_answer
-from sage_core.feedback import FeedbackConfig, FeedbackResult
+from sage_core.feedback import FeedbackConfig, FeedbackResult, Hits
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
 from sage_core.pipeline.context import Order, Passage, assemble
@@ -92,6 +92,8 @@ class Retrieval(Shown):
         order: How what is sent is ordered; see `sage_core.pipeline.context.build_context`.
         max_chunks_in_budget: How many of the candidates, from the best on, fit the budget of context tokens;
             None where there is no budget.
+        found_first: How many of the candidates the question itself found; those after them were found by
+            further searches (`FeedbackConfig.hops`). None for all.
     """
 
     question: str
@@ -103,6 +105,29 @@ class Retrieval(Shown):
     counter: str
     order: Order = "rank"
     max_chunks_in_budget: int | None = None
+    found_first: int | None = None
+
+    def with_found(self, other: Retrieval) -> tuple[Retrieval, Hits]:
+        """These candidates and, after them, those of another search that are not among them.
+
+        Args:
+            other: What was found for something else, in the same store by the same reranker.
+
+        Returns:
+            Both in one, and the other's candidates with their scores as `FeedbackLoop.found` takes them.
+        """
+        places = {candidate.chunk.id: i for i, candidate in enumerate(self.candidates)}
+        # What was pruned there was pruned for another question.
+        new = [
+            replace(candidate, pruned=None, tokens_kept=None)
+            for candidate in other.candidates
+            if candidate.chunk.id not in places
+        ]
+        places |= {candidate.chunk.id: len(self.candidates) + i for i, candidate in enumerate(new)}
+        hits = [(places[candidate.chunk.id], candidate.score) for candidate in other.candidates]
+        first = self.found_first if self.found_first is not None else len(self.candidates)
+        both = replace(self, candidates=(*self.candidates, *new), found_first=first)
+        return both, (hits, [candidate.tokens for candidate in new])
 
     @property
     def hits(self) -> tuple[Candidate, ...]:
@@ -156,7 +181,7 @@ class Retrieval(Shown):
     @property
     def tokens_top_k(self) -> int:
         """Tokens of the ``top_k`` candidates of highest similarity: what plain retrieval would send."""
-        ranked = sorted(self.candidates, key=lambda c: -c.similarity)
+        ranked = sorted(self.candidates[: self.found_first], key=lambda c: -c.similarity)
         return sum(c.tokens for c in ranked[: self.top_k])
 
     @property

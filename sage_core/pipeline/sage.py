@@ -11,13 +11,13 @@ from typing import Any
 
 from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
-from sage_core.answering import Answerer, ExtractiveAnswerer, SentencePruner, local_check
+from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, SentencePruner, local_check
 from sage_core.documents.discovery import PathArgument
 from sage_core.embedding.named import named_embedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import FeedbackLoop, FeedbackResult, Verdict, arun_loop, run_loop
+from sage_core.feedback import FeedbackLoop, FeedbackResult, Hits, Search, Verdict, arun_loop, run_loop
 from sage_core.llm.usage import TokenUsage
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
@@ -276,7 +276,7 @@ class Sage:
     def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """The second half of `ask`, for chunks already retrieved."""
         question, options = retrieval.question, checked_options(options)
-        rounds, shown = Rounds(question), _Shown(retrieval, self._pruned)
+        rounds, shown, extra = Rounds(question), _Shown(retrieval, self._pruned), self._critic_extra
         texts = shown.texts
 
         def generate(selection: Selection) -> tuple[str, TokenUsage]:
@@ -286,12 +286,16 @@ class Sage:
 
         def judge(selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
             with rounds.grading(selection, answer) as found:
-                graded = self.answerer.judge(question, texts(selection), answer, options=options)
+                graded = self.answerer.judge(question, texts(selection), answer, options=options, **extra)
                 return note_verdict(found, graded)
+
+        def search(step: Search) -> Hits:
+            return shown.add(self.retrieve(step.question))
 
         try:
             check = local_check(self.config.feedback, question, texts)
-            return self._answer(shown, run_loop(self._loop(retrieval), generate, judge, check=check))
+            result = run_loop(self._loop(retrieval), generate, judge, check=check, search=search)
+            return self._answer(shown, result)
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
 
@@ -302,7 +306,7 @@ class Sage:
             # Its coroutines compute where they stand.
             return await asyncio.to_thread(self.answer, retrieval, options)
 
-        rounds, shown = Rounds(question), _Shown(retrieval, self._pruned)
+        rounds, shown, extra = Rounds(question), _Shown(retrieval, self._pruned), self._critic_extra
         texts = shown.texts
 
         async def generate(selection: Selection) -> tuple[str, TokenUsage]:
@@ -312,12 +316,16 @@ class Sage:
 
         async def judge(selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
             with rounds.grading(selection, answer) as found:
-                graded = await self.answerer.ajudge(question, texts(selection), answer, options=options)
+                context = texts(selection)
+                graded = await self.answerer.ajudge(question, context, answer, options=options, **extra)
                 return note_verdict(found, graded)
+
+        async def search(step: Search) -> Hits:
+            return shown.add(await self.aretrieve(step.question))
 
         try:
             check = local_check(self.config.feedback, question, texts)
-            result = await arun_loop(self._loop(retrieval), generate, judge, check=check)
+            result = await arun_loop(self._loop(retrieval), generate, judge, check=check, search=search)
             return self._answer(shown, result)
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
@@ -331,6 +339,14 @@ class Sage:
             retrieval.bounded(self.config.feedback),
             sizes=[c.tokens_sent for c in retrieval.candidates],
             first=retrieval.selection,
+            context_tokens=self.config.max_context_tokens,
+        )
+
+    @property
+    def _critic_extra(self) -> dict[str, Any]:
+        """What an LLM critic is asked besides a grade; critics of users' own say what they know."""
+        return (
+            {"missing": True} if self.config.feedback.hops and isinstance(self.answerer, LLMAnswerer) else {}
         )
 
     def _answer(self, shown: _Shown, result: FeedbackResult) -> Answer:
@@ -395,14 +411,24 @@ class _Shown:
         self._known = {retrieval.selection.indices: retrieval}
 
     def of(self, selection: Selection) -> Retrieval:
-        """The retrieval as it was shown for a selection."""
+        """The retrieval as it was shown for a selection, with what later searches found behind it."""
         if selection.indices not in self._known:
             self._known[selection.indices] = self._prune(self._retrieval, selection)
-        return self._known[selection.indices]
+        found = self._known[selection.indices]
+        later = self._retrieval.candidates[len(found.candidates) :]
+        if not later:
+            return found
+        first = self._retrieval.found_first
+        return replace(found, candidates=(*found.candidates, *later), found_first=first)
 
     def texts(self, selection: Selection) -> list[str]:
         """The texts that were shown."""
         return self.of(selection).texts(selection)
+
+    def add(self, other: Retrieval) -> Hits:
+        """Add what another search found; see `Retrieval.with_found`."""
+        self._retrieval, hits = self._retrieval.with_found(other)
+        return hits
 
 
 def _checked_question(question: str) -> str:

@@ -36,6 +36,8 @@ def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
         f"round {round_.number}: {chosen.cut} of {chosen.candidates} chunks ({one_line(chosen.reason)})"
         + ("  <- returned" if best else "")
     ]
+    if round_.searched:
+        lines.append(f"  searched for: {_one_line(round_.searched, width)}")
     if round_.answer is not None:
         lines.append(f"  answer: {_one_line(round_.answer, width)}")
         lines.append(f"  {_one_line(_grade(round_), width + 40)}")

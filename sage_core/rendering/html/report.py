@@ -447,6 +447,8 @@ def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:
     if round_.answer is not None:
         parts.append(foreign(round_.answer or "(empty)", "p", class_="text"))
     parts.append(tag("p", f"Why these passages: {chosen.reason}", class_="note"))
+    if round_.searched:
+        parts.append(tag("p", "Searched for: ", foreign(round_.searched), class_="note"))
     parts += _verdict(round_.verdict)
     if round_.error:
         parts.append(tag("p", "Failed: ", foreign(round_.error), class_="warning"))

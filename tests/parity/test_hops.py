@@ -1,0 +1,82 @@
+"""Further searches for what the critic says is missing, alike in both frameworks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("langchain_core")
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever as ChainRetriever
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from sage_core.feedback import FeedbackResult
+from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
+from tests.fakes.langchain import ScriptedChat
+from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.models import WordReranker
+
+QUESTION = "Where was the owner of the Petrel born?"
+MISSING = "Where was Mara Holt born?"
+# What a search gives: the passage with the birth only where its person is named.
+FIRST = ["The Petrel was a schooner of Mara Holt.", "Bees fly.", "Tea grows."]
+SECOND = ["Mara Holt was born in Brenn.", FIRST[0]]
+VERDICTS = [
+    json.dumps({"reason": "her birth is missing", "score": 4, "adjust": 1, "missing": MISSING}),
+    json.dumps({"reason": "complete", "score": 10, "adjust": 0, "missing": ""}),
+]
+
+
+class Nodes(BaseRetriever):
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        texts = SECOND if query_bundle.query_str == MISSING else FIRST
+        return [NodeWithScore(node=TextNode(text=text, id_=text)) for text in texts]
+
+
+class Documents(ChainRetriever):
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        return [Document(page_content=text) for text in (SECOND if query == MISSING else FIRST)]
+
+
+def llamaindex(hops: int, awaited: bool) -> tuple[FeedbackResult, list[str]]:
+    llm = ScriptedLLM.of(["Of the Petrel.", "In Brenn."], VERDICTS)
+    sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=3, rule="gradient")
+    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[sage], hops=hops)
+    response = asyncio.run(engine.aquery(QUESTION)) if awaited else engine.query(QUESTION)
+    found = feedback_of(response)
+    assert found is not None and str(response) == found.answer
+    assert all(('"missing"' in prompt) == (hops > 0) for prompt in llm.asked("critic"))
+    return found, [node.text for node in response.source_nodes]
+
+
+def langchain(hops: int, awaited: bool) -> tuple[FeedbackResult, list[str]]:
+    llm = ScriptedChat(replies=["Of the Petrel.", VERDICTS[0], "In Brenn.", VERDICTS[1]])
+    compressor = SageCompressor(reranker=WordReranker(), min_k=1, max_k=3, rule="gradient")
+    retriever = SageRetriever(base_retriever=Documents(), base_compressor=compressor)
+    chain = create_sage_chain(llm, retriever, hops=hops)
+    output = asyncio.run(chain.ainvoke({"input": QUESTION})) if awaited else chain.invoke({"input": QUESTION})
+    return FeedbackResult.from_dict(output["sage"]), [d.page_content for d in output["context"]]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("framework", [llamaindex, langchain])
+def test_the_next_round_has_what_was_missing_beside_what_was_shown(framework: Any, awaited: bool) -> None:
+    found, context = framework(1, awaited)
+    assert found.answer == "In Brenn." and found.stop_reason == "accepted"
+    assert [r.searched for r in found.rounds] == ["", MISSING]
+    assert {SECOND[0], FIRST[0]} <= {*context} and len(context) == len({*context})
+    assert found.rounds[1].selection.candidates == 4  # three, and one that is new
+
+
+@pytest.mark.parametrize("framework", [llamaindex, langchain])
+def test_without_hops_nothing_is_searched_for(framework: Any) -> None:
+    found, _ = framework(0, False)
+    assert [r.searched for r in found.rounds] == [""] * len(found.rounds)
+    assert all(r.selection.candidates == 3 for r in found.rounds)
