@@ -2,6 +2,7 @@
 
     python benchmarks/context.py
     python benchmarks/context.py --sets hotpot_pool 2wiki_pool
+    python benchmarks/context.py --against semchunk_100  # another splitter's chunks, all else the same
 
 "Before" is the search by cosine of plain texts, and over its thirty best the offline reranker without
 neighbors. Then one part at a time, and all together as `Sage` does by default. Rerankers are fitted without
@@ -18,11 +19,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from calibrate_reranker import Example, Fit, examples, fit, predict
+from chunkers import CHUNKERS
 from numpy.typing import NDArray
 from ranking_data import NEAR, SETS, Candidates, DevSet
 
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
-from sage_core.ranking import vouch
+from sage_core.ranking import Calibration, vouch
+from sage_core.text.spans import Span
 
 BUDGETS = (250, 500, 1000)
 RESAMPLES = 2000
@@ -103,12 +106,31 @@ def _unlinked(example: Example) -> Example:
     )
 
 
+def compare(names: Sequence[str], splitter: str) -> dict[str, dict[str, Floats]]:
+    """Figures of the default pipeline, context included, over another splitter's chunks and over ours."""
+    embedder, calibration = SentenceTransformerEmbedder(), Calibration.load()
+
+    def other(texts: Sequence[str]) -> list[list[Span]]:
+        return [CHUNKERS[splitter](text, embedder.embed_documents) for text in texts]
+
+    found: dict[str, dict[str, Floats]] = {splitter: {}, "ours": {}}
+    for n in names:
+        for label, chunker in ((splitter, other), ("ours", None)):
+            dev = DevSet(n, embedder, chunker=chunker)
+            scores = [
+                np.array(vouch(calibration.probability(e.features).tolist(), e.links, "probability"), float)
+                for e in examples(dev)
+            ]
+            found[label][n] = figures(dev, dev.candidates, scores)
+    return found
+
+
 def report(found: dict[str, dict[str, Floats]]) -> None:
     """Print means over sets, their differences from before, and the sets."""
     heads = " | ".join([*(f"R {b}" for b in BUDGETS), "all evidence, 1000"])
     print(f"| | {heads} | difference at 250 | at 500 | at 1000 | all evidence |\n" + "|---" * 9 + "|")
     for label, sets in found.items():
-        before = found["cosine" if label.startswith("cosine") else "reranker"]
+        before = found.get("cosine" if label.startswith("cosine") else "reranker", next(iter(found.values())))
         mean = np.mean([rows.mean(axis=0) for rows in sets.values()], axis=0)
         cells = " | ".join(f"{v:.3f}" for v in mean)
         print(f"| {label} | {cells} | {' | '.join(_differences(sets, before))} |")
@@ -145,9 +167,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
+    parser.add_argument("--against", choices=CHUNKERS, metavar="SPLITTER", help="of benchmarks/chunkers.py")
     arguments = parser.parse_args()
     began = time.perf_counter()
-    report(measure(arguments.sets))
+    names = arguments.sets
+    report(compare(names, arguments.against) if arguments.against else measure(names))
     print(f"\n{time.perf_counter() - began:.0f} s")
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -142,10 +142,17 @@ class DevSet:
         embedder: Embeds chunks and questions.
         titles: Whether chunks know their document's title.
         max_questions: Most questions; every second, third or so of more.
+        chunker: Cuts texts; None for the bundled segmenter.
     """
 
     def __init__(
-        self, name: str, embedder: Embedder, *, titles: bool = True, max_questions: int = MOST_QUESTIONS
+        self,
+        name: str,
+        embedder: Embedder,
+        *,
+        titles: bool = True,
+        max_questions: int = MOST_QUESTIONS,
+        chunker: Callable[[Sequence[str]], list[list[Span]]] | None = None,
     ) -> None:
         self.name = name
         self.embedder = embedder
@@ -153,7 +160,7 @@ class DevSet:
         documents, questions = _read(name)
         step = max(-(-len(questions) // max_questions), 1)
         self.questions = questions[::step]
-        spans = Segmenter().segment_many([d["text"] for d in documents])
+        spans = (chunker or Segmenter().segment_many)([d["text"] for d in documents])
         texts = [s.of(d["text"]) for d, part in zip(documents, spans, strict=True) for s in part]
         counter = get_counter("bert")
         tokens = iter(counter.count_many(texts))
