@@ -111,6 +111,9 @@ def ask(
             metavar="NAME",
         ),
     ] = DEFAULT_FEEDBACK.critic,
+    hops: Annotated[
+        int, typer.Option(help="Most further searches for what an LLM critic says is missing.", metavar="N")
+    ] = DEFAULT_FEEDBACK.hops,
     accept: Annotated[
         float, typer.Option(help="A grade (1 to 10) that ends the rounds.")
     ] = DEFAULT_FEEDBACK.accept_score,
@@ -162,6 +165,7 @@ def ask(
         max_rounds=rounds,
         selection=selection,
         critic=cast("CriticChoice", critic),
+        hops=hops,
     )
     sage = Sage(
         store,

@@ -93,7 +93,10 @@ def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture
     with LLMServer(script) as server:
         arguments = ["--store", str(store), "--base-url", server.base_url, "--model", "some-model"]
         assert run(["ask", QUESTION, *arguments]) == 0
-    out = capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert run(["ask", QUESTION, *arguments, "--hops", "1"]) == 0
+        asked = ['"missing"' in request.system for request in server.critic_requests]
+    assert asked == [False, True]
     assert "2.60 pounds a metre." in out and "some-model" in out
     assert "9 of 10 by the critic" in out
     assert "2 LLM calls, 200 tokens sent and 20 received" in out
