@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from sage_core.evaluation.metrics import bootstrap_mean, metric, paired_bootstrap, paired_difference
     from sage_core.evaluation.plan import Plan, RunOptions
     from sage_core.evaluation.question_maker import MadeDataset, make_dataset
+    from sage_core.evaluation.quotations import QuotedQuestion, read_questions
     from sage_core.evaluation.readers import NoReader, Reader
     from sage_core.evaluation.records import Dataset, EvalDocument, EvalQuestion, Evidence
     from sage_core.evaluation.report import write_report
     from sage_core.evaluation.results import Results, compare, read_results
+    from sage_core.evaluation.tuning import TuneOptions, Tuning, tune
 
 __all__ = [
     "AnswerGrader",
@@ -38,9 +40,12 @@ __all__ = [
     "MadeDataset",
     "NoReader",
     "Plan",
+    "QuotedQuestion",
     "Reader",
     "Results",
     "RunOptions",
+    "TuneOptions",
+    "Tuning",
     "bootstrap_mean",
     "compare",
     "dataset_names",
@@ -53,9 +58,11 @@ __all__ = [
     "metric",
     "paired_bootstrap",
     "paired_difference",
+    "read_questions",
     "read_results",
     "run_experiment",
     "save_dataset",
+    "tune",
     "write_report",
 ]
 
@@ -72,7 +79,9 @@ _HOMES = {
     "readers": ("NoReader", "Reader"),
     "records": ("Dataset", "EvalDocument", "EvalQuestion", "Evidence"),
     "report": ("write_report",),
+    "quotations": ("QuotedQuestion", "read_questions"),
     "results": ("Results", "compare", "read_results"),
+    "tuning": ("TuneOptions", "Tuning", "tune"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -39,7 +39,7 @@ from sage_core.pipeline.results import Retrieval
 from sage_core.pipeline.retriever import Retriever
 from sage_core.pipeline.settings import SageSettings
 from sage_core.ranking import named_reranker
-from sage_core.segmentation.limits import SIZES
+from sage_core.segmentation.limits import SIZES, TOPIC
 from sage_core.selection import ExpectedF, FixedK, Gradient, RelativeToTop, Rule, Scale, SelectionConfig, TopP
 from sage_core.store import FolderStore
 from sage_core.store.chunks import NewDocument
@@ -235,7 +235,7 @@ class TuneOptions:
     seed: int = 0
     base: SageSettings = field(default_factory=SageSettings)
     # What is most likely to win comes first, should time run out.
-    targets: tuple[int | str, ...] = (60, "sentence", 120, "passage", "section")
+    targets: tuple[int | str, ...] = (100, "sentence", "topic", 150, "section")
     rerankers: tuple[str, ...] = ("hybrid+sage-minilm", "hybrid", "none")
 
     def __post_init__(self) -> None:
@@ -629,6 +629,8 @@ def _variants(stage: Stage, base: SageSettings, options: TuneOptions) -> list[Va
 
 
 def _size_name(target: int | str) -> str:
+    if target == TOPIC:
+        return "chunks by topic alone"
     if isinstance(target, str):
         return f"chunks of {SIZES.get(target, target)} tokens ({target})"
     return f"chunks of {target} tokens"

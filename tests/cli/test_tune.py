@@ -38,7 +38,12 @@ def test_tune_compares_recommends_and_writes_settings_that_load(
     out = capsys.readouterr().out
     assert "only 2 questions: too few" in out
     assert "not used: Who painted the door? (not found" in out
-    assert "chunks of 60 tokens" in out and "no reranker" in out and "noise" in out
+    assert (
+        "chunks of 100 tokens" in out
+        and "chunks by topic alone" in out
+        and "no reranker" in out
+        and "noise" in out
+    )
     assert "Recommended: the settings as they stand" in out and str(output) in out
     settings = SageSettings.load(output)
     assert settings.measured["questions"] == 2 and settings.segmenter == {}
@@ -83,7 +88,7 @@ def test_interrupted_it_writes_what_it_has(
     measure = tuning._Run._figures
 
     def interrupted(self: tuning._Run, variant: tuning.Variant) -> object:
-        if variant.name == "chunks of 60 tokens":
+        if variant.name == "chunks of 100 tokens":
             raise KeyboardInterrupt
         return measure(self, variant)
 

@@ -111,7 +111,7 @@ function cutSettings() {
     model: $("model").value,
     strategy: $("strategy").value,
     threshold: number("threshold"),
-    target_tokens: unless(number("target_tokens"), 0),
+    target_tokens: $("topic").checked ? "topic" : unless(number("target_tokens"), 0),
     max_tokens: unless(number("max_tokens"), 0),
     min_tokens: unless(number("min_tokens"), -1),
   };
@@ -121,9 +121,10 @@ function showCutSettings(found = null) {
   const byDefault = (name) => (found ? `by default: ${found[name]}` : "by default");
   $("threshold-value").textContent = number("threshold").toFixed(2);
   const paper = $("strategy").value === "threshold";
-  $("target_tokens").disabled = paper;
-  const target = number("target_tokens");
-  $("target_tokens-value").textContent = paper ? "not with this strategy" : target || "as the text has it";
+  $("topic").disabled = paper;
+  $("target_tokens").disabled = paper || $("topic").checked;
+  const target = $("topic").checked ? "by topic" : number("target_tokens") || "by default";
+  $("target_tokens-value").textContent = paper ? "not with this strategy" : target;
   $("max_tokens-value").textContent = number("max_tokens") || byDefault("max_tokens");
   $("min_tokens-value").textContent = number("min_tokens") >= 0 ? number("min_tokens") : byDefault("min_tokens");
   for (const id of ["threshold", "target_tokens", "max_tokens", "min_tokens"])
@@ -223,7 +224,8 @@ function resetCut() {
   $("strategy").value = segmenter.strategy ?? "optimal";
   $("threshold").value = info.settings.threshold;
   const sizes = { sentence: 35, passage: 80, section: 250 };
-  $("target_tokens").value = sizes[segmenter.target_tokens] ?? segmenter.target_tokens ?? 0;
+  $("topic").checked = segmenter.target_tokens === "topic";
+  $("target_tokens").value = $("topic").checked ? 0 : sizes[segmenter.target_tokens] ?? segmenter.target_tokens ?? 0;
   $("max_tokens").value = segmenter.max_tokens ?? 0;
   $("min_tokens").value = segmenter.min_tokens ?? -1;
   showCutSettings();
@@ -535,7 +537,7 @@ $("file").addEventListener("change", pickFile);
 $("text").addEventListener("input", later(cut, 500));
 $("cut-reset").addEventListener("click", resetCut);
 $("compare").addEventListener("change", cut);
-for (const id of ["strategy", "model", "threshold", "target_tokens", "max_tokens", "min_tokens"])
+for (const id of ["strategy", "model", "threshold", "target_tokens", "topic", "max_tokens", "min_tokens"])
   $(id).addEventListener("input", () => {
     showCutSettings();
     cutSoon();
