@@ -92,6 +92,31 @@ def test_relative_links_lead_to_files(page):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
+def test_the_migration_guide_counts_what_the_splitters_make():
+    """`python benchmarks/migration.py --write` puts the tables right."""
+    pytest.importorskip("llama_index.core", reason="the llamaindex extra is not installed")
+    splitters = pytest.importorskip("langchain_text_splitters", reason="the langchain extra is not installed")
+    from llama_index.core import Document
+    from llama_index.core.node_parser import SentenceSplitter
+
+    from sage_core.documents import read_document
+    from sage_langchain import SageTextSplitter
+    from sage_llamaindex import SageNodeParser
+
+    texts = [read_document(path).text for path in sorted((ROOT / "demo" / "documents").iterdir())]
+    documents = [Document(text=text) for text in texts]
+    recursive = splitters.RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200)
+    made = {
+        "SentenceSplitter()": len(SentenceSplitter().get_nodes_from_documents(documents)),
+        "SageNodeParser()": len(SageNodeParser().get_nodes_from_documents(documents)),
+        "RecursiveCharacterTextSplitter(1000, 200)": sum(len(recursive.split_text(text)) for text in texts),
+        "SageTextSplitter()": sum(len(SageTextSplitter().split_text(text)) for text in texts),
+    }
+    page = (ROOT / "docs" / "migration.md").read_text("utf-8")
+    told = {m[1]: int(m[2]) for m in re.finditer(r"^\| `([^`]+)` \|[^|]+\| (\d+) \|", page, re.MULTILINE)}
+    assert {name: told.get(name) for name in made} == made
+
+
 def test_the_site_lists_every_page():
     yaml = pytest.importorskip("yaml")
 
