@@ -94,6 +94,7 @@ class Session:
         self.result: FeedbackResult | None = None
         self._first = Selection((), (), 0, "")
         self._pruned: dict[tuple[int, ...], list[Document]] = {}
+        self._found_first = 0
 
     # Retrieval
 
@@ -116,6 +117,7 @@ class Session:
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.config, len(documents))
         self.documents = list(documents)
+        self._found_first = len(documents)
         self.texts = [self._text(document) for document in documents]
         scores, scale = scores_of(documents), source.scale_of(documents)
         sizes = self.parts.counter.count_many(self.texts)
@@ -274,8 +276,13 @@ class Session:
         if pruner is None:
             return documents
         if selection.indices not in self._pruned:
-            found = pruner.compress_documents(documents, self.inputs["input"])
-            self._pruned[selection.indices] = found
+            # What a later search found answers another question, and is shown whole.
+            own = [i for i in selection.indices if i < self._found_first]
+            pieces = pruner.slices([self.documents[i] for i in own], self.inputs["input"])
+            left = dict(zip(own, pieces, strict=True))
+            self._pruned[selection.indices] = [
+                piece for i in selection.indices for piece in left.get(i, [self.documents[i]])
+            ]
         return self._pruned[selection.indices]
 
     # The answer in pieces

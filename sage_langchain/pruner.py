@@ -66,15 +66,16 @@ class SagePruner(CheckedCopy, BaseDocumentCompressor, BaseDocumentTransformer):
             query: The question.
             callbacks: Not used: no model of LangChain's is called.
         """
+        return [piece for pieces in self.slices(documents, query) for piece in pieces]
+
+    def slices(self, documents: Sequence[Document], query: str) -> list[list[Document]]:
+        """What is left of each document: itself where nothing was dropped, else its slices."""
         texts = [d.page_content for d in documents]
-        scores, scale = self._scores(documents)
-        result: list[Document] = []
-        for document, part in zip(documents, self._pruner.prune(query, texts, scores, scale), strict=True):
-            if part.dropped:
-                result += [_slice(document, span) for span in part.kept]
-            else:
-                result.append(document)
-        return result
+        parts = self._pruner.prune(query, texts, *self._scores(documents))
+        return [
+            [_slice(document, span) for span in part.kept] if part.dropped else [document]
+            for document, part in zip(documents, parts, strict=True)
+        ]
 
     def _scores(self, documents: Sequence[Document]) -> tuple[list[float | None] | None, Scale]:
         """The documents' scores and what they are; None where they have none."""

@@ -353,8 +353,13 @@ class Sage:
         return Answer(result.answer, self.answerer.label, shown.of(result.selection), result)
 
     def _pruned(self, retrieval: Retrieval, selection: Selection) -> Retrieval:
-        """The retrieval with the chunks of a selection pruned, where the settings ask for it."""
-        chosen = retrieval.chosen(selection)
+        """The retrieval with the chunks of a selection pruned, where the settings ask for it.
+
+        What a later search found was pruned for the question of that search.
+        """
+        first = retrieval.found_first
+        own = [i for i in selection.indices if first is None or i < first]
+        chosen = [retrieval.candidates[i] for i in own]
         if not self.config.prune or not chosen:
             return retrieval
         pruner = self._pruner
@@ -364,10 +369,10 @@ class Sage:
             texts = [c.chunk.text for c in chosen]
             parts = pruner.prune(retrieval.question, texts, [c.score for c in chosen], retrieval.scale)
             slices = [part.slices(text) for part, text in zip(parts, texts, strict=True)]
-            counts = iter(self.counter.count_many([s for own in slices for s in own]))
+            counts = iter(self.counter.count_many([s for part in slices for s in part]))
             candidates = list(retrieval.candidates)
-            for i, part, own in zip(selection.indices, parts, slices, strict=True):
-                tokens = sum(next(counts) for _ in own)
+            for i, part, texts_kept in zip(own, parts, slices, strict=True):
+                tokens = sum(next(counts) for _ in texts_kept)
                 candidates[i] = replace(
                     candidates[i],
                     pruned=part if part.dropped else None,

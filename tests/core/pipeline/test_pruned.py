@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sage_core import FeedbackConfig, Sage, SageConfig
+from sage_core import FeedbackConfig, Sage, SageConfig, select
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.llm.usage import NO_USAGE
@@ -105,6 +106,18 @@ def test_later_rounds_are_pruned_too_and_the_result_is_that_of_the_best(folder: 
     assert len(recorder.shown[0]) < len(recorder.shown[1])
     assert recorder.judged == recorder.shown
     check(answer, recorder.shown[1], folder)
+
+
+def test_what_a_later_search_found_keeps_what_was_pruned_for_its_own_question(folder: Path):
+    with sage(folder, Recorder()) as pruning:
+        pruning.config = replace(pruning.config, prune=False)
+        whole = pruning.retrieve(QUESTION)
+        pruning.config = replace(pruning.config, prune=True)
+        selection = select([c.score for c in whole.candidates][:2], min_k=2)
+        both = pruning._pruned(whole, selection)
+        one = pruning._pruned(replace(whole, found_first=1), selection)
+    assert one.candidates[0] == both.candidates[0] != whole.candidates[0]
+    assert one.candidates[1] == whole.candidates[1] != both.candidates[1]
 
 
 def test_async_sends_the_same(folder: Path):
