@@ -7,9 +7,8 @@
 where at least half of every piece of evidence is shown. Else it asks for more, and in a share of the
 questions it knows the decomposition: it names a missing document whose title stands in the question or in a
 passage it was shown (nobody can name another) with those words of the question that the rest of the evidence
-does not explain. In the other questions it names nothing. "Names" needs no LLM to know what is missing: it
-searches for a name in the passages that the question lacks, with the words of the question that the passages
-lack. "Full" is one round filled up to the budget in
+does not explain. In the other questions it names nothing, and the library searches for a name in the passages
+("names": in all of them). "Full" is one round filled up to the budget in
 the order of the scores. Calls and tokens (thousands, answers and grades) are means a question. Intervals:
 paired bootstrap over questions of the difference to "full", 2,000 resamples, seed 0. Documents: all that
 hold evidence, and others drawn with seed 1.
@@ -67,7 +66,6 @@ class Scripted:
     def __init__(self, knows: float, *, names: bool = False) -> None:
         self._knows = knows
         self._names = names
-        self._asked: set[str] = set()
         self._chance = random.Random(3)
         self.question: Question | None = None
         self._informed = False
@@ -75,7 +73,6 @@ class Scripted:
     def about(self, question: Question) -> None:
         """The next question."""
         self.question, self._informed = question, self._chance.random() < self._knows
-        self._asked.clear()
 
     def generate(self, question: str, context: Sequence[str], **_: Any) -> tuple[str, TokenUsage]:
         """An answer, which nobody reads."""
@@ -92,24 +89,11 @@ class Scripted:
         if not missing:
             return Verdict(10), usage
         if self._names:
-            return Verdict(4, 1, missing=self._by_name(self.question.text, context)), usage
+            return Verdict(4, 1), usage
         named = f"{self.question.text}\n{shown}".casefold()
         known = [d for d in missing if _plain(self.question.titles[d]) in named] if self._informed else []
         sub = self.question.sub_question(known[0]) if known else ""
         return Verdict(4, 1, missing=sub), usage
-
-    def _by_name(self, question: str, context: Sequence[str]) -> str:
-        """The first name of the best passages that is not in the question, and what they do not explain."""
-        explained = {*index_terms("\n".join(context[:1]))}
-        words = [w for w in re.findall(r"[\w'-]+", question) if {*index_terms(w)} - explained]
-        known = {*index_terms(question)}
-        for passage in context[:3]:
-            for name in _NAME.findall(passage):
-                terms = {*index_terms(name)}
-                if terms and not terms & known and name not in self._asked:
-                    self._asked.add(name)
-                    return " ".join([name, *words])
-        return ""
 
     async def agenerate(self, *given: Any, **named: Any) -> tuple[str, TokenUsage]:
         """`generate`."""
@@ -118,9 +102,6 @@ class Scripted:
     async def ajudge(self, *given: Any, **named: Any) -> tuple[Verdict, TokenUsage]:
         """`judge`."""
         return self.judge(*given, **named)
-
-
-_NAME = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:of|de|von|van)?\s*[A-Z][\w'’.-]+)+")
 
 
 def _plain(title: str) -> str:

@@ -22,6 +22,7 @@ from langchain_core.runnables.config import merge_configs, run_in_executor
 
 from sage_core.answering import answer_messages, local_check
 from sage_core.feedback import (
+    NO_HITS,
     Check,
     FeedbackConfig,
     FeedbackLoop,
@@ -32,6 +33,7 @@ from sage_core.feedback import (
     Verdict,
     agrade_answer,
     arun_loop,
+    follow_up,
     grade_answer,
     run_loop,
 )
@@ -158,17 +160,26 @@ class Session:
 
     def _search(self, step: Search) -> Hits:
         """What the retriever finds for what is missing, added to the candidates."""
-        return self._added(self._retriever().invoke(*self._missing(step), select=False))
+        wanted = self._wanted(step)
+        if not wanted:
+            return NO_HITS
+        return self._added(self._retriever().invoke(*self._missing(wanted), select=False), wanted)
 
     async def _asearch(self, step: Search) -> Hits:
-        documents = await self._retriever().ainvoke(*self._missing(step), select=False)
-        return await run_in_executor(None, self._added, documents)
+        wanted = self._wanted(step)
+        if not wanted:
+            return NO_HITS
+        documents = await self._retriever().ainvoke(*self._missing(wanted), select=False)
+        return await run_in_executor(None, self._added, documents, wanted)
 
-    def _missing(self, step: Search) -> tuple[dict[str, Any], RunnableConfig]:
+    def _wanted(self, step: Search) -> str:
+        return step.question or follow_up(self.inputs["input"], self._texts_of(step.selection), step.asked)
+
+    def _missing(self, wanted: str) -> tuple[dict[str, Any], RunnableConfig]:
         config = patch_config(self._tagged(), run_name="retrieve_missing")
-        return {**self.inputs, "input": step.question}, config
+        return {**self.inputs, "input": wanted}, config
 
-    def _added(self, documents: list[Document]) -> Hits:
+    def _added(self, documents: list[Document], wanted: str) -> Hits:
         places = {_identity(document): i for i, document in reversed([*enumerate(self.documents)])}
         hits: list[tuple[int, float | None]] = []
         known = len(self.documents)
@@ -178,7 +189,7 @@ class Session:
                 self.documents.append(document)
                 self.texts.append(self._text(document))
             hits.append((place, score))
-        return hits, self.parts.counter.count_many(self.texts[known:])
+        return hits, self.parts.counter.count_many(self.texts[known:]), wanted
 
     def _generate(self, selection: Selection) -> tuple[str, TokenUsage]:
         self._select(selection)

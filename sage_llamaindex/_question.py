@@ -22,6 +22,7 @@ from llama_index_instrumentation import get_dispatcher
 from sage_core.answering import local_check
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
+    NO_HITS,
     Check,
     FeedbackConfig,
     FeedbackLoop,
@@ -36,6 +37,7 @@ from sage_core.feedback import (
     agrade_answer,
     arun_loop,
     arun_step,
+    follow_up,
     grade_answer,
     run_loop,
 )
@@ -168,7 +170,7 @@ class SageQuestion:
         loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
         for done in rounds:
             if done.searched:  # no call of an LLM is repeated, but the search is
-                self._added(await self._parts.aranked(QueryBundle(done.searched)))
+                self._added(await self._parts.aranked(QueryBundle(done.searched)), done.searched)
         return loop, loop.resume(rounds, await asyncio.to_thread(_sizes, self._ranking.nodes))
 
     async def astep(self, loop: FeedbackLoop, step: Generate | Judge | Search) -> Step:
@@ -192,19 +194,26 @@ class SageQuestion:
     # What is missing
 
     def _search(self, step: Search) -> Hits:
-        return self._added(self._parts.ranked(QueryBundle(step.question)))
+        wanted = self._wanted(step)
+        return self._added(self._parts.ranked(QueryBundle(wanted)), wanted) if wanted else NO_HITS
 
     async def _asearch(self, step: Search) -> Hits:
-        found = await self._parts.aranked(QueryBundle(step.question))
-        return await asyncio.to_thread(self._added, found)  # it counts tokens
+        wanted = self._wanted(step)
+        if not wanted:
+            return NO_HITS
+        found = await self._parts.aranked(QueryBundle(wanted))
+        return await asyncio.to_thread(self._added, found, wanted)  # it counts tokens
 
-    def _added(self, found: Ranking) -> Hits:
+    def _wanted(self, step: Search) -> str:
+        return step.question or follow_up(self._bundle.query_str, self._shown(), step.asked)
+
+    def _added(self, found: Ranking, wanted: str) -> Hits:
         """Add what was found for something else to the candidates, each node once."""
         places = {node.node_id: i for i, node in enumerate(self._ranking.nodes)}
         new = [node for node in found.nodes if node.node_id not in places]
         places |= {node.node_id: len(self._ranking.nodes) + i for i, node in enumerate(new)}
         self._ranking = Ranking((*self._ranking.nodes, *new), self._ranking.scale)
-        return [(places[node.node_id], node.score) for node in found.nodes], _sizes(new)
+        return [(places[node.node_id], node.score) for node in found.nodes], _sizes(new), wanted
 
     # One round
 

@@ -12,6 +12,7 @@ from sage_core.feedback.critic import (
     critic_messages,
 )
 from sage_core.feedback.drivers import (
+    NO_HITS,
     Check,
     Hits,
     agrade_answer,
@@ -21,6 +22,7 @@ from sage_core.feedback.drivers import (
     run_loop,
     run_step,
 )
+from sage_core.feedback.follow_up import follow_up
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import (
@@ -47,6 +49,7 @@ __all__ = [
     "CRITIC_USER",
     "DEFAULT_FEEDBACK",
     "MISSING_SCHEMA",
+    "NO_HITS",
     "STOP_MEANINGS",
     "UNKNOWN_USAGE",
     "VERDICT_SCHEMA",
@@ -70,6 +73,7 @@ __all__ = [
     "arun_step",
     "critic_fields",
     "critic_messages",
+    "follow_up",
     "grade_answer",
     "parse_verdict",
     "run_loop",

@@ -17,8 +17,9 @@ _log = logging.getLogger(__name__)
 Answered = tuple[str, TokenUsage | None]
 Judged = tuple[Verdict, TokenUsage | None]
 Check = Callable[[Selection, str], Verdict | None]
-Hits = tuple[Sequence[tuple[int, float | None]], Sequence[int] | None]
-"""What `FeedbackLoop.found` takes: candidates with their scores, and the tokens of the new ones."""
+Hits = tuple[Sequence[tuple[int, float | None]], Sequence[int] | None, str]
+"""What `FeedbackLoop.found` takes: candidates with scores, tokens of the new ones, what was searched for."""
+NO_HITS: Hits = ((), (), "")
 
 
 def run_loop(
@@ -88,11 +89,11 @@ def run_step(
         return loop.answered(text, usage)
     if isinstance(step, Search):
         try:
-            hits, sizes = search(step) if search is not None else ((), ())
+            found = search(step) if search is not None else NO_HITS
         except failures as error:
             _log.warning("the search for what is missing failed: %s", error)
-            hits, sizes = (), ()
-        return loop.found(hits, sizes)
+            found = NO_HITS
+        return loop.found(*found)
     local = check(step.selection, step.answer) if check is not None else None
     if local is not None:
         return loop.judged(local, NO_USAGE)
@@ -140,11 +141,11 @@ async def arun_step(
         return loop.answered(text, usage)
     if isinstance(step, Search):
         try:
-            hits, sizes = await search(step) if search is not None else ((), ())
+            found = await search(step) if search is not None else NO_HITS
         except failures as error:
             _log.warning("the search for what is missing failed: %s", error)
-            hits, sizes = (), ()
-        return loop.found(hits, sizes)
+            found = NO_HITS
+        return loop.found(*found)
     local = None
     if check is not None:
         # A local judge computes for some 50 ms: not on the event loop.

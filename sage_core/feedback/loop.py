@@ -99,7 +99,8 @@ class FeedbackLoop:
         self._scores, self._scale = tuple(scores), scale
         self._moves = self._make_moves(first)
         self._searches = 0
-        self._searched: set[str] = set()
+        self._searched: dict[str, str] = {}
+        self._wanted = ""
         self._rounds: list[Round] = []
         self._state: Literal["new", "generate", "judge", "search", "done"] = "new"
         self._result: FeedbackResult | None = None
@@ -144,7 +145,7 @@ class FeedbackLoop:
         step: Step = self.start()
         for done in rounds:
             if isinstance(step, Search):
-                step = self.found(done.found, self._sizes_of(done.found, sizes))
+                step = self.found(done.found, self._sizes_of(done.found, sizes), done.searched)
             if not isinstance(step, Generate) or step.selection.indices != done.selection.indices:
                 raise InputError(
                     f"round {done.number} is of a loop with other candidates or settings: "
@@ -224,7 +225,10 @@ class FeedbackLoop:
         return self._finish("critic_failed")
 
     def found(
-        self, hits: Sequence[tuple[int, float | None]], sizes: Sequence[int] | None = None
+        self,
+        hits: Sequence[tuple[int, float | None]],
+        sizes: Sequence[int] | None = None,
+        searched: str | None = None,
     ) -> Generate | Done:
         """Tell the loop what the search gave that it asked for.
 
@@ -237,12 +241,16 @@ class FeedbackLoop:
             hits: Candidates and their scores for what was missing, on the scale of the others. Numbers of
                 candidates that are there already are those; new ones have the numbers after them, in order.
             sizes: Tokens of the new candidates, for a loop with ``sizes``.
+            searched: What was searched for, where the request did not say it.
 
         Raises:
             InputError: For numbers that leave one out, scores that are no numbers, and sizes that are
                 missing or of another length.
         """
         self._expect("search")
+        searched = self._wanted or searched or ""
+        if searched:
+            self._searched[searched.casefold()] = searched
         known = len(self._scores)
         new = sorted({i for i, _ in hits if i >= known})
         if new != list(range(known, known + len(new))) or any(i < 0 for i, _ in hits):
@@ -266,8 +274,8 @@ class FeedbackLoop:
         self._moves = self._make_moves(None)
         if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(selection)):
             return self._finish("budget")
-        searched, hits = verdict.missing, tuple((i, score) for i, score in hits)
-        return self._ask(Move(selection, selection.cut), searched, hits)
+        found = tuple((i, score) for i, score in hits)
+        return self._ask(Move(selection, selection.cut), searched, found)
 
     def _within_budget(self, indices: Sequence[int]) -> Selection:
         """These candidates, best first, as many as ``max_k`` and the budget of tokens leave."""
@@ -302,14 +310,16 @@ class FeedbackLoop:
         if len(self._rounds) >= self.config.max_rounds:
             return self._finish("max_rounds")
         wanted = " ".join(verdict.missing.split())
-        if wanted and self._searches < self.config.hops and wanted.casefold() not in self._searched:
+        if wanted.casefold() in self._searched:
+            wanted = ""
+        if (wanted or verdict.adjust > 0) and self._searches < self.config.hops:
             current = self._rounds[-1]
             if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(current.selection)):
                 return self._finish("budget")
             self._searches += 1
-            self._searched.add(wanted.casefold())
             self._state = "search"
-            return Search(wanted, current.selection, current.number)
+            self._wanted = wanted
+            return Search(wanted, current.selection, current.number, tuple(self._searched.values()))
         return self._moved(verdict)
 
     def _moved(self, verdict: Verdict) -> Generate | Done:

@@ -146,8 +146,9 @@ class FeedbackConfig:
         no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
             graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
         selection: Settings of the first selection, whose ``max_k`` holds for every round.
-        hops: Most further searches for what the critic says is missing (`Verdict.missing`); 0 for none. The
-            answer to a question may need a passage that only another passage names.
+        hops: Most further searches for what the critic says is missing (`Verdict.missing`), or, where it
+            asks for more and does not say what, for a name in the passages; 0 for none. The answer to a
+            question may need a passage that only another passage names.
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
             where it is not. ``"local"``: the local judge alone, without a call. See
             `sage_core.answering.LocalJudge`.
@@ -298,14 +299,17 @@ class Search:
         (0, 2, 1)
 
     Attributes:
-        question: What to search for.
+        question: What to search for; empty where the critic asked for more and did not say what
+            (`sage_core.feedback.follow_up` finds a name in the passages).
         selection: The candidates that were shown.
         round: Number of the round that missed it, from 1.
+        asked: What was searched for before.
     """
 
     question: str
     selection: Selection
     round: int
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

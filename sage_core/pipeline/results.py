@@ -127,7 +127,7 @@ class Retrieval(Shown):
         hits = [(places[candidate.chunk.id], candidate.score) for candidate in other.candidates]
         first = self.found_first if self.found_first is not None else len(self.candidates)
         both = replace(self, candidates=(*self.candidates, *new), found_first=first)
-        return both, (hits, [candidate.tokens for candidate in new])
+        return both, (hits, [candidate.tokens for candidate in new], other.question)
 
     @property
     def hits(self) -> tuple[Candidate, ...]:

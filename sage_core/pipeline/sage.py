@@ -17,7 +17,17 @@ from sage_core.embedding.named import named_embedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import FeedbackLoop, FeedbackResult, Hits, Search, Verdict, arun_loop, run_loop
+from sage_core.feedback import (
+    NO_HITS,
+    FeedbackLoop,
+    FeedbackResult,
+    Hits,
+    Search,
+    Verdict,
+    arun_loop,
+    follow_up,
+    run_loop,
+)
 from sage_core.llm.usage import TokenUsage
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
@@ -290,7 +300,8 @@ class Sage:
                 return note_verdict(found, graded)
 
         def search(step: Search) -> Hits:
-            return shown.add(self.retrieve(step.question))
+            wanted = step.question or follow_up(question, texts(step.selection), step.asked)
+            return shown.add(self.retrieve(wanted)) if wanted else NO_HITS
 
         try:
             check = local_check(self.config.feedback, question, texts)
@@ -321,7 +332,8 @@ class Sage:
                 return note_verdict(found, graded)
 
         async def search(step: Search) -> Hits:
-            return shown.add(await self.aretrieve(step.question))
+            wanted = step.question or follow_up(question, texts(step.selection), step.asked)
+            return shown.add(await self.aretrieve(wanted)) if wanted else NO_HITS
 
         try:
             check = local_check(self.config.feedback, question, texts)

@@ -22,7 +22,7 @@ from sage_core import (
     run_loop,
 )
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import Done, Generate, Search, critic_messages, parse_verdict
+from sage_core.feedback import Done, Generate, Search, critic_messages, follow_up, parse_verdict
 from sage_core.llm import OpenAIChat
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
@@ -89,10 +89,12 @@ def test_where_nothing_new_is_found_the_loop_goes_on_as_without(
 
 
 def test_searches_end_with_hops_rounds_and_questions_asked_before() -> None:
-    loop, _ = searching(FeedbackConfig(min_k=1, max_rounds=5, hops=2, rule="gradient"))
+    loop, _ = searching(FeedbackConfig(min_k=1, max_rounds=6, hops=3, rule="gradient"))
     loop.found([(4, 0.7)])
     loop.answered("Mara Holt.")
-    assert isinstance(loop.judged(Verdict(4, 1, missing="who owned  THE petrel?")), Generate)  # asked before
+    step = loop.judged(Verdict(4, 1, missing="who owned  THE petrel?"))  # asked before
+    assert isinstance(step, Search) and step.question == "" and step.asked == ("Who owned the Petrel?",)
+    assert isinstance(loop.found([]), Generate)
     loop.answered("Mara Holt.")
     assert isinstance(loop.judged(Verdict(4, 1, missing="Where was Mara Holt born?")), Search)
     loop.found([(5, 0.7)])
@@ -142,6 +144,25 @@ def test_a_driver_without_a_search_or_with_one_that_fails_goes_on(search: str | 
     assert [r.selection.cut for r in result.rounds] == [2, 4] and result.stop_reason == "max_rounds"
 
 
+def test_where_nobody_says_what_is_missing_a_name_of_the_passages_is_searched_for() -> None:
+    question = "Where was the owner of the Petrel born?"
+    passages = ["The Petrel belonged to Mara Holt.", "Old Sam Weir had the Gull."]
+    assert follow_up(question, passages) == "Mara Holt owner born"
+    assert follow_up(question, passages, ["Mara Holt owner born"]) == "Old Sam Weir owner born"
+    assert follow_up("Who was Mara Holt?", ["Mara Holt sailed."]) == "" == follow_up(question, [])
+    loop = FeedbackLoop(SCORES, config=FeedbackConfig(min_k=2, rule="gradient", hops=1))
+    loop.start()
+    step = loop.answered("The documents do not say.")  # an abstention asks for more by itself
+    assert isinstance(step, Search) and step.question == ""
+    step = loop.found([(4, 0.95)], None, "Mara Holt owner born")
+    assert isinstance(step, Generate) and loop.rounds[1].searched == "Mara Holt owner born"
+    _, step = searching(FeedbackConfig(hops=1))
+    loop = FeedbackLoop(SCORES, config=FeedbackConfig(hops=1))
+    loop.start()
+    loop.answered("x")
+    assert not isinstance(loop.judged(Verdict(4, -1)), Search), "asked for less, not for more"
+
+
 # -- the critic --------------------------------------------------------------------------------------------
 
 
@@ -170,7 +191,7 @@ def test_the_critic_is_asked_only_where_it_can_be_searched_for() -> None:
 PAGES = {
     "petrel.txt": "The Petrel was a schooner. Her owner was Mara Holt.",
     "holt.txt": "Mara Holt was born in Brenn in 1871.",
-    **{f"{i}.txt": f"The schooner number {i} was born of oak and had an owner." for i in range(6)},
+    **{f"{i}.txt": f"Bee {i} flies over a meadow." for i in range(6)},
 }
 QUESTION = "Where was the owner of the schooner Petrel born?"
 MISSING = "Where was Mara Holt born?"
@@ -205,12 +226,16 @@ class OwnerFirst(WordReranker):
 
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("hops", [0, 1])
+@pytest.mark.parametrize("says", [True, False])
 def test_sage_finds_the_passage_that_only_another_one_names(
-    pages: Path, tmp_path: Path, awaited: bool, hops: int
+    pages: Path, tmp_path: Path, awaited: bool, hops: int, says: bool
 ) -> None:
+    def script(request: Request) -> str:
+        return critic_and_answer(request) if says else critic_and_answer(request).replace(MISSING, "")
+
     feedback = FeedbackConfig(min_k=1, max_k=3, rule="gradient", hops=hops)
     with (
-        LLMServer(critic_and_answer) as server,
+        LLMServer(script) as server,
         Sage(
             tmp_path / "store",
             segmenter=BlankLineSegmenter(),
@@ -228,10 +253,11 @@ def test_sage_finds_the_passage_that_only_another_one_names(
         assert all(not r.searched for r in answer.feedback.rounds)
         return
     assert answer.text == "In Brenn." and answer.feedback.stop_reason == "accepted"
-    assert answer.feedback.rounds[1].searched == MISSING
+    searched = MISSING if says else "Mara Holt born"
+    assert answer.feedback.rounds[1].searched == searched
     used = [answer.retrieval.candidates[i].chunk.text for i in answer.feedback.selection.indices]
     assert {PAGES["petrel.txt"], PAGES["holt.txt"]} <= {*used} and len(used) == len({*used}) <= 3
     ids = [c.chunk.id for c in answer.retrieval.candidates]
     assert len(ids) == len(set(ids)) and answer.retrieval.found_first is not None
     json.dumps(answer.to_dict(), allow_nan=False)
-    assert MISSING in str(answer.feedback) and MISSING in answer.to_html()
+    assert searched in str(answer.feedback) and searched in answer.to_html()
