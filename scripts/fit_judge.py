@@ -15,8 +15,9 @@ The counts are fitted first; the model's logit is added with the fixed weight `L
 together. A fitted weight trusts the model too much: it is better on claims made by us than on people's.
 
 Thresholds: ``min_probability`` turns down 89% of the questions without an answer; below ``widen_below`` lie
-3% of those with one; at ``accept_at`` at most one of 20 accepted answers is wrong. Half of the questions fit
-the models, the other half gives thresholds and the calibration error.
+3% of those with one; from ``accept_at`` on lies one in ten of the wrong answers, each the answer to another
+question about the same passage. Half of the questions fit the models, the other half gives thresholds and the
+calibration error.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ COUNTS = 6  # Features of a claim before the model's logit.
 FITTED_CLAIMS = 175
 """WiCE's claims to fit on, in the order of `WICE_SEED`; the others measure."""
 WICE_SEED = 5
-REFUSED, LOST, WRONG = 0.89, 0.03, 0.05
+REFUSED, LOST, WRONG = 0.89, 0.03, 0.1
 
 
 @dataclass
@@ -64,8 +65,7 @@ class Case:
     passages: list[str]
     answered: bool
     holder: int = -1  # Passage with the answer.
-    right: str = ""  # A right and a wrong answer, as statements.
-    wrong: str = ""
+    wrong: str = ""  # A wrong answer, as a statement.
     source: str = ""
 
 
@@ -126,7 +126,7 @@ def clapnq_cases(maker: Maker, bundle: dict[str, Any], at: int, rng: random.Rand
     passages = [text, *others[1 : 1 + more]]
     rng.shuffle(passages)
     holder = passages.index(text)
-    right = Case(question, passages, True, holder, " ".join(answer), "", "clapnq")
+    right = Case(question, passages, True, holder, source="clapnq")
     return [right, Case(question, others[: 1 + more], False, source="clapnq")]
 
 
@@ -147,8 +147,7 @@ def reader_cases(maker: Maker, bundle: dict[str, Any], at: int, kind: str, rng: 
     rng.shuffle(passages)
     told = [r[2][0][1] for r in (bundle["reader"][j] for j in maker.of_passage[position]) if r[2]]
     wrong = [t for t in told if not any(t in a or a in t for a in answers) and t not in question]
-    answer = min(answers, key=len)
-    right = Case(question, passages, True, passages.index(text), statement(question, answer), "", kind)
+    right = Case(question, passages, True, passages.index(text), source=kind)
     right.wrong = statement(question, rng.choice(wrong)) if wrong else ""
     found = [right]
     if others:
@@ -263,19 +262,16 @@ def fit_support(model: PairModel, maker: Maker, bundle: dict[str, Any]) -> dict[
 def thresholds(scored: Sequence[Scored], found: Rows, judge: parts.LocalJudge) -> dict[str, float]:
     """The three thresholds by the rules above; of answers, the lower one of both probabilities counts."""
     answered = np.array([s.case.answered for s in scored])
-    sure: list[tuple[float, bool]] = []
+    wrong = []
     for item, p in zip(scored, found, strict=True):
-        for answer, right in ((item.case.right, True), (item.case.wrong, False)):
-            if answer:
-                held = judge.supported(item.case.question, answer, item.case.passages)
-                sure.append((min(float(p), held if held is not None else 0.0), right))
-    sure.sort(key=lambda pair: -pair[0])
-    wrong = np.cumsum([not right for _, right in sure]) / np.arange(1, len(sure) + 1)
-    least = [p for (p, _), share in zip(sure, wrong, strict=True) if share <= WRONG]
+        if item.case.wrong:
+            held = judge.supported(item.case.question, item.case.wrong, item.case.passages)
+            wrong.append(min(float(p), held if held is not None else 0.0))
+    wrong.sort(reverse=True)
     return {
         "min_probability": round(float(np.quantile(found[~answered], REFUSED)), 2),
         "widen_below": round(float(np.quantile(found[answered], LOST)), 2),
-        "accept_at": round(least[-1], 2) if least else 0.99,
+        "accept_at": round(math.floor(100 * wrong[int(WRONG * len(wrong))]) / 100 + 0.01, 2),
     }
 
 
