@@ -190,11 +190,12 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], object]:
 C = TypeVar("C", bound=type)
 
 
-def renamed_arguments(**names: str) -> Callable[[C], C]:
-    """A class decorator: the constructor still takes arguments by their old names, with a DeprecationWarning.
+def renamed_arguments(dropped: Mapping[str, str] | None = None, /, **names: str) -> Callable[[C], C]:
+    """A class decorator: the constructor still takes old arguments, with a DeprecationWarning.
 
     Args:
-        **names: The new name by each old one.
+        dropped: Arguments that do nothing any more, and why.
+        **names: The new name of each that was renamed.
     """
 
     def decorate(cls: C) -> C:
@@ -208,32 +209,9 @@ def renamed_arguments(**names: str) -> Callable[[C], C]:
                 )
                 warnings.warn(message, DeprecationWarning, stacklevel=2)
                 given.setdefault(names[old], given.pop(old))
-            construct(self, *args, **given)
-
-        cls.__init__ = init  # type: ignore[misc]  # see above
-        return cls
-
-    return decorate
-
-
-def dropped_arguments(**reasons: str) -> Callable[[C], C]:
-    """A class decorator: the constructor still takes arguments that do nothing, with a DeprecationWarning.
-
-    Args:
-        **reasons: Why each does nothing any more.
-    """
-
-    def decorate(cls: C) -> C:
-        construct: Callable[..., None] = cls.__init__  # type: ignore[misc]  # wrapped, not called
-
-        @functools.wraps(construct)
-        def init(self: object, *args: object, **given: object) -> None:
-            for name in reasons.keys() & given.keys():
-                del given[name]
-                message = (
-                    f"{cls.__name__}({name}=...) does nothing any more, {reasons[name]}; "
-                    "the next release refuses it"
-                )
+            for old in (dropped or {}).keys() & given.keys():
+                del given[old]
+                message = f"{cls.__name__}({old}=...) does nothing any more: {(dropped or {})[old]}"
                 warnings.warn(message, DeprecationWarning, stacklevel=2)
             construct(self, *args, **given)
 

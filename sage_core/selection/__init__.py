@@ -6,6 +6,7 @@ from sage_core.selection.cut import Selection, check_bounds, effective_min_k, gr
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     PAPER_GRADIENT,
+    AtMost,
     Autocut,
     Earliest,
     ExpectedF,
@@ -42,6 +43,7 @@ __all__ = [
     "DEFAULT_MIN_K",
     "PAPER_GRADIENT",
     "SCALES",
+    "AtMost",
     "Autocut",
     "Earliest",
     "ExpectedF",

@@ -20,7 +20,15 @@ from sage_core.selection.rules import (
     gradient_stop,
     resolve_rule,
 )
-from sage_core.selection.scales import SCALES, Scale, check_scale, rank_order, to_ratio_scale, usable_scores
+from sage_core.selection.scales import (
+    SCALES,
+    Scale,
+    check_probabilities,
+    check_scale,
+    rank_order,
+    to_ratio_scale,
+    usable_scores,
+)
 
 __all__ = [
     "DEFAULT_MIN_K",
@@ -147,18 +155,21 @@ def select(
         The selection; empty for no candidates.
 
     Raises:
-        InputError: For scores that are no numbers, and arguments out of range.
+        InputError: For scores that are no numbers, for numbers outside 0..1 said to be probabilities, and
+            arguments out of range.
     """
     check_scale(scale)
     rule = resolve_rule(rule, scale, gradient)
     least = effective_min_k(min_k, max_k, rule)
     known = usable_scores(scores)
+    if scale == "probability":
+        check_probabilities(known)
     total = len(known)
     if not total:
         return Selection((), (), 0, "no candidates")
     order = rank_order(known)
     raw = tuple(value for i in order if (value := known[i]) is not None)
-    wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale))), least)
+    wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
     cut = _bounded(wanted, total, least, max_k)
     kept = tuple(order[:cut])
     return Selection(

@@ -207,7 +207,9 @@ def rises(scores: Sequence[float | None]) -> bool:
 
 
 def _are_distances(scores: Sequence[float | None]) -> bool:
-    return rises(scores) and all(s is None or s >= -_ROUNDING for s in scores)
+    # Two scores in the wrong order are as likely a reranker's list that nobody sorted.
+    known = [s for s in scores if s is not None]
+    return len(known) > 2 and rises(scores) and all(s >= -_ROUNDING for s in known)
 
 
 def read_scores(
@@ -218,8 +220,9 @@ def read_scores(
     Args:
         scores: One per candidate.
         scale: A `Scale`; ``"distance"`` where smaller is nearer (FAISS's L2): the negatives are taken, on
-            the cosine scale, which looks at differences within the list only; or ``"auto"``: scores of 0 or
-            more that rise along the list are distances, others are told by their range (`guess_scale`).
+            the cosine scale, which looks at differences within the list only; or ``"auto"``: three or
+            more scores of 0 or more that rise along the list are distances, others are told by their range
+            (`guess_scale`).
         ordered: Whether the candidates come best first, as retrievers return them. Otherwise a rise means
             nothing, and ``"auto"`` looks at the range alone.
         source: Whose they are, for messages.

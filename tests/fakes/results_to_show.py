@@ -19,6 +19,7 @@ from sage_core import (
 from sage_core.answering import Pruned
 from sage_core.errors import LLMError
 from sage_core.selection.cut import Selection, select
+from sage_core.selection.rules import Earliest, ExpectedF, Gradient, Rule
 from sage_core.store.chunks import Chunk
 from tests.fakes.paper_figures import FIGURE_8
 
@@ -44,6 +45,7 @@ def retrieval(
     sources: Sequence[str] | None = None,
     min_k: int = 2,
     scale: str = "probability",
+    rule: Rule | str = "auto",
 ) -> Retrieval:
     """Candidates in the order of ``scores``, which must be descending."""
     candidates = []
@@ -52,7 +54,7 @@ def retrieval(
         source = sources[i % len(sources)] if sources else f"/home/somebody/docs/file-{i % 4}.md"
         chunk = Chunk(f"c{i}", text, source, 100 * i, 100 * i + len(text), page=3 if i == 1 else None)
         candidates.append(Candidate(chunk, score, 0.9 - i / 1000, 20 + i % 7))
-    selection = select(list(scores), scale=scale, min_k=min_k)
+    selection = select(list(scores), scale=scale, min_k=min_k, rule=rule)
     return Retrieval(question, tuple(candidates), selection, scale, "hybrid(test)", 10, "bert")
 
 
@@ -92,7 +94,9 @@ def answer(
 
 def usual() -> Answer:
     """Three rounds over twenty candidates."""
-    return answer(retrieval([0.93, 0.88, 0.8, 0.41, 0.33] + [0.1 - i / 200 for i in range(15)]))
+    rule = Earliest((Gradient(), ExpectedF(4.0)))  # many passages
+    scores = [0.93, 0.88, 0.8, 0.41, 0.33] + [0.1 - i / 200 for i in range(15)]
+    return answer(retrieval(scores, rule=rule), config=FeedbackConfig(min_k=2, rule=rule))
 
 
 def marked() -> Answer:

@@ -263,7 +263,8 @@ class TestScales:
 
     def test_rank_fusion_has_no_cliff(self) -> None:
         nodes = scored(*[1 / (60 + r) for r in range(20)])
-        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) >= 18
+        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == 15
+        assert len(SageNodePostprocessor(min_k=1, rule="gradient").postprocess_nodes(nodes)) == 20
 
     def test_negative_scores_of_a_cross_encoder(self) -> None:
         nodes = scored(-1.0, -1.2, -9.0, -9.1)

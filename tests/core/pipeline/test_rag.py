@@ -20,6 +20,7 @@ from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.results import Candidate, Retrieval
 from sage_core.pipeline.sage import Sage
 from sage_core.selection.cut import Scale, Selection, select
+from sage_core.selection.rules import default_rule
 from sage_core.store.chunks import Chunk
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
@@ -302,7 +303,7 @@ def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
     with Sage(store, embedder=HashEmbedder(), reranker=Logits(), config=settings) as sage:
         found = sage.retrieve("how many eggs lays the puffin?")
         assert found.selection == select(
-            [c.score for c in found.candidates], scale="logit", rule="gradient", min_k=1
+            [c.score for c in found.candidates], scale="logit", rule=default_rule("logit"), min_k=1
         )
 
 

@@ -364,6 +364,11 @@ NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
     st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
 )
 def test_any_scores_give_a_picture_within_its_frame(scores, scale):
+    if scale == "probability":
+        scores = [
+            s if s is None or math.isnan(s) or s == -math.inf else math.atan(s) / math.pi + 0.5
+            for s in scores
+        ]
     chosen = select(scores, scale=scale, min_k=2)
     svg = svg_of(score_curve_svg(scores, chosen, scale=scale, top_k=3, marks=[Mark(5, "x")]))
     _, _, right, bottom = map(float, svg.get("viewBox").split())

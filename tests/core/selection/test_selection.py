@@ -10,10 +10,23 @@ from hypothesis import strategies as st
 
 from sage_core.errors import InputError
 from sage_core.selection.cut import SCALES, Gradient, gradient_cut, rank_order, select, to_ratio_scale
-from sage_core.selection.rules import ExpectedF, RelativeToTop
+from sage_core.selection.rules import RelativeToTop
+from sage_core.selection.scales import read_scores
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+def on_scale(scores, scale):
+    """The scores, or where they are to be probabilities what lies between 0 and 1."""
+    if scale != "probability":
+        return scores
+    return [
+        s if s is None or (not math.isfinite(s) and s != math.inf) else math.atan(s) / math.pi + 0.5
+        for s in scores
+    ]
+
+
 any_score = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 
 
@@ -32,8 +45,9 @@ def test_a_floor_beyond_the_cliff_is_the_cut():
 @given(st.lists(any_score, max_size=40), st.integers(1, 39), st.sampled_from(["auto", "gradient"]))
 def test_raising_the_floor_by_one_adds_at_most_one(scores, min_k, rule):
     for scale in SCALES:
-        low = select(scores, scale=scale, rule=rule, min_k=min_k).cut
-        high = select(scores, scale=scale, rule=rule, min_k=min_k + 1).cut
+        given_scores = on_scale(scores, scale)
+        low = select(given_scores, scale=scale, rule=rule, min_k=min_k).cut
+        high = select(given_scores, scale=scale, rule=rule, min_k=min_k + 1).cut
         assert low <= high <= low + 1
 
 
@@ -127,6 +141,7 @@ def test_unknown_scale_and_rule():
 
 @given(st.lists(any_score, max_size=40), st.sampled_from(SCALES), st.integers(1, 12), st.integers(0, 12))
 def test_selection_is_a_bounded_prefix_of_the_order(scores, scale, min_k, extra):
+    scores = on_scale(scores, scale)
     chosen = select(scores, scale=scale, min_k=min_k, max_k=min_k + extra)
     assert min(min_k, len(scores)) <= chosen.cut <= min(min_k + extra, len(scores))
     assert list(chosen.indices) == rank_order(scores)[: chosen.cut]
@@ -136,6 +151,7 @@ def test_selection_is_a_bounded_prefix_of_the_order(scores, scale, min_k, extra)
 
 @given(st.lists(finite, min_size=1, max_size=30, unique=True), st.sampled_from(SCALES), st.randoms())
 def test_order_of_the_input_does_not_matter(scores, scale, random):
+    scores = on_scale(scores, scale)
     shuffled = scores[:]
     random.shuffle(shuffled)
     first = select(scores, scale=scale, min_k=2)
@@ -195,10 +211,41 @@ def test_auto_is_the_papers_rule_where_scores_have_cliffs():
 
 def test_auto_ends_a_smooth_tail_by_the_guard_of_the_scale():
     smooth = [0.9 * 0.8**i for i in range(30)]
-    probability = select(smooth, scale="probability", min_k=1)
-    assert probability == select(smooth, scale="probability", rule=ExpectedF(4.0), min_k=1)
-    cosine = select(smooth, scale="cosine", min_k=1)
-    assert cosine == select(smooth, scale="cosine", rule=RelativeToTop(0.4), min_k=1)
+    for scale, share in (("probability", 0.15), ("cosine", 0.4)):
+        chosen = select(smooth, scale=scale, min_k=1)
+        assert chosen == select(smooth, scale=scale, rule=RelativeToTop(share), min_k=1)
+    logits = [3 - 0.3 * i for i in range(30)]
+    chosen = select(logits, scale="logit", min_k=1)
+    assert chosen == select(logits, scale="logit", rule=RelativeToTop(0.1), min_k=1)
+    assert chosen.cut == 8  # 2.3 below the best
+
+
+def test_auto_says_why_in_a_line():
+    smooth = [0.9 * 0.8**i for i in range(30)]
+    assert select(smooth, min_k=1).reason == "rank 10 falls to 0.13 of the best (limit 0.15)"
+    assert select(smooth, scale="cosine", min_k=1).reason == (
+        "rank 6 falls to 0.33 of the way from the last to the best (limit 0.4)"
+    )
+    logits = [3 - 0.3 * i for i in range(30)]
+    assert select(logits, scale="logit").reason == "rank 9 falls to 0.09 of the best's odds (limit 0.1)"
+    assert select([0.9, 0.8, 0.1], min_k=1).reason == "rank 3 falls to 0.12 of rank 2 (limit 0.3)"
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_auto_ends_where_nothing_stands_out(scale):
+    flat = [0.6 - 0.0001 * i for i in range(60)] if scale != "cosine" else [0.5] * 60
+    chosen = select(flat, scale=scale)
+    assert chosen.cut == 15 and chosen.reason == "no fall before rank 16: at most 15 are kept"
+    assert select(flat, scale=scale, min_k=20).cut == 20
+    assert select(flat, scale=scale, max_k=9).cut == 9
+    assert select(flat[:10], scale=scale).cut == 10
+
+
+def test_numbers_said_to_be_probabilities_must_be_some():
+    for wrong in ([5.0, 3.0], [0.5, -0.1], [0.5, math.inf]):
+        with pytest.raises(InputError, match="no probabilities: say what they are, scale='logit'"):
+            select(wrong)
+    assert select([1.0000001, -1e-9, None, math.nan, -math.inf], min_k=1).cut == 1
 
 
 def test_auto_does_not_keep_a_smooth_tail_of_probabilities_and_the_gradient_does():
@@ -216,3 +263,10 @@ def test_gradient_rule_object_equals_the_named_rule():
     by_name = select(FIGURE_8, scale="unbounded", gradient=0.5, min_k=1)
     by_object = select(FIGURE_8, scale="unbounded", rule=Gradient(0.5), min_k=1)
     assert by_name == by_object
+
+
+def test_two_rising_scores_are_too_few_to_be_told_for_distances():
+    assert not read_scores([0.4, 0.6], "auto").distances
+    assert not read_scores([0.4, None, 0.6], "auto").distances
+    assert read_scores([0.4, 0.5, 0.6], "auto").distances
+    assert read_scores([0.4, 0.6], "distance").scores == [-0.4, -0.6]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError
 from sage_core.selection.cut import SCALES, select
 from sage_core.selection.rules import (
+    AtMost,
     Autocut,
     Earliest,
     FixedK,
@@ -91,12 +92,27 @@ def test_bad_parameters(make):
 
 scores = st.lists(st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)), max_size=30)
 rules = st.sampled_from(
-    [FixedK(3), Threshold(0.5), RelativeToTop(), LargestGap(), Autocut(), Autocut(2), Knee(), TopP()]
+    [
+        FixedK(3),
+        AtMost(4),
+        Threshold(0.5),
+        RelativeToTop(),
+        LargestGap(),
+        Autocut(),
+        Autocut(2),
+        Knee(),
+        TopP(),
+    ]
 )
 
 
 @given(scores, rules, st.sampled_from(SCALES), st.integers(1, 9))
 def test_every_rule_stays_in_bounds_on_any_scores(values, rule, scale, min_k):
+    if scale == "probability":
+        values = [
+            v if v is None or math.isnan(v) or v == -math.inf else math.atan(v) / math.pi + 0.5
+            for v in values
+        ]
     chosen = select(values, scale=scale, rule=rule, min_k=min_k, max_k=min_k + 3)
     assert min(min_k, len(values)) <= chosen.cut <= min(min_k + 3, len(values))
     assert all(s is None or not math.isnan(s) for s in chosen.scores)
