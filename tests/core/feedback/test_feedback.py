@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 
 import pytest
@@ -324,6 +325,11 @@ VERDICTS = st.lists(
 )
 def test_whatever_the_critic_says(scores, verdicts, scale, policy, rounds, min_k, room, max_calls) -> None:
     """Ends, keeps its budgets and an answer, never repeats an adaptive selection, and is deterministic."""
+    if scale == "probability":
+        scores = [
+            s if s is None or math.isnan(s) or s == -math.inf else math.atan(s) / math.pi + 0.5
+            for s in scores
+        ]
     max_k = None if room is None else min_k + room
     config = FeedbackConfig(policy=policy, max_rounds=rounds, min_k=min_k, max_k=max_k, max_calls=max_calls)
 
