@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
@@ -111,8 +111,9 @@ class SageQuestion:
     def __init__(self, bundle: QueryBundle, ranking: Ranking, parts: Parts) -> None:
         self._bundle = bundle
         self._ranking = ranking
-        pruner = parts.sage.pruner(ranking.scale)
-        self._parts = parts if pruner is None else replace(parts, after=[pruner, *parts.after])
+        self._pruner = parts.sage.pruner(ranking.scale)
+        self._found_first = {found.node.node_id for found in ranking.nodes}
+        self._parts = parts
         self._attempts: list[Attempt] = []
         self._round = 0
         self._local: Check | None = None
@@ -217,12 +218,24 @@ class SageQuestion:
 
     # One round
 
+    def _pruned(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        """The nodes with sentences dropped, but for those that a later search found for its own question."""
+        if self._pruner is None:
+            return nodes
+        own = [found for found in nodes if found.node.node_id in self._found_first]
+        pieces = iter(self._pruner.slices(own, self._bundle))
+        left = [next(pieces) if found.node.node_id in self._found_first else [found] for found in nodes]
+        return [piece for part in left for piece in part]
+
     def _finished(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        nodes = self._pruned(nodes)
         for postprocessor in self._parts.after:
             nodes = postprocessor.postprocess_nodes(nodes, query_bundle=self._bundle)
         return nodes
 
     async def _afinished(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        if self._pruner is not None:
+            nodes = await asyncio.to_thread(self._pruned, nodes)
         for postprocessor in self._parts.after:
             nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=self._bundle)
         return nodes

@@ -61,10 +61,13 @@ class SagePruner(SageComponent, BaseNodePostprocessor):
             return []
         if query_bundle is None:
             raise InputError("what helps depends on the question: pass query_str or query_bundle")
+        return [piece for pieces in self.slices(nodes, query_bundle) for piece in pieces]
+
+    def slices(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> list[list[NodeWithScore]]:
+        """What is left of each node: itself where nothing was dropped, else a node for every slice."""
         texts = [_text(found) for found in nodes]
-        scores, scale = self._scores(nodes)
-        parts = self._pruner.prune(query_bundle.query_str, texts, scores, scale)
-        return [piece for found, part in zip(nodes, parts, strict=True) for piece in _slices(found, part)]
+        parts = self._pruner.prune(query_bundle.query_str, texts, *self._scores(nodes))
+        return [_slices(found, part) for found, part in zip(nodes, parts, strict=True)]
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
