@@ -21,8 +21,8 @@ from pathlib import Path
 
 from sage_core.documents.reader import read_document
 from sage_core.segmentation import Segmenter
-from sage_core.segmentation.layout import points_back
 from sage_core.segmentation.limits import SIZES, Size
+from sage_core.text.blocks import points_back
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data")) / "dev"
 DEMO = Path(__file__).parents[1] / "demo" / "documents"

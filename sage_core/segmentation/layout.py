@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_core._checks import check_float
 from sage_core.segmentation.cuts import GLUED
-from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.spans import Span
 
 NEVER = 2 * GLUED
 """Log-odds for "same chunk" after a heading: whatever the model says, the sum stays above ``GLUED``."""
-
-# How English sentences begin that mean little without the one before: pronouns, demonstratives, connectives.
-_BACK_REFERENCE = re.compile(
-    r"(?:(?:s?he|it|they|his|hers?|its|theirs?|him|them|this|that|these|those|such|both|neither|nor|but|and|so"
-    r"|yet|then|thus|hence|also|too|however|therefore|moreover|furthermore|besides|instead|otherwise|likewise"
-    r"|similarly|consequently|accordingly|nevertheless|nonetheless|meanwhile|conversely|afterwards?)\b"
-    r"|(?:in (?:contrast|addition|turn|other words|this case|both cases)|as a result"
-    r"|for (?:example|instance|this reason)|on the (?:other hand|contrary)|the (?:latter|former|same|other)"
-    r"|at (?:that|the same) (?:time|point)|after (?:this|that))\b)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +79,6 @@ def evidence(
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
         found.append(value + same[index] + _between(kinds[index], kinds[index + 1], breaks, layout))
     return found
-
-
-def points_back(text: str, span: Span) -> bool:
-    """Whether a sentence begins with a pronoun, a demonstrative or a connective that needs the one before."""
-    return _BACK_REFERENCE.match(text, span.start, span.end) is not None
 
 
 def _between(above: str, below: str, breaks: int, layout: Layout) -> float:

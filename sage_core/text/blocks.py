@@ -31,6 +31,16 @@ _NUMBERED_HEADING = re.compile(
 _DIRECTIVE = re.compile(r"\.\. [\w:+.-]+::|\[[A-Za-z][^\]\n]{0,40}\]\Z")  # reStructuredText; AsciiDoc
 _NUMBERED_TITLE = re.compile(r"(?:\d{1,3}|[A-Z])[.)]\s+[^\W\d_]")
 _SENTENCE_MARKS = frozenset("#|-*+•‣◦▪●·–—(`~0123456789§.[")
+# How English sentences begin that mean little without the one before: pronouns, demonstratives, connectives.
+_BACK_REFERENCE = re.compile(
+    r"(?:(?:s?he|it|they|his|hers?|its|theirs?|him|them|this|that|these|those|such|both|neither|nor|but|and|so"
+    r"|yet|then|thus|hence|also|too|however|therefore|moreover|furthermore|besides|instead|otherwise|likewise"
+    r"|similarly|consequently|accordingly|nevertheless|nonetheless|meanwhile|conversely|afterwards?)\b"
+    r"|(?:in (?:contrast|addition|turn|other words|this case|both cases)|as a result"
+    r"|for (?:example|instance|this reason)|on the (?:other hand|contrary)|the (?:latter|former|same|other)"
+    r"|at (?:that|the same) (?:time|point)|after (?:this|that))\b)",
+    re.IGNORECASE,
+)
 _HEADING_CHARS = 80
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "।", "؟", "۔", '"', "”", ")", "|")
 
@@ -247,3 +257,8 @@ def _alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[int]) ->
     below = spans[index + 1]
     stands_out = index == 0 or gaps[index - 1] > 1 or gaps[index] > 1
     return "heading" if stands_out and _is_prose(text, below) else "text"
+
+
+def points_back(text: str, span: Span) -> bool:
+    """Whether a sentence begins with a pronoun, a demonstrative or a connective that needs the one before."""
+    return _BACK_REFERENCE.match(text, span.start, span.end) is not None
