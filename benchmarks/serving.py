@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -102,10 +104,10 @@ def questions() -> list[str]:
     sentences = [
         " ".join(line.split()[:9])
         for path in sorted(DOCUMENTS.iterdir())
-        for line in read_document(path).text.splitlines()
-        if len(line.split()) > 12
+        for line in re.split(r"(?<=[.!?])\s+", read_document(path).text)
+        if len(line.split()) > 9
     ]
-    return [f"What do the documents say of {s}?" for s in sentences][:400]
+    return [f"What do the documents say of {s}?" for s in sentences]
 
 
 @contextmanager
@@ -204,12 +206,14 @@ def measure(out: Path, rounds: int) -> None:
         for processes in PROCESSES:
             for name, folder in places.items():
                 with server(name, folder, processes, environments[name]) as (address, pid):
+                    waiting = iter(itertools.cycle(asking))  # each question once, as long as they last
                     # Models load on first use, in every process.
-                    asyncio.run(asked(address, asking[: 8 * processes], 8))
+                    asyncio.run(asked(address, list(itertools.islice(waiting, 8 * processes)), 8))
                     for at_once in AT_ONCE:
-                        count = min(len(asking), rounds * max(at_once, 10))
+                        count = rounds * max(at_once, 10)
                         busy = processor_seconds(pid)
-                        times, taken = asyncio.run(asked(address, asking[:count], at_once))
+                        texts = list(itertools.islice(waiting, count))
+                        times, taken = asyncio.run(asked(address, texts, at_once))
                         busy = processor_seconds(pid) - busy
                         times.sort()
                         row = {
