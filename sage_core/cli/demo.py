@@ -40,7 +40,7 @@ Examples:
 """
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
-    ("answered in one place", "Why was the mercury taken out of the lens?"),
+    ("answered in one place", "How long does the tank on Kirk Hill last if the power fails?"),
     ("needs several chunks", "What were diesel generators used for, on Skerrin and on the Calf?"),
     (
         "spread over documents",
