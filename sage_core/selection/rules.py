@@ -404,10 +404,10 @@ def default_rule(scale: Scale) -> Rule:
       scores have no such share, because nothing is known of their zero.
     - `MOST` candidates: where nothing stands out, more of them bring little.
 
-    Measured with context on 1,170 questions of eight development sets, the calibration fitted without the set
-    in question (`benchmarks/selection.py`; ``min_k=7``): 621 tokens against 691 of the ten best of the same
-    reranker, at the same recall of evidence (0.883 and 0.884), and 0.9 points [0.3, 1.7] above fixed k at
-    equal tokens. Shares from 0.1 to 0.2 and ends from 12 to 20 give nearly the same.
+    Measured with context on eight development sets, the calibration fitted without the set in question
+    (`benchmarks/selection.py`, ``min_k=7``): 623 tokens and 0.889 of the evidence against 690 and 0.886 of the
+    ten best of the same reranker; 1.3 points above fixed k at equal tokens. Shares from 0.1 to 0.2 and ends
+    from 12 to 20 give nearly the same.
 
     Args:
         scale: What the scores are.
