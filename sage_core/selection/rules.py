@@ -405,9 +405,9 @@ def default_rule(scale: Scale) -> Rule:
     - `MOST` candidates: where nothing stands out, more of them bring little.
 
     Measured with context on eight development sets, the calibration fitted without the set in question
-    (`benchmarks/selection.py`, ``min_k=7``): 623 tokens and 0.889 of the evidence against 690 and 0.886 of the
-    ten best of the same reranker; 1.3 points above fixed k at equal tokens. Shares from 0.1 to 0.2 and ends
-    from 12 to 20 give nearly the same.
+    (`benchmarks/selection.py`, ``min_k=7``): 623 tokens and 0.889 of the evidence against 690 and 0.886 of
+    the ten best of the same reranker; 1.3 points above fixed k at equal tokens. Shares from 0.1 to 0.2 and
+    ends from 12 to 20 give nearly the same.
 
     Args:
         scale: What the scores are.
