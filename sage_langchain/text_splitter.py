@@ -85,7 +85,7 @@ class SageTextSplitter(TextSplitter):
             it on average, as those of the splitters that this one replaces. None takes the segmenter's own
             sizes (at most 130 tokens, some 65 on average), counted in BERT word pieces unless
             ``length_function`` says otherwise.
-        chunk_overlap: Accepted, with a warning, and not used: chunks end where a thought ends.
+        chunk_overlap: Accepted, with a warning, and not used: chunks do not overlap.
         length_function: From a text to its length. As everywhere in LangChain, a ``chunk_size`` given
             without one counts characters.
         keep_separator: Accepted for compatibility. Separators always stay where they are in the text.
@@ -147,8 +147,7 @@ class SageTextSplitter(TextSplitter):
 
         if chunk_overlap:
             warnings.warn(
-                f"chunk_overlap={chunk_overlap} does nothing: chunks do not overlap, each ends where a "
-                "thought ends",
+                f"chunk_overlap={chunk_overlap} does nothing: chunks do not overlap",
                 stacklevel=2,
             )
         chosen = {

@@ -225,7 +225,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     def _no_overlap(cls, value: int) -> int:
         if value:
             warnings.warn(
-                f"chunk_overlap={value} does nothing: chunks do not overlap, each ends where a thought ends",
+                f"chunk_overlap={value} does nothing: chunks do not overlap",
                 stacklevel=2,
             )
         return 0

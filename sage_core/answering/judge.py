@@ -14,7 +14,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,7 @@ _FOREIGN = frozenset(
     )
 )
 _LETTERS = re.compile(r"[^\W\d_]+")
+_IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
 _QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
@@ -276,6 +277,7 @@ class LocalJudge:
         material = _material(passages)
         if not material.readable or not _readable(question, 8):
             return None
+        material = _said_of(question, material)
         asked = question_words(question)
         windows = _windows(material, asked)
         if not asked or not windows:
@@ -337,7 +339,8 @@ class LocalJudge:
             if not readable or len(text.split()) > _LONGEST_CLAIM or not own:
                 found.append(Claim(span, text, None, None, None, "unsure: not English, or too long to read"))
                 continue
-            evidence = _evidence(own, material)
+            about = _said_of(text, material)
+            evidence = _evidence(own, about)
             top = evidence[0] if evidence else None
             place: _Place = (None, None) if top is None else (top.passage, top.span)
             literal = _literal(text, material)
@@ -345,7 +348,7 @@ class LocalJudge:
                 found.append(Claim(span, text, literal[0], place[0], place[1], literal[1]))
                 continue
             found.append(None)
-            features.append(support_features(text, own, material))
+            features.append(support_features(text, own, about))
             ordered = sorted(evidence, key=lambda s: (s.passage, s.span.start))
             pairs.append((text, " ".join(s.text for s in ordered)))
             where.append(place)
@@ -488,6 +491,35 @@ def _literal(text: str, material: _Material) -> tuple[float, str] | None:
     if len(flat.split()) >= 5 and f" {flat} " in material.flat:
         return 0.97, "word for word in the passages"
     return None
+
+
+def _identifiers(text: str) -> dict[str, set[str]]:
+    """Codes such as E22 or B-12, by their letters."""
+    found: dict[str, set[str]] = {}
+    for letters, digits in _IDENTIFIER.findall(text):
+        found.setdefault(letters.lower(), set()).add(digits.lower())
+    return found
+
+
+def _said_of(text: str, material: _Material) -> _Material:
+    """The passages without the sentences about another code of the same letters: E17 where E22 is meant."""
+    wanted = _identifiers(text)
+    if not wanted:
+        return material
+
+    def other(sentence: _Sentence) -> bool:
+        found = _identifiers(sentence.text)
+        return any(letters in found and found[letters].isdisjoint(codes) for letters, codes in wanted.items())
+
+    kept = tuple(s for s in material.sentences if not other(s))
+    if len(kept) == len(material.sentences):
+        return material
+    return replace(
+        material,
+        sentences=kept,
+        words=frozenset().union(*(s.words for s in kept)),
+        pairs=frozenset(pair for s in kept for pair in itertools.pairwise(s.stems)),
+    )
 
 
 def _evidence(own: Sequence[str], material: _Material) -> list[_Sentence]:

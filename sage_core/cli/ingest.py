@@ -94,9 +94,10 @@ def ingest(
 ) -> int:
     """Read documents, cut them into chunks, embed them and keep them in a store on disk.
 
-    Folders are searched for txt, md, rst, html and pdf files; hidden ones are left out. Run it again
-    whenever documents change: files with the same content are skipped, changed ones replaced, and those
-    that are gone from PATH are removed. A run that is broken off loses nothing; the next one finishes it.
+    Folders are searched for text, Markdown, RST, AsciiDoc, HTML, Word and PDF files; others and hidden ones
+    are left out. Run it again whenever documents change: files with the same content are skipped, changed
+    ones replaced, and those that are gone from PATH are removed. An interrupted run loses nothing; the next
+    one finishes it.
 
     What cannot be read below a folder is named on standard error and skipped. A file that was opened but
     holds no readable text (binary, a broken pdf) is taken out of the store, and the exit code stays 0. Of a

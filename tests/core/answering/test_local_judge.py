@@ -307,3 +307,20 @@ def test_the_sentence_that_says_when_is_quoted_with_a_probability():
     counted, _ = ExtractiveAnswerer(judge=False).judge("When does the mill open?", passages, text)
     assert counted.probability is None
     assert grade_words(counted).startswith("words covered: ")
+
+
+CODES = [
+    "Error E17 means that the thermocouple is disconnected. Error E22 means that gas pressure fell under 18 mbar."
+]
+
+
+def test_a_code_is_not_another_code() -> None:
+    judge = LocalJudge()
+    found = judge.locate("What does error E22 mean?", CODES)
+    assert found is not None and "gas pressure" in found.sentence.of(CODES[found.passage])
+    unknown = judge.answerable("What does error E30 mean?", CODES)
+    assert unknown is not None and unknown < 0.2
+    [right] = judge.grounding("E17 means that the thermocouple is disconnected, and nothing else.", CODES)
+    [wrong] = judge.grounding("E22 means that the thermocouple is disconnected, and nothing else.", CODES)
+    assert right.probability is not None and wrong.probability is not None
+    assert wrong.probability < 0.5 < right.probability + 0.2
