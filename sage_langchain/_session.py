@@ -206,7 +206,8 @@ class Session:
         prompt, found = self._answer_prompt(selection), _Found()
 
         async def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            return found.answer(await self.parts.llm.ainvoke(prompt, config), prompt, self.parts.counter)
+            output = await self.parts.llm.ainvoke(prompt, config)
+            return await run_in_executor(None, found.answer, output, prompt, self.parts.counter)
 
         await _astep("sage_generate", run).ainvoke(self._about(selection), self._generating())
         return found.value
@@ -323,7 +324,7 @@ class Session:
         chunks = self.parts.llm.astream(prompt, self._generating())
         async for piece in _afinal(written.agather(chunks), self.config):
             yield piece
-        usage = usage_of(written.whole, prompt, self.parts.counter)
+        usage = await run_in_executor(None, usage_of, written.whole, prompt, self.parts.counter)
         self.result = await agrade_answer(
             self.loop, written.text, usage, self._ajudge, check=self._local(), failures=(Exception,)
         )

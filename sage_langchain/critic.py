@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
+from langchain_core.runnables.config import run_in_executor
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 
@@ -69,11 +70,13 @@ class Critic:
         structured, prepared = self._structured(config)
         if structured is not None:
             try:
-                return self._read(await structured.ainvoke(messages, prepared), messages)
+                output = await structured.ainvoke(messages, prepared)
+                return await run_in_executor(None, self._read, output, messages)
             except Exception as error:  # any: models have errors of their own, and text is still to try
                 self._give_up_on_structure(error)
                 before = _LOST
-        verdict, usage = self._read(await self.llm.ainvoke(messages, config), messages)
+        output = await self.llm.ainvoke(messages, config)
+        verdict, usage = await run_in_executor(None, self._read, output, messages)
         return verdict, before + usage
 
     def check(self) -> None:

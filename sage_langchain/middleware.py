@@ -82,6 +82,10 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         ]
         return {"messages": changed} if changed else None
 
+    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """`before_model`; tokens are counted in a thread."""
+        return await asyncio.to_thread(self.before_model, state, runtime)
+
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
@@ -96,8 +100,8 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
-        """`wrap_model_call` as a coroutine."""
-        review = self._review(self._searches(request.messages))
+        """`wrap_model_call` as a coroutine; tokens are counted in a thread."""
+        review = await asyncio.to_thread(self._review, self._searches(request.messages))
         if review.stop is None:
             return await handler(request)
         return self._spoken(await handler(self._last_request(request, review)), review)

@@ -116,6 +116,33 @@ async def test_every_way_of_calling_gives_the_same():
         assert out == {key: "bees?", **expected}
 
 
+class LoopWatcher:
+    """Counts with the default counter, and notes each call from the thread of the running event loop."""
+
+    def __init__(self) -> None:
+        self.counter, self.loop_thread = get_counter(), threading.get_ident()
+        self.name = self.counter.name
+        self.calls, self.on_the_loop = 0, 0
+
+    def count(self, text: str) -> int:
+        return self.count_many([text])[0]
+
+    def count_many(self, texts: Any) -> list[int]:
+        self.calls += 1
+        self.on_the_loop += threading.get_ident() == self.loop_thread
+        return self.counter.count_many(texts)
+
+
+async def test_no_tokens_are_counted_on_the_event_loop(monkeypatch):
+    counter = LoopWatcher()
+    monkeypatch.setattr("sage_langchain.chain.get_counter", lambda name: counter)
+    await chain(*TWO_ROUNDS).ainvoke("bees?")
+    async for _ in chain("all of it", graded(4, 1), max_rounds=1).astream("bees?"):
+        pass
+    await chain("one", graded_call(9), model=ToolChat, critic_method="structured").ainvoke("bees?")
+    assert counter.calls >= 8 and counter.on_the_loop == 0
+
+
 def sum_of(chunks: list[Any]) -> dict[str, Any]:
     total = chunks[0]
     for chunk in chunks[1:]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 pytest.importorskip("langchain.agents")
@@ -70,6 +72,22 @@ def agent_of(replies, results, checkpointer=None, **limits):
 
 def ask(agent, text="When does the ferry leave?", **config):
     return agent.invoke({"messages": [HumanMessage(text)]}, {"recursion_limit": 100, **config})["messages"]
+
+
+async def test_no_tokens_are_counted_on_the_event_loop():
+    threads = []
+
+    class Counter:
+        name = "noting"
+
+        def count_many(self, texts):
+            threads.append(threading.get_ident())
+            return [len(text) for text in texts]
+
+    replies = [search_call(1), AIMessage("At nine.")]
+    agent, _, _ = agent_of(replies, ["The ferry leaves at nine."], counter=Counter())
+    await agent.ainvoke({"messages": [HumanMessage("When does the ferry leave?")]})
+    assert threads and threading.get_ident() not in threads
 
 
 def different():

@@ -194,8 +194,9 @@ def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
                 except LLMError:
                     continue
                 assert found.text == f"the answer to mark-{i}"
-            server.requests.clear()
-            script.in_a_row.clear()
+                if i % 100 == 99:  # what the server notes is the test's own, and would count as growth
+                    server.requests.clear()
+                    script.in_a_row.clear()
 
         with asking(store, server.base_url) as sage:
             some(100, sage)
