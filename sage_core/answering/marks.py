@@ -1,4 +1,4 @@
-"""Which parts of an answer its passages support, part by part, for people to see."""
+"""Which parts of an answer its passages support, part by part."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -232,7 +233,6 @@ class Workbench:
     def info(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What there is: the store's documents, other splitters, who answers, settings to begin with."""
         from sage_core import __version__
-        from sage_core.segmentation.models.load import bundled_models
         from sage_core.selection import rule_to_data
 
         _fields(data, ())
@@ -258,8 +258,8 @@ class Workbench:
             "problem": problem,
             "documents": documents,
             "splitters": [name for name, module in _SPLITTERS.items() if _has(module)],
-            "models": ["default", *(m for m in bundled_models() if m != "context")],
-            "rerankers": list(dict.fromkeys([self.settings.reranker, *_RERANKERS])),
+            "models": _models(),
+            "rerankers": self._offered(),
             "answerer": self.answerer.label,
             "settings": {
                 "segmenter": dict(self.settings.segmenter),
@@ -295,7 +295,7 @@ class Workbench:
         return {"name": name, "text": _limited(parse_document(name, content, source=name).text)}
 
     def segment(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """A text, cut with the settings given, and by other splitters where that is asked for."""
+        """A text, cut with the settings given, and by the other splitters named in ``compare``."""
         from sage_core.rendering.playground import segmentation_data, segmenter_code, spans_data
 
         _fields(data, ("text", "settings", "compare"))
@@ -303,7 +303,7 @@ class Workbench:
         settings = data.get("settings", {})
         names = ("model", "target_tokens", "max_tokens", "min_tokens", "strategy", "threshold")
         settings = {n: v for n, v in _fields(settings, names).items() if v is not None}
-        if settings.get("model", "default") not in self.info({})["models"]:
+        if settings.get("model", "default") not in _models():
             raise InputError(f"there is no model {settings['model']!r} here")
         for name in ("target_tokens", "max_tokens", "min_tokens"):
             value = settings.get(name, 1)
@@ -337,6 +337,7 @@ class Workbench:
 
     def search(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The candidates of a question, with their scores and the cut."""
+        from sage_core.pipeline.config import SageConfig
         from sage_core.rendering.playground import retrieval_data, sage_code
 
         question, choice = self._asked(data)
@@ -350,7 +351,7 @@ class Workbench:
                 reranker=choice.reranker,
                 embedder=self.settings.embedder,
                 config={
-                    "candidates": None if choice.candidates == 60 else choice.candidates,
+                    "candidates": None if choice.candidates == SageConfig().candidates else choice.candidates,
                     "context": None if choice.context else False,
                 },
                 selection=sage.config.feedback.selection,
@@ -365,6 +366,10 @@ class Workbench:
         sage = self._sage(choice)
         return answer_data(sage.answer(sage.retrieve(question)))
 
+    def _offered(self) -> list[str]:
+        """Names of rerankers; that of the settings first."""
+        return list(dict.fromkeys([self.settings.reranker, *_RERANKERS]))
+
     def _asked(self, data: Mapping[str, Any]) -> tuple[str, _Choice]:
         from sage_core.selection import rule_from_data
 
@@ -373,7 +378,7 @@ class Workbench:
         names = ("reranker", "context", "candidates", "rule", "min_k", "max_k")
         given = _fields(data.get("settings", {}), names)
         reranker = given.get("reranker", self.settings.reranker)
-        if reranker not in self.info({})["rerankers"]:
+        if reranker not in self._offered():
             raise InputError(f"there is no reranker {reranker!r} here")
         candidates = given.get("candidates", self.settings.candidates)
         if not isinstance(candidates, int) or not 1 <= candidates <= 500:
@@ -411,6 +416,13 @@ class Workbench:
                 feedback=FeedbackConfig(selection=selection),
             ),
         )
+
+
+def _models() -> list[str]:
+    """Names of bundled boundary models; ``default`` is the one called ``context``."""
+    from sage_core.segmentation.models.load import bundled_models
+
+    return ["default", *(name for name in bundled_models() if name != "context")]
 
 
 def _fields(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -690,28 +702,18 @@ def _problem(status: int, words: str) -> Response:
 async def _in_thread(work: Callable[[], T], finished: Callable[[], None]) -> T:
     """Run in a daemon thread, which does not keep the program from ending on Ctrl-C."""
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        finished()
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]  # there is a result where there is no error
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()  # a caller that waits no longer leaves the work running
 
     def run() -> None:
-        result: T | None = None
-        error: BaseException | None = None
         try:
             result = work()
-        except BaseException as problem:  # raised again where the work is awaited
-            error = problem
-        try:
-            loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:  # the loop is closed: the server has stopped
-            return
+        except BaseException as error:  # raised again where the work is awaited
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
+            loop.call_soon_threadsafe(finished)
 
     threading.Thread(target=run, name="sage-serve", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)

@@ -22,9 +22,9 @@ from sage_core.feedback.drivers import (
     run_loop,
     run_step,
 )
-from sage_core.feedback.follow_up import follow_up
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
+from sage_core.feedback.searches import follow_up
 from sage_core.feedback.types import (
     DEFAULT_FEEDBACK,
     STOP_MEANINGS,

@@ -1,16 +1,18 @@
-"""When to end a series of searches: an agent that asks again and again is stopped by what it finds.
+"""Further searches for one question: what to search for next, and when to stop.
 
-Sans-IO, like the feedback loop: the caller reports what each search returned, in order, and is told which of
-it is new and whether another search may follow.
+Sans-IO, like the feedback loop: the caller reports what each search returned, in order. An agent that asks
+again and again is stopped by what it finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sage_core._checks import check_optional_int
+from sage_core.text.keywords import index_terms
 
 SearchStop = Literal["searches", "tokens", "unchanged"]
 
@@ -19,7 +21,11 @@ STOP_REASONS: dict[SearchStop, str] = {
     "tokens": "the limit of retrieved tokens is reached",
     "unchanged": "the last searches found nothing new",
 }
-"""What each reason means, for people and for the model."""
+"""What each reason means, in words that are shown to users and sent to the model."""
+
+# Two words with capitals or more: single ones are mostly the beginnings of sentences.
+_NAME = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:of|de|von|van)?\s*[A-Z][\w'’.-]+)+")
+_PASSAGES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +108,33 @@ class SearchReview:
 
 def _estimated_tokens(text: str) -> int:
     return max(len(text) // 4, 1)
+
+
+def follow_up(question: str, passages: Sequence[str], asked: Iterable[str] = ()) -> str:
+    """A search for the second hop of a question, without an LLM.
+
+    The first name in the best passages that shares no word with the question, and with it those words of the
+    question that the best passage does not have: the passage explains who is meant, not what is asked.
+
+        >>> follow_up("Where was the owner of the Petrel born?", ["The Petrel belonged to Mara Holt."])
+        'Mara Holt owner born'
+
+    Args:
+        question: The user's question.
+        passages: Texts that were shown, best first.
+        asked: Searches made before; names in them are passed over.
+
+    Returns:
+        What to search for; empty where there is no such name.
+    """
+    before = "\n".join(asked)
+    known = {*index_terms(question)}
+    explained = {*index_terms("\n".join(passages[:1]))}
+    for passage in passages[:_PASSAGES]:
+        for found in _NAME.findall(passage):
+            name = found.rstrip(".'’-")
+            terms = {*index_terms(name)}
+            if terms and not terms & known and name not in before:
+                words = [w for w in re.findall(r"[\w'-]+", question) if {*index_terms(w)} - explained]
+                return " ".join([name, *words])
+    return ""

@@ -961,7 +961,7 @@ _CHUNKS = (
 )
 
 
-def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int | str]) -> Iterator[tuple]:  # type: ignore[type-arg]
+def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int | str]) -> Iterator[Any]:
     for start in range(0, len(rows), _MOST_PARAMETERS):
         part = rows[start : start + _MOST_PARAMETERS]
         yield from connection.execute(statement.format(",".join("?" * len(part))), part)
