@@ -62,7 +62,7 @@ def ingest(
     ],
     store: StoreOption = ".sage",
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Empty the store first, whatever it was made with.")
+        bool, typer.Option("--rebuild", help="Make the store anew, whatever it was made with.")
     ] = False,
     encoding: EncodingOption = None,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,

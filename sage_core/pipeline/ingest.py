@@ -512,7 +512,8 @@ def ingest(
         segmenter: Cuts the texts.
         embedder: Embeds the chunks.
         encoding: Of plain text, Markdown and HTML files that are not UTF-8; see `read_document`.
-        rebuild: Empty the store first, whatever it was made with; not before there is something to put in.
+        rebuild: Make the store anew, whatever it was made with. A folder keeps its old contents, and searches
+            find them, until the new ones are complete.
         progress: Called after every document, after every part of a large one, and every second or so while
             there are only unchanged ones.
         context: Put title and headings before each chunk's text where it is embedded and indexed.

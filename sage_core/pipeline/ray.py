@@ -127,7 +127,8 @@ def ingest_with_ray(
             machine belongs to; else the address of one.
         workers: Most actors that embed; as many as the cluster has GPUs, or else cores, where None.
         encoding: Of text files that are not UTF-8.
-        rebuild: Empty the store first, whatever it was made with.
+        rebuild: Make the store anew, whatever it was made with. A folder keeps its old contents until the new
+            ones are complete; a Chroma server is emptied first.
         progress: Called as documents are finished.
         context: Put title and headings before each chunk's text where it is embedded and indexed.
 

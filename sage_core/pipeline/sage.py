@@ -213,7 +213,7 @@ class Sage:
             paths: A file or folder, or any iterable of them.
             progress: True draws a bar on standard error; a function is called after every document.
             encoding: Of text files that are not UTF-8.
-            rebuild: Empty the store first.
+            rebuild: Make the store anew. A folder keeps its old contents until the new ones are complete.
         """
         if progress is True:
             with ingest_bar() as bar:

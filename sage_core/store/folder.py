@@ -4,7 +4,7 @@ Safe for one writer and any number of readers, in threads or processes of their 
 log gives every search the store as it was at one moment; vector files only grow, and a search looks no
 further into them than that moment's count of rows. A writer puts vectors on the disk first, and then makes
 them count in the transaction that replaces their documents. What a writer that died left behind is written
-over by the next.
+over by the next. A rebuild writes a database of its own, which takes the old one's place in one transaction.
 
 A row number names a chunk in both places. Rows are never used twice: those of replaced documents are dead
 until most of their file is; then the rest moves to the end and the file goes.
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 SCHEMA = 3
 DATABASE = "store.sqlite3"
+# What a rebuild writes until it is complete.
+_DRAFT = "rebuild.sqlite3"
 _VECTORS = "vectors"
 _LOCK = "writer.lock"
 # Of a store of version 0.1.0.
@@ -100,6 +102,8 @@ class _Writer:
     # The next row that nobody has; beyond `state.rows` while something is being written.
     rows: int
     dimension: int
+    # Whether this is a rebuild, which readers do not see yet.
+    draft: bool
 
 
 class FolderStore:
@@ -276,14 +280,14 @@ class FolderStore:
             f"no store at {self.path}: make one with `sage-rag ingest docs/ --store {self.path}`"
         )
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, name: str = DATABASE) -> sqlite3.Connection:
         mode = "rw"
         if not os.access(self.path, os.W_OK):
             # The log of a store that nobody can write to is empty, and cannot be opened either.
-            log = self._database.with_name(DATABASE + "-wal")
+            log = self.path / f"{name}-wal"
             mode = "ro" if kind_of(log) == "file" and log.stat().st_size else "ro&immutable=1"
         connection = sqlite3.connect(
-            f"{self._database.absolute().as_uri()}?mode={mode}",
+            f"{(self.path / name).absolute().as_uri()}?mode={mode}",
             uri=True,
             timeout=30,
             isolation_level=None,
@@ -314,7 +318,8 @@ class FolderStore:
 
         Args:
             identity: The models that make the chunks and vectors.
-            rebuild: Empty an existing store first, whatever it was made with and however damaged it is.
+            rebuild: Make the store anew, whatever it was made with and however damaged it is. Searches find
+                the old contents until the block ends, and go on finding them where it ends with an error.
 
         Raises:
             StoreError: Where another process writes, or the store was made with other models.
@@ -325,17 +330,25 @@ class FolderStore:
             raise StoreError(f"cannot make a store at {self.path}: {error.strerror or error}") from error
         with self._writer_lock(), self._errors():
             self._refuse_other_stores(rebuild=rebuild)
-            with closing(self._opened_for_writing(identity, rebuild=rebuild)) as connection:
-                self._check(self._identity(connection), identity)
-                token, change, rows = connection.execute("SELECT token, change, rows FROM state").fetchone()
-                dimension = self._identity(connection).probe.size
-                self._writer = _Writer(connection, token, change, rows, dimension)
+            self._delete(_DRAFT)  # of a rebuild that died
+            draft = rebuild and kind_of(self._database) == "file"
+            with closing(self._created(identity, draft=draft, rebuild=rebuild)) as connection:
                 try:
+                    self._check(self._identity(connection), identity)
+                    state = connection.execute("SELECT token, change, rows FROM state").fetchone()
+                    token, change, rows = state
+                    dimension = self._identity(connection).probe.size
+                    self._writer = _Writer(connection, token, change, rows, dimension, draft)
                     self._clear_up()
                     yield
                     self._compact()
+                    if draft:
+                        self._publish()
                 finally:
                     self._writer = None
+                    if draft:
+                        connection.close()
+                        self._delete(_DRAFT)
 
     @contextmanager
     def _writer_lock(self) -> Iterator[None]:
@@ -374,17 +387,6 @@ class FolderStore:
                 f"ChromaStore({str(self.path)!r}) or --store chroma:{self.path} where sage-rag made it"
             )
 
-    def _opened_for_writing(self, identity: StoreIdentity, *, rebuild: bool) -> sqlite3.Connection:
-        if rebuild:
-            try:
-                return self._created(identity, empty=True)
-            except (sqlite3.Error, UnicodeDecodeError):  # damaged
-                self._delete()
-            return self._created(identity, empty=True)
-        if kind_of(self._database) != "file" and self._has_vectors():
-            raise self._missing()
-        return self._created(identity, empty=False)
-
     def _has_vectors(self) -> bool:
         return any((self.path / _VECTORS).glob("*.vec"))
 
@@ -393,34 +395,29 @@ class FolderStore:
             f"the store at {self.path} is damaged: {what}. Make it anew with `sage-rag ingest --rebuild`"
         )
 
-    def _delete(self) -> None:
-        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
-            (self.path / name).unlink(missing_ok=True)
+    def _delete(self, name: str) -> None:
+        """Delete a database."""
+        for part in (name, f"{name}-wal", f"{name}-shm"):
+            (self.path / part).unlink(missing_ok=True)
 
-    def _created(self, identity: StoreIdentity, *, empty: bool) -> sqlite3.Connection:
-        """A connection to a database that has tables; they are emptied on demand."""
+    def _created(self, identity: StoreIdentity, *, draft: bool, rebuild: bool) -> sqlite3.Connection:
+        """A connection to a database that has tables: the store's, or that of a rebuild."""
+        name = _DRAFT if draft else DATABASE
+        if not rebuild and kind_of(self._database) != "file" and self._has_vectors():
+            raise self._missing()
         try:
-            self._database.touch()
+            (self.path / name).touch()
         except OSError as error:
             raise StoreError(
                 f"cannot write to the store at {self.path}: {error.strerror or error}"
             ) from error
-        connection = self._connect()
+        connection = self._connect(name)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
-            known = _has_tables(connection)
-            if known and empty:
-                tables = connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-                    " ORDER BY sql LIKE 'CREATE VIRTUAL%' DESC"  # they take their own tables with them
-                ).fetchall()
-                for (table,) in tables:
-                    connection.execute(f"DROP TABLE IF EXISTS {table}")
-                known = False
-            if not known and not empty and self._has_vectors():
-                raise self._damaged(f"{DATABASE} is empty")
-            if not known:
+            if not _has_tables(connection):
+                if not rebuild and self._has_vectors():
+                    raise self._damaged(f"{DATABASE} is empty")
                 for statement in _TABLES:
                     connection.execute(statement)
                 connection.executemany(
@@ -433,6 +430,24 @@ class FolderStore:
             raise
         return connection
 
+    def _publish(self) -> None:
+        """Put what a rebuild wrote in the store's place: a search sees the old contents or the new."""
+        writer = self._held()
+        try:
+            with closing(self._connect()) as target:
+                # One transaction: it writes the pages of the new database over those of the old.
+                writer.connection.backup(target)
+                target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            logger.info("the old database at %s cannot be written over: %s", self.path, error)
+            writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            writer.connection.close()
+            self._delete(DATABASE)
+            (self.path / _DRAFT).rename(self._database)
+            writer.connection = self._connect()
+        writer.draft = False
+        self._delete_files()
+
     def _clear_up(self) -> None:
         """Remove what a run that was broken off left, and see that the vector files are whole."""
         writer = self._held()
@@ -443,6 +458,8 @@ class FolderStore:
 
     def _delete_files(self) -> None:
         """Delete vector files that nothing refers to."""
+        if self._held().draft:
+            return  # those of the old store are still searched
         known = {row[0] for row in self._held().connection.execute("SELECT file FROM segments")}
         for path in (self.path / _VECTORS).iterdir():
             if path.name not in known and path.suffix in {".vec", ".npy", ".part"}:

@@ -84,7 +84,8 @@ class Store(Protocol):
 
         Args:
             identity: The models that make the chunks and vectors.
-            rebuild: Empty an existing store first, whatever it was made with and however damaged it is.
+            rebuild: Make the store anew, whatever it was made with and however damaged it is. A store of one
+                writer keeps the old contents until the new ones are complete.
 
         Raises:
             StoreError: Where the store cannot be written, or was made with other models.

@@ -1,6 +1,6 @@
 """Ingest a folder and kill this process at a given step, as a power cut would. Run by test_store.py.
 
-Usage: crash.py STORE FOLDER STEP COUNT
+Usage: crash.py STORE FOLDER STEP COUNT [rebuild]
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ STEPS: dict[str, tuple[Any, str]] = {
     "compact": (FolderStore, "_compact"),
     "move": (FolderStore, "_drop"),  # within the transaction that moves documents to another file
     "delete": (FolderStore, "_delete_files"),
+    "publish": (FolderStore, "_publish"),
 }
 
 
 def main() -> None:
-    store, folder, step, count = sys.argv[1:]
+    store, folder, step, count, *rebuild = sys.argv[1:]
     sage_core.pipeline.ingest._BATCH_CHARACTERS = 1  # every document is a batch of its own
     sage_core.store.folder._LEAST_DEAD = 0  # files are compacted at once
     owner, name = STEPS[step]
     setattr(owner, name, dying(getattr(owner, name), int(count)))
     embedder = HashEmbedder()
-    ingest(FolderStore(store), [folder], BlankLineSegmenter(), embedder)
+    ingest(FolderStore(store), [folder], BlankLineSegmenter(), embedder, rebuild=bool(rebuild))
     sys.exit(f"{step} was not reached {count} times")
 
 

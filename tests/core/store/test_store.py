@@ -7,13 +7,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from sage_core.errors import InputError, StoreError
+from sage_core.errors import InputError, ModelError, StoreError
 from sage_core.pipeline.ingest import IngestProgress, ingest
 from sage_core.segmentation import Segmenter
 from sage_core.store.folder import FolderStore
@@ -375,10 +377,10 @@ def test_progress_ends_at_the_total(tmp_path: Path) -> None:
 # -- crashes ------------------------------------------------------------------------------------------------
 
 
-def crash(store: Path, folder: Path, step: str, count: int, until: str = "killed") -> None:
+def crash(store: Path, folder: Path, step: str, count: int, *rebuild: str, until: str = "killed") -> None:
     """Run an ingest in a process of its own that is killed at this step, or is never to reach it."""
     script = Path(__file__).with_name("crash.py")
-    command = [sys.executable, str(script), str(store), str(folder), step, str(count)]
+    command = [sys.executable, str(script), str(store), str(folder), step, str(count), *rebuild]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == (-signal.SIGKILL if until == "killed" else 1), done.stderr
 
@@ -451,6 +453,71 @@ def test_an_update_that_is_killed_leaves_old_or_new(
     run(store, folder)
     assert contents(store) == new
     assert raw_count(store) == len(new)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "count", "is_new"),
+    [("clear up", 1, False), ("count", 2, False), ("publish", 1, False), ("delete", 2, True)],
+)
+def test_a_rebuild_that_is_killed_leaves_old_or_new(
+    tmp_path: Path, step: str, count: int, is_new: bool
+) -> None:
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    old = contents(store)
+    fill(folder, {name: f"Now {name} is new." for name in TEXTS})
+    run(tmp_path / "clean", folder)
+    new = contents(tmp_path / "clean")
+    with FolderStore(store) as reader:
+        reader.search(HashEmbedder().embed_query("the"), 1)
+        crash(store, folder, step, count, "rebuild")
+        assert reader.info().chunks == len(new if is_new else old)
+    assert contents(store) == (new if is_new else old)
+    run(store, folder)
+    assert contents(store) == new and raw_count(store) == len(new)
+    assert not list(store.glob("rebuild*")) and len(list(store.glob("vectors/*"))) == 1
+
+
+class FailingEmbedder(HashEmbedder):
+    """Another model than the store's, whose server goes away after the second document."""
+
+    calls = 0
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.calls += 1
+        if self.calls == 4:  # the first is the probe
+            raise ModelError("the server is gone")
+        return super().embed_documents(texts)
+
+
+def test_a_rebuild_that_fails_leaves_the_store_to_its_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sage_core.pipeline.ingest._BATCH_CHARACTERS", 1)
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    old = contents(store)
+    query = HashEmbedder().embed_query("the")
+    during: list[int] = []
+    with FolderStore(store) as reader, FolderStore(store) as writer:
+
+        def look(_: IngestProgress) -> None:
+            during.append(len(reader.search(query, 100)))
+
+        fill(folder, {name: f"Now {name} is new." for name in TEXTS})
+        arguments = [folder], BlankLineSegmenter()
+        with pytest.raises(ModelError):
+            failing = FailingEmbedder("other", dimension=32)
+            ingest(writer, *arguments, failing, rebuild=True, progress=look)
+        assert during == [6, 6] and contents(store) == old
+        assert ingest(writer, *arguments, HashEmbedder()).changed  # with the model that the store has
+        assert len(reader.search(query, 100)) == 3
+        ingest(writer, *arguments, HashEmbedder("other", dimension=32), rebuild=True, progress=look)
+        assert during == [6, 6, 3, 3, 3]
+        assert reader.info().embedder == "other"
+        assert len(reader.search(HashEmbedder(dimension=32).embed_query("new"), 100)) == 3
+    assert len(list(store.glob("vectors/*"))) == 1
 
 
 def of(chunks: set[tuple[str, str, str]], source: str) -> set[tuple[str, str, str]]:
