@@ -91,7 +91,7 @@ def cache_token(function: Callable[..., Any], what: str) -> str:
     """What stands for a function in the key of an ingestion cache.
 
     A function whose results depend on what cannot be seen gets another token each time: nothing cached is
-    ever found for it, which is told once.
+    ever found for it, which is logged once.
 
     Args:
         function: The function.

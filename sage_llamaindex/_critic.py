@@ -231,7 +231,7 @@ def make_critic(
         llm: The LLM that answers.
         template: The user's own prompt for an LLM critic.
         accept_score: Grade at which an answer is accepted.
-        missing: Whether an LLM critic is asked for what is missing too.
+        missing: Whether an LLM critic also says what is missing.
 
     Raises:
         InputError: For anything else, or a template that would not be used.

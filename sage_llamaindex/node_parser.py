@@ -401,7 +401,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         return max(DEFAULT_CHUNK_SIZE, int(self._active.max_tokens))
 
     def _outline(self, node: BaseNode, text: str) -> Outline | None:
-        """Title and headings of a node's text; None where they are not asked for."""
+        """Title and headings of a node's text; None where they are not used."""
         if not (self.include_headings and self.include_metadata and text.strip()):
             return None
         return Outline(text, node.metadata, whole=node.source_node is None) or None

@@ -41,7 +41,7 @@ Feedback = Literal["before_stream", "after_stream", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """What `SageQueryEngine` takes beyond `RetrieverQueryEngine`; meanings are told there."""
+    """What `SageQueryEngine` takes beyond `RetrieverQueryEngine`; they are documented there."""
 
     critic: Any = None
     critic_template: BasePromptTemplate | None = None
@@ -240,7 +240,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             missing=self._options.hops > 0,
         )
         self._critic.share(self.callback_manager, force=callback_manager is not None)
-        self._options.config(self._sage)  # so that settings out of range are told now
+        self._options.config(self._sage)  # settings out of range fail now
 
     @property
     def _sage(self) -> SageNodePostprocessor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -46,6 +47,8 @@ Examples:
 
 
 EXIT_INCOMPLETE = 4
+# Paths that a message names.
+_MOST_NAMED = 3
 
 
 class Engine(str, Enum):
@@ -94,10 +97,10 @@ def ingest(
 ) -> int:
     """Read documents, cut them into chunks, embed them and keep them in a store on disk.
 
-    Folders are searched for text, Markdown, RST, AsciiDoc, HTML, Word and PDF files; others and hidden ones
-    are left out. Run it again whenever documents change: files with the same content are skipped, changed
-    ones replaced, and those that are gone from PATH are removed. An interrupted run loses nothing; the next
-    one finishes it.
+    Folders are searched for text, Markdown, RST, AsciiDoc, HTML, Word and PDF files. Other types are left out
+    and counted, hidden files left out; a file that you name is read whatever its suffix. Run it again
+    whenever documents change: files with the same content are skipped, changed ones replaced, and those that
+    are gone from PATH are removed. An interrupted run loses nothing; the next one finishes it.
 
     What cannot be read below a folder is named on standard error and skipped. A file that was opened but
     holds no readable text (binary, a broken pdf) is taken out of the store, and the exit code stays 0. Of a
@@ -164,6 +167,7 @@ def show_report(report: IngestReport, store: str) -> None:
         )
         if group
     ]
+    from sage_core.pipeline.ingest import named_types
     from sage_core.rendering.sanitize import one_line
     from sage_core.rendering.wording import counted
 
@@ -179,5 +183,25 @@ def show_report(report: IngestReport, store: str) -> None:
     )
     if not report.complete:
         out.print("not complete: what could not be opened is as it was in the store")
+    if report.other_types:
+        out.print(f"left out: {named_types(report.other_types)}", markup=False)
+    if report.missing:
+        gone = sorted({_highest_missing(source) for source in report.missing})
+        named = " ".join(shlex.quote(path) for path in gone[:_MOST_NAMED])
+        out.print(
+            f"the store also has {counted(len(report.missing), 'document')} from elsewhere whose files no "
+            f"longer exist; to remove: sage-rag ingest --store {shlex.quote(store)} {named}"
+            f"{f' ... ({len(gone)} paths; --json names the files)' if len(gone) > _MOST_NAMED else ''}",
+            markup=False,
+            soft_wrap=True,
+        )
     for skipped in report.skipped:
         console(stderr=True).print(f"skipped: {one_line(skipped.reason)}", markup=False, style="yellow")
+
+
+def _highest_missing(source: str) -> str:
+    """The file, or the highest folder above it that does not exist: no other documents are below that."""
+    path = Path(source)
+    while not path.parent.exists():
+        path = path.parent
+    return str(path)

@@ -114,7 +114,7 @@ NoContextOption = Annotated[
 
 
 def _apply_settings(context: typer.Context, path: str | None) -> str | None:
-    """Make the values of a settings file the defaults of the other options, which come before it."""
+    """Make the values of a settings file the defaults of the other options, which override them."""
     if path is None:
         return None
     from sage_core.pipeline.settings import SageSettings
@@ -140,7 +140,7 @@ SettingsOption = Annotated[
     str | None,
     typer.Option(
         "--settings",
-        help="A settings file, such as `sage-rag tune` writes; options given beside it come before it.",
+        help="A settings file, such as `sage-rag tune` writes; other options override it.",
         metavar="FILE",
         show_default=False,
         is_eager=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,9 @@ def within(source: str, scope: str) -> bool:
     return source == scope or source.startswith(scope.rstrip(os.sep) + os.sep)
 
 
-def find_files(folder: Path, passed_over: list[PassedOver] | None = None) -> Iterator[Path]:
+def find_files(
+    folder: Path, passed_over: list[PassedOver] | None = None, others: Counter[str] | None = None
+) -> Iterator[Path]:
     """Files below ``folder`` with a suffix in `KINDS`, sorted; hidden files and folders are left out.
 
     Links to files are followed. Links to folders are not, so that no file is read twice and no loop entered.
@@ -130,6 +133,7 @@ def find_files(folder: Path, passed_over: list[PassedOver] | None = None) -> Ite
         folder: Where to look.
         passed_over: Takes what below ``folder`` cannot be opened, and links to folders. Where None, what
             cannot be opened is an error.
+        others: Counts, by suffix, the files that are left out because their suffix is not in `KINDS`.
 
     Raises:
         InputError: For a folder that cannot be listed. Passing over it would look as if its files were gone.
@@ -151,7 +155,11 @@ def find_files(folder: Path, passed_over: list[PassedOver] | None = None) -> Ite
             ]
         for name in sorted(files):
             path = Path(here, name)
-            if name.startswith(".") or path.suffix.lower() not in KINDS:
+            if name.startswith("."):
+                continue
+            if path.suffix.lower() not in KINDS:
+                if others is not None:
+                    others[path.suffix.lower()] += 1
                 continue
             try:
                 if kind_of(path) == "file":
@@ -176,9 +184,11 @@ def expand(paths: Iterable[PathArgument], passed_over: list[PassedOver] | None =
 
 
 def expand_sources(
-    paths: Iterable[PathArgument], passed_over: list[PassedOver] | None = None
+    paths: Iterable[PathArgument],
+    passed_over: list[PassedOver] | None = None,
+    others: Counter[str] | None = None,
 ) -> dict[str, Path]:
-    """`expand` with the name of every file: ``source_of(path)`` to the path."""
+    """`expand` with the name of every file, ``source_of(path)``; ``others`` as in `find_files`."""
     found: dict[str, Path] = {}
     left: list[PassedOver] = []
     scopes: list[str] = []
@@ -194,7 +204,7 @@ def expand_sources(
             continue
         scope = source_of(path)
         scopes.append(scope)
-        for file in find_files(path, None if passed_over is None else left):
+        for file in find_files(path, None if passed_over is None else left, others):
             # No link leads to a file that was found but its own: resolving each path again costs a
             # system call for every folder above it.
             below = "" if file.is_symlink() else _storable(os.path.relpath(file, path))

@@ -86,7 +86,7 @@ def _parse(markup: str, name: str) -> _Element | None:
         from lxml import etree
     except ImportError:
         raise MissingExtraError("Reading HTML", "files") from None
-    # lxml reads the declared encoding of bytes unless it is told another; NUL would end the text for it.
+    # lxml reads the declared encoding of bytes unless it is given another; NUL would end the text for it.
     data = markup.replace("\0", "\ufffd").encode("utf-8", "replace")
     parser = etree.HTMLParser(
         encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, huge_tree=True

@@ -89,7 +89,7 @@ class OpenAIEmbedder:
 
     @property
     def name(self) -> str:
-        """The model, and the dimensions where they were asked for."""
+        """The model, and the dimensions where they were requested."""
         return self.model if self._dimensions is None else f"{self.model}({self._dimensions})"
 
     @property

@@ -47,7 +47,7 @@ Remake the tables of the SAGE paper and of "The Chronicles of RAG", or run an ex
   sage-rag eval compare BEFORE AFTER          what changed between two runs
   sage-rag eval make-questions PATH -o NAME   questions about your own documents, written by an LLM
 
-A run that was broken off goes on when it is started again.
+An interrupted run continues when the same command is given again.
 """
 EXAMPLES = """
 \b

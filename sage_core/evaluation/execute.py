@@ -110,7 +110,7 @@ def run_experiment(
 
 
 def _chosen(experiment: Experiment, names: Sequence[str], access: EmbeddingAccess) -> Experiment:
-    """The experiment with the rows asked for, and retrievers that can be had."""
+    """The experiment with the requested rows, and the retrievers that are available."""
     known = [row.name for row in experiment.rows]
     if unknown := [name for name in names if name not in known]:
         shown = ", ".join(map(repr, known))

@@ -193,7 +193,7 @@ def measured_table(results: Results) -> str:
 
 
 def _measured_digits(column: str) -> int:
-    """Savings of 99.997 % are told from those of 99.999 %."""
+    """Savings of 99.997 % are distinguished from those of 99.999 %."""
     return 5 if column.endswith(" saved") else 3
 
 

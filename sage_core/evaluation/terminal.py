@@ -1,4 +1,4 @@
-"""An evaluation for people: a bar while it runs, a table when it is done."""
+"""An evaluation in the terminal: a bar while it runs, a table when it is done."""
 
 from __future__ import annotations
 

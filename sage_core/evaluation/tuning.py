@@ -76,7 +76,7 @@ class Variant:
 
     Attributes:
         stage: What they change.
-        name: What they are, for people.
+        name: Human-readable name.
         settings: The settings; None for a rule whose parameter is yet to be fitted.
     """
 

@@ -25,9 +25,9 @@ StopReason = Literal[
 
 STOP_MEANINGS: dict[StopReason, str] = {
     "accepted": "the grade reached accept_score",
-    "max_rounds": "no round was left",
+    "max_rounds": "all rounds allowed were used",
     "unchanged": "no other selection was left to try, or the critic asked for none",
-    "budget": "the next step would have gone over max_calls or max_tokens",
+    "budget": "the next step would exceed max_calls or max_tokens",
     "critic_failed": "the critic failed or its reply could not be read",
     "answer_failed": "a later answer failed; an earlier one is returned",
     "empty": "there were no candidates, or none of them was selected",
@@ -429,7 +429,7 @@ class FeedbackResult(Shown):
             verdict = self.rounds[-1].verdict
             if verdict is not None and not verdict.adjust:
                 return "the critic asked for no other selection"
-            return "no selection that was not tried lies where the critic asked for one"
+            return "every selection in the direction that the critic asked for was tried already"
         return STOP_MEANINGS[self.stop_reason]
 
     @property

@@ -91,7 +91,7 @@ def redact_url(url: str) -> str:
 
 
 def out_of_time(timeout: float) -> str:
-    """What a call that used up its time is told by."""
+    """The error of a call that used up its time."""
     return f"no whole answer within {timeout:g} s: raise the timeout, or ask a faster model"
 
 

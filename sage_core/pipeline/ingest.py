@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -52,7 +54,7 @@ _LARGE_CHARACTERS, _PART_CHUNKS = 500_000, 600
 _KEPT_CHARACTERS = 10_000_000
 # A file that changed less than so many seconds before it was read may change again with the same time stamp.
 _SETTLED = 2.0
-# Seconds without a document after which progress is told nevertheless.
+# Seconds without a document after which progress is reported nevertheless.
 _HEARTBEAT = 1.0
 
 # Tokens that an embedding model reads at least, where it does not say.
@@ -88,7 +90,8 @@ class IngestProgress:
         files: Number of files finished.
         chunks: Chunks written.
         source: The file finished last.
-        unchanged: Bytes of ``done`` that were in the store already. Time left is told by the others alone.
+        unchanged: Bytes of ``done`` that were in the store already. Time left is
+            estimated from the others.
     """
 
     done: int
@@ -116,6 +119,10 @@ class IngestReport:
         documents_in_store: Documents in the store afterwards.
         chunks_in_store: Their chunks.
         seconds: Wall time.
+        other_types: How many files below the folders were left out because of their suffix, by suffix (``""``
+            for none). A file named by the caller is read whatever its suffix.
+        missing: Documents in the store from elsewhere than the paths of this run, whose files no longer
+            exist. They stay in the store; ingesting the path they came from removes them.
     """
 
     added: tuple[str, ...]
@@ -127,6 +134,8 @@ class IngestReport:
     documents_in_store: int
     chunks_in_store: int
     seconds: float
+    other_types: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -141,10 +150,20 @@ class IngestReport:
             "unchanged": list(self.unchanged),
             "removed": list(self.removed),
             "skipped": [asdict(skipped) for skipped in self.skipped],
+            "other_types": dict(self.other_types),
+            "missing": list(self.missing),
             "chunks": self.chunks,
             "store": {"documents": self.documents_in_store, "chunks": self.chunks_in_store},
             "seconds": round(self.seconds, 3),
         }
+
+
+def named_types(others: Mapping[str, int], most: int = 5) -> str:
+    """``IngestReport.other_types`` in words: "3 files of other types (.json 2, .xyz 1)"."""
+    total = sum(others.values())
+    shown = [f"{suffix or 'no suffix'} {count}" for suffix, count in list(others.items())[:most]]
+    more = ["..."] if len(others) > most else []
+    return f"{total:,} {'file' if total == 1 else 'files'} of other types ({', '.join([*shown, *more])})"
 
 
 class DocumentSegmenter(Protocol):
@@ -200,6 +219,8 @@ class Ingest:
         self.unchanged: list[str] = []
         self.removed: list[str] = []
         self.skipped: list[Skipped] = []
+        self.other_types: Counter[str] = Counter()
+        self.missing: list[str] = []
         self.chunks = 0
         self._known: dict[str, DocumentRecord] = {}
         self._named_documents: dict[str, Document] = {}
@@ -249,6 +270,8 @@ class Ingest:
             info.documents,
             info.chunks,
             time.perf_counter() - began,
+            dict(self.other_types.most_common()),
+            tuple(self.missing),
         )
 
     def _identity(self, *, probe: bool) -> StoreIdentity:
@@ -273,7 +296,7 @@ class Ingest:
         present = [(p, s) for p, s in zip(paths, scopes, strict=True) if not self._deleted(p, s)]
         named = {s for p, s in present if kind_of(p) != "folder"}
         passed_over: list[PassedOver] = []
-        sources = expand_sources([p for p, _ in present], passed_over)
+        sources = expand_sources([p for p, _ in present], passed_over, self.other_types)
         found = [_File(path, source, source in named) for source, path in sources.items()]
         here = {file.source for file in found}
         closed = [source_of(item.path) for item in passed_over if item.unreadable]
@@ -284,6 +307,12 @@ class Ingest:
             and any(within(s, scope) for scope in scopes)
             and not any(within(s, scope) for scope in closed)
         ]
+        # What came from a folder that was renamed since: the new name makes other sources.
+        self.missing = [
+            s
+            for s in self._known
+            if not any(within(s, scope) for scope in scopes) and "://" not in s and not os.path.lexists(s)
+        ]
         for item in passed_over:
             self.skipped.append(Skipped(str(item.path), item.reason, item.unreadable))
         if rebuild:
@@ -291,6 +320,10 @@ class Ingest:
         if not found and not gone:
             what = ", ".join(str(p) for p in paths) or "no path was given"
             left = f"; {self.skipped[0].reason}" if self.skipped else ""
+            if self.other_types:
+                left += (
+                    f"; there are {named_types(self.other_types)}: name such a file to have it read as text"
+                )
             raise InputError(f"no documents found: {what} (looked for {', '.join(sorted(KINDS))}){left}")
         return found, gone
 
@@ -501,8 +534,8 @@ def ingest(
 
     Documents whose content is in the store already are skipped, and not even read where the file system says
     that they are as they were. Changed ones are replaced, and those that came from ``paths`` and whose files
-    are gone removed. Files are read and segmented in a thread while those before them are embedded. A run
-    that is broken off leaves whole documents, each as it was or as it should be; the next run does the rest.
+    are gone removed. Files are read and segmented in a thread while those before them are embedded. An
+    interrupted run leaves whole documents, each as it was or as it should be; the next run does the rest.
 
     Args:
         store: The store; made where it does not exist.

@@ -244,7 +244,10 @@ class _RayIngest(Ingest):
         for entry in sorted(infos, key=lambda i: i.path):
             below = entry.path[len(root) :].strip("/")
             hidden = any(part.startswith(".") for part in below.split("/"))
-            if below and (hidden or Path(below).suffix.lower() not in KINDS):
+            suffix = Path(below).suffix.lower()
+            if below and (hidden or suffix not in KINDS):
+                if not hidden:
+                    self.other_types[suffix] += 1
                 continue
             source = f"{name}/{below}" if below else name
             size, changed = entry.size or 0, entry.mtime_ns or 0

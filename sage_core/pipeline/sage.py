@@ -1,4 +1,4 @@
-"""Sage: documents in, answers out. Composes the parts for people without a framework, and for the CLI."""
+"""Sage: documents in, answers out. Composes the parts for use without a framework, and for the CLI."""
 
 from __future__ import annotations
 

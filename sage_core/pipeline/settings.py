@@ -68,8 +68,8 @@ class SageSettings:
         context: See `SageConfig`.
         candidates: See `SageConfig`.
         selection: Settings of the selection. A rule of your own cannot be saved.
-        made_by: Versions that wrote the file; for people.
-        measured: Figures on which the settings rest; for people.
+        made_by: Versions that wrote the file; information only.
+        measured: Figures on which the settings rest; information only.
 
     Raises:
         InputError: For an unknown setting, or a value out of its range.
@@ -95,7 +95,7 @@ class SageSettings:
         _known("setting of the segmenter", self.segmenter, _SEGMENTER)
         if not isinstance(self.selection, SelectionConfig):
             raise InputError(f"selection is a SelectionConfig, not {self.selection!r}")
-        self.make_segmenter()  # a wrong value is told now; the model is not loaded
+        self.make_segmenter()  # a wrong value fails now; the model is not loaded
 
     @classmethod
     def load(cls, path: str | Path) -> SageSettings:

@@ -1,1 +1,1 @@
-"""Results for people to read: text for a terminal, HTML for notebooks and reports. Nothing here computes."""
+"""Results for display: text for a terminal, HTML for notebooks and reports. Nothing here computes."""

@@ -1,4 +1,4 @@
-"""A feedback result as text for people."""
+"""A feedback result as plain text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def format_trace(result: FeedbackResult, *, width: int = 80) -> str:
         Lines of plain text, without a line break at the end.
     """
     lines = [format_round(r, best=r.number == result.best_round, width=width) for r in result.rounds]
-    lines.append(f"stopped: {result.stop_reason} ({result.stop_meaning})")
+    lines.append(f"stopped: {result.stop_meaning} ({result.stop_reason})")
     roles = "; ".join(f"{role} {_tokens(u)}" for role, u in result.usage_by_role.items() if u.calls)
     lines.append(f"used: {roles or 'no LLM call'}")
     return "\n".join(lines)

@@ -74,7 +74,7 @@ def shares(scores: Sequence[float | None], scale: Scale) -> list[float]:
 
 
 def score_text(score: float | None) -> str:
-    """A score for people: three decimals, or three digits where those say nothing."""
+    """A score for display: three decimals, or three digits where those say nothing."""
     if score is None or math.isnan(score):
         return "none"
     if math.isinf(score):

@@ -12,7 +12,7 @@ GRADERS = {
     "critic": "the critic",
     "heuristic": "a heuristic, no LLM",
     "local judge": "the local judge, no LLM",
-    "no answer": "the loop: no answer needs no grading",
+    "no answer": "the loop, without a critic: there is no answer to grade",
     "local": "a look at question and context, no LLM",
 }
 ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}
@@ -22,7 +22,7 @@ FLAGS = {"unsupported": "not in the passages", "unsure": "unsure"}
 
 
 def support_words(marks: Sequence[AnswerMark]) -> str:
-    """How much of an answer the passages support, for people; empty where it claims nothing."""
+    """How much of an answer the passages support, in words; empty where it claims nothing."""
     counts = Counter(mark.support for mark in marks if mark.support != "nothing claimed")
     if not counts:
         return ""

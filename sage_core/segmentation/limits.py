@@ -46,7 +46,7 @@ class Limits:
         max_tokens: Hard limit of a chunk.
         min_tokens: Below this chunks are avoided.
         strategy: How probabilities become chunks.
-        target_tokens: The mean that was asked for; None for no other than the default.
+        target_tokens: The mean that was requested; None for the default.
         by_topic: Whether sizes follow from the text alone, without a mean.
     """
 

@@ -101,7 +101,7 @@ class Segmenter:
         if isinstance(model, str | Path):
             from sage_core.segmentation.models.load import find_model
 
-            find_model(model)  # a wrong name is told now, not at the first text
+            find_model(model)  # a wrong name fails now, not at the first text
         self._source = model
         # Only the bundled models are known to be English.
         self._english = isinstance(model, str) and (model == "default" or model in bundled_models())
@@ -127,7 +127,7 @@ class Segmenter:
 
     @property
     def target_tokens(self) -> int | None:
-        """Mean size asked for; None where none was."""
+        """The requested mean size; None for none."""
         return self._limits.target_tokens
 
     @property

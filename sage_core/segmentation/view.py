@@ -1,4 +1,4 @@
-"""A text as it was segmented, for people to look at."""
+"""A segmented text, for display."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SegmentationView(Shown):
         spans: Its chunks.
         tokens: Length of each.
         boundaries: Every place the model judged.
-        settings: How it was segmented, by name, for people: limits, strategy, counter.
+        settings: How it was segmented, by name, for display: limits, strategy, counter.
         reasons: Why the text was cut before each chunk but the first; empty where not known.
     """
 

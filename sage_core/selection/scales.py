@@ -269,7 +269,7 @@ def store_similarities(raw: Sequence[float], convert: Callable[[float], float] |
     values = [float(convert(score)) for score in plain]
     if any(later > earlier + _NOISE for earlier, later in pairwise(values)):
         # The store ranks one way and converts another (Chroma does, for inner products of 1 and above).
-        # Its ranking is what it was asked for.
+        # Its ranking is its purpose.
         return Similarities(negated, True, True) if rises(plain) else Similarities(plain, False, True)
     # Probed inside: LangChain's function for inner products gives 0 at both ends.
     return Similarities(values, float(convert(0.25)) > float(convert(0.75)), False)

@@ -834,7 +834,7 @@ def _check_files(path: Path) -> None:
     )
     if done.returncode or "whole" not in done.stdout:
         if "does not exist" in done.stderr and noted is None:
-            return  # its making was broken off
+            return  # the run that made it was interrupted
         last = (done.stderr.strip().splitlines() or [f"Chroma ended with {done.returncode}"])[-1]
         raise StoreError(_damaged(path, last[:300]))
 

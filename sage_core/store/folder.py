@@ -449,7 +449,7 @@ class FolderStore:
         self._delete_files()
 
     def _clear_up(self) -> None:
-        """Remove what a run that was broken off left, and see that the vector files are whole."""
+        """Remove what an interrupted run left, and see that the vector files are whole."""
         writer = self._held()
         with self._transaction():
             _delete_chunks(writer.connection, writer.rows)

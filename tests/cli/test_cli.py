@@ -46,7 +46,7 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
     assert re.search(r"kept +\d+ of \d+ chunks: ", out)
     assert re.search(r"tokens +[\d,]+ sent; plain top-10 would send [\d,]+ \([+-]\d+%\)", out)
     assert re.search(r"grade +likely right: \d+% by the local judge", out)
-    assert re.search(r"rounds +\d", out) and re.search(r"stopped +\w+: ", out)
+    assert re.search(r"rounds +\d", out) and re.search(r"stopped +\w.* \(\w+\)", out)
 
 
 def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -272,7 +272,7 @@ class _Kit:
         return Assembled(chosen, limit, self.reading.counter)
 
     def candidates(self, least: int, default: int = _CANDIDATES) -> int:
-        """How much the index is asked for."""
+        """How many hits are requested from the index."""
         return max(least, self.settings.take("candidates", int, default))
 
     def top_k(self, default: int) -> int:

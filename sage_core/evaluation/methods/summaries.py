@@ -43,7 +43,7 @@ class Summariser(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many summaries may be asked for at a time."""
+        """How many summaries may be requested at a time."""
         ...
 
     def summarise(self, text: str, max_tokens: int) -> tuple[str, TokenUsage]:
@@ -56,11 +56,11 @@ class Summariser(Protocol):
 
 
 class LLMSummariser:
-    """Summaries by an LLM. It is told a number of words and may well go over it: callers count.
+    """Summaries by an LLM. The prompt gives a number of words, which the LLM may exceed: callers count.
 
     Args:
         chat: The model.
-        workers: Summaries asked for at a time.
+        workers: Summaries requested at a time.
     """
 
     def __init__(self, chat: ChatModel, *, workers: int = 4) -> None:

@@ -51,7 +51,7 @@ class HybridIndex:
     Args:
         parts: The indexes, at least two.
         k: See `reciprocal_rank_fusion`.
-        depth: How many hits of each part are joined, at least; more where more are asked for.
+        depth: How many hits of each part are joined, at least; more where more are requested.
 
     Raises:
         InputError: For fewer than two parts, or values out of range.
@@ -96,7 +96,7 @@ class RerankedIndex:
     Args:
         first: Finds the candidates.
         reranker: Scores them.
-        candidates: How many, at least; more where more are asked for.
+        candidates: How many, at least; more where more are requested.
     """
 
     def __init__(self, first: PieceIndex, reranker: Reranker, *, candidates: int = 50) -> None:

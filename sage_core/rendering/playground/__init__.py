@@ -1,4 +1,4 @@
-"""The page of `sage-rag serve`, and what its script is told: segmentations, rankings, answers, Python code.
+"""The page of `sage-rag serve`, and the data for its script: segmentations, rankings, answers, Python code.
 
 All text goes to the page as JSON and is put there as text, never as markup.
 """
@@ -188,7 +188,7 @@ def answer_data(answer: Answer) -> dict[str, Any]:
         "answerer": answer.answerer,
         "grade": grade_words(feedback.verdict),
         "tokens": answer.tokens,
-        "stopped": f"{feedback.stop_reason}: {feedback.stop_meaning}",
+        "stopped": f"{feedback.stop_meaning} ({feedback.stop_reason})",
         "best": feedback.best_round,
         "rounds": [
             {

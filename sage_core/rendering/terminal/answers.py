@@ -80,7 +80,7 @@ def _lines(feedback: FeedbackResult) -> Text:
     for round_ in feedback.rounds if len(feedback.rounds) > 1 else ():
         lines.append(f"\n          {_round(round_)}", style="dim")
     lines.append("\nstopped ", style="bold")
-    return lines.append(f"{feedback.stop_reason}: {feedback.stop_meaning}")
+    return lines.append(f"{feedback.stop_meaning} ({feedback.stop_reason})")
 
 
 def _grade(feedback: FeedbackResult) -> str:

@@ -84,7 +84,7 @@ def train(
         from sage_core.segmentation.training.fitting import build_task, fit, training_device
     except ImportError as error:
         raise MissingExtraError("training", "models") from error
-    training_device(options.device)  # a wrong one is told before the long wait, not after it
+    training_device(options.device)  # a wrong one fails before the long wait, not after it
     folder = Path(output).expanduser()
     try:  # before the long wait, not after it
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import shlex
+import shutil
 import threading
 import time
 import tracemalloc
@@ -17,13 +19,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import sage_core.pipeline.ingest
+from sage_core.cli.ingest import show_report
+from sage_core.documents.discovery import source_of
 from sage_core.errors import InputError
 from sage_core.pipeline.ingest import IngestProgress, ingest
 from sage_core.rendering.terminal import progress as progress_lines
 from sage_core.store.folder import FolderStore
 from sage_core.text.spans import Span
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.stores import contents, fill, names, run
+from tests.fakes.stores import TEXTS, contents, fill, names, run
 
 
 def age(folder: Path, seconds: float = 3600) -> None:
@@ -221,3 +225,41 @@ def test_what_was_there_already_is_told_in_progress(tmp_path: Path) -> None:
     with FolderStore(store) as opened:
         ingest(opened, [folder], BlankLineSegmenter(), HashEmbedder(), progress=seen.append)
     assert seen[-1].done == seen[-1].total and seen[-1].total - seen[-1].unchanged == len("A new page.")
+
+
+def test_other_types_below_a_folder_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = fill(tmp_path / "docs")
+    for name in ("a.json", "b.json", "sub/c.XYZ", "LICENSE", ".hidden.json"):
+        (folder / name).write_text("{}\n")
+    report = run(tmp_path / "store", folder)
+    assert dict(report.other_types) == {".json": 2, ".xyz": 1, "": 1}
+    assert report.complete and not report.skipped
+    show_report(report, "store")
+    assert "left out: 4 files of other types (.json 2, no suffix 1, .xyz 1)" in capsys.readouterr().out
+    assert run(tmp_path / "store", folder / "LICENSE").added == (source_of(folder / "LICENSE"),)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.json").write_text("{}")
+    with pytest.raises(InputError, match=r"1 file of other types \(\.json 1\): name such a file"):
+        run(tmp_path / "store", tmp_path / "other")
+
+
+def test_a_store_copied_or_moved_with_its_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tmp_path / "old"
+    run(old / "store", fill(old / "docs"))
+    shutil.copytree(old / "store", tmp_path / "copy")
+    assert run(tmp_path / "copy", old / "docs").added == ()
+    assert contents(tmp_path / "copy") == contents(old / "store")
+    count = len(TEXTS)
+    new = old.rename(tmp_path / "new")
+    report = run(new / "store", new / "docs")
+    assert len(report.added) == len(report.missing) == count and not report.removed
+    show_report(report, "a store")
+    told = capsys.readouterr().out
+    assert f"also has {count} documents from elsewhere whose files no longer exist" in told
+    arguments = shlex.split(told[told.index("sage-rag ingest") :])
+    assert arguments == ["sage-rag", "ingest", "--store", "a store", str(old)]
+    report = run(new / "store", old)
+    assert len(report.removed) == count and report.missing == () and not report.added
+    assert all(source.startswith(str(new)) for _, source, _ in contents(new / "store"))
