@@ -12,13 +12,12 @@ nothing, and a run that was killed goes on where it is started again.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import pickle
 import re
 import time
-import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -53,9 +52,9 @@ logger = logging.getLogger(__name__)
 _FILES_TOGETHER, _MOST_PORTIONS = 16, 10_000
 # A document of more characters would make rows of hundreds of megabytes: the starting process does those.
 _TOO_LARGE = 8_000_000
-# How often a portion is done again whose actor died. A file whose reading kills the process must not go on
-# for ever.
-_RETRIES = 5
+# How often a portion is begun whose actor dies. A file whose reading kills the process must not go on for
+# ever, as Ray would.
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,21 +306,18 @@ class _RayIngest(Ingest):
         reader = _Reader(self.segmenter, self.encoding, self.context, window_of(self.embedder), _TOO_LARGE)
         writer = _Writer(self.embedder, self.store if shared else None, identity)
 
-        # Ray 2.64 takes no such option any more.
-        takes_retries = "ray_remote_args" in inspect.signature(data.map_batches).parameters
-        retries = {"max_task_retries": _RETRIES} if takes_retries else {}
+        counting = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Attempts)
+        counters = []  # each lives as long as it is referred to
 
         def stage(data: Any, *parts: Any, most: int, **resources: float) -> Any:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                return data.map_batches(
-                    _Actor,
-                    fn_constructor_args=(cloudpickle.dumps(parts),),
-                    batch_size=_FILES_TOGETHER,
-                    compute=ActorPoolStrategy(min_size=1, max_size=most),
-                    **resources,
-                    **retries,
-                )
+            counters.append(counting.remote(_ATTEMPTS))
+            return data.map_batches(
+                _Actor,
+                fn_constructor_args=(cloudpickle.dumps(parts), counters[-1]),
+                batch_size=_FILES_TOGETHER,
+                compute=ActorPoolStrategy(min_size=1, max_size=most),
+                **resources,
+            )
 
         if gpus:
             data = stage(data, reader, most=max(1, cores - gpus), num_cpus=1)
@@ -333,14 +329,37 @@ class _RayIngest(Ingest):
                 yield [pickle.loads(row) for row in batch["item"]]
 
 
+class _Attempts:
+    """Counts how often each portion was begun; an actor of its own, for it must outlive the workers."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.begun: Counter[str] = Counter()
+
+    def begin(self, portion: str) -> bool:
+        """Whether the portion may be begun once more."""
+        self.begun[portion] += 1
+        return self.begun[portion] <= self.most
+
+
 class _Actor:
     """Holds parts that turn pickled rows into others, with their models, for the whole run."""
 
-    def __init__(self, parts: bytes) -> None:
+    def __init__(self, parts: bytes, attempts: Any) -> None:
         self.parts = pickle.loads(parts)
+        self.attempts = attempts
 
     def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        rows: Iterable[Any] = (pickle.loads(row) for row in batch["item"])
+        import ray
+
+        rows: Iterable[Any] = [pickle.loads(row) for row in batch["item"]]
+        sources = [row.source if isinstance(row, _Item) else row.item.source for row in rows]
+        if not ray.get(self.attempts.begin.remote(sources[0])):
+            raise SageError(
+                "the worker died each time that it was given these files, so that one of them may end the "
+                f"process, or need more memory than there is: {', '.join(sources)}. What the others had "
+                "finished is kept; leave the culprit out and run it again"
+            )
         for part in self.parts:
             rows = part(rows)
         for group in _grouped(rows):
@@ -473,7 +492,7 @@ def _file_system(address: str) -> tuple[Any, str]:
         system, path = fs.FileSystem.from_uri(address)
         return system, path.rstrip("/")
     except (ArrowInvalid, NotImplementedError):
-        pass
+        pass  # a scheme that pyarrow does not know, or that this build of it came without
     except OSError as error:
         raise InputError(f"{_named(address)} cannot be opened: {error}") from error
     try:

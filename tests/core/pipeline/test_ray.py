@@ -125,6 +125,27 @@ def test_on_a_server_with_a_worker_that_is_killed(
             assert contents(store) == contents(other) and documents(store) == documents(other)
 
 
+class Deadly(HashEmbedder):
+    """Ends its process without a word, whenever it meets one file."""
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if any("ferry 40 " in text for text in texts):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().embed_documents(texts)
+
+
+def test_a_file_that_kills_every_worker_ends_the_run(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sage_core.pipeline.ray._ATTEMPTS", 2)
+    docs = fill(tmp_path / "docs", PAGES)
+    with (
+        FolderStore(tmp_path / "store") as store,
+        pytest.raises(SageError, match=r"the worker died each time .*page40\.md"),
+    ):
+        run(store, docs, embedder=Deadly())
+
+
 def test_into_a_folder_with_the_bundled_segmenter(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
