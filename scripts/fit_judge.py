@@ -11,13 +11,16 @@ the sentence with the answer, the question with a name or number changed). A fir
 of the passages, a second one turns the best score and the number of windows into a probability.
 
 Support: claims made by ``judge_examples.py`` and WiCE's claims against their whole page, weighted alike.
-The counts are fitted first; the model's logit is added with the fixed weight `LOGIT`, and both are scaled
-together. A fitted weight trusts the model too much: it is better on claims made by us than on people's.
+What is decided word for word is left out. The counts are fitted first; the model's logit is added with the
+fixed weight `LOGIT`, and with `CLOSE` more where all words of the claim stand close together, and all are
+scaled together. A fitted weight trusts the model too much: it is better on claims made by us than on those
+of people.
 
 Thresholds: ``min_probability`` turns down 89% of the questions without an answer; below ``widen_below`` lie
 3% of those with one; from ``accept_at`` on lies one in ten of the wrong answers, each the answer to another
-question about the same passage. Half of the questions fit the models, the other half gives thresholds and the
-calibration error.
+question about the same passage. Half of the questions fit the models, the other half gives those
+thresholds and the calibration error. ``supported_from`` and ``unsupported_below``: of the claims shown as
+supported or as unsupported at least the share `SURE` is.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 Rows = NDArray[np.float64]
 
-LOGIT = 0.3
+LOGIT, CLOSE = 0.3, 0.7
 MADE = 600
 QUESTIONS = {"clapnq": 180, "squad1": 110, "squad2": 110, "fairytaleqa": 60}
 SEED = 777
@@ -54,7 +57,7 @@ COUNTS = 6  # Features of a claim before the model's logit.
 FITTED_CLAIMS = 175
 """WiCE's claims to fit on, in the order of `WICE_SEED`; the others measure."""
 WICE_SEED = 5
-REFUSED, LOST, WRONG = 0.89, 0.03, 0.1
+REFUSED, LOST, WRONG, SURE = 0.89, 0.03, 0.1, 0.8
 
 
 @dataclass
@@ -231,29 +234,56 @@ def claim_rows(model: PairModel, claims: Sequence[tuple[str, Sequence[str]]]) ->
         evidence = sorted(parts._evidence(own, material), key=lambda s: (s.passage, s.span.start))
         counts.append(parts.support_features(claim, own, material))
         pairs.append((claim, " ".join(s.text for s in evidence)))
-    return np.column_stack([np.array(counts), model.logits(pairs)[:, SUPPORTED]])
+    logits = model.logits(pairs)[:, SUPPORTED]
+    return np.array([parts.with_logit(v, float(x)) for v, x in zip(counts, logits, strict=True)])
 
 
-def fit_support(model: PairModel, maker: Maker, bundle: dict[str, Any]) -> dict[str, Rows]:
-    """Models of support, with the network and without it."""
+def open_to_doubt(claim: str, passages: Sequence[str]) -> bool:
+    """Whether a claim has content words and is not decided word for word."""
+    material = parts._material(tuple(passages))
+    return bool(stem_list(claim)) and parts.decided(claim, material, material) is None
+
+
+def fit_support(
+    model: PairModel, maker: Maker, bundle: dict[str, Any]
+) -> tuple[dict[str, Rows], dict[str, float]]:
+    """Models of support, with the network and without it, and the thresholds of what is shown as sure."""
     made: list[tuple[str, list[str], float]] = []
     while len(made) < MADE:
         for kind in (maker.claims, maker.answer_claims, maker.term_claims):
-            made += [(e.first, [e.passage], float(e.supported)) for e in kind() if stem_list(e.first)]
+            made += [
+                (e.first, [e.passage], float(e.supported))
+                for e in kind()
+                if open_to_doubt(e.first, [e.passage])
+            ]
     order = list(range(len(bundle["wice"])))
     random.Random(WICE_SEED).shuffle(order)
     people = [
         (claim, evidence, float(label == "supported"))
         for _, claim, label, evidence, _ in (bundle["wice"][i] for i in order[:FITTED_CLAIMS])
+        if open_to_doubt(claim, evidence)
     ]
     rows = claim_rows(model, [(c, p) for c, p, _ in [*made, *people]])
     labels = np.array([y for *_, y in [*made, *people]], dtype=float)
     weights = np.concatenate([np.ones(len(made)), np.full(len(people), len(made) / len(people))]) / 2
     words = logistic(rows[:, :COUNTS], labels, weights)
-    both = np.column_stack([rows[:, :COUNTS], np.ones(len(rows))]) @ words + LOGIT * rows[:, COUNTS]
+    given = LOGIT * rows[:, COUNTS] + CLOSE * rows[:, COUNTS + 1]
+    both = np.column_stack([rows[:, :COUNTS], np.ones(len(rows))]) @ words + given
     scale, shift = logistic(both[:, None], labels, weights, ridge=1e-3)
-    joint = np.concatenate([scale * words[:-1], [scale * LOGIT, scale * words[-1] + shift]])
-    return {"supported_words": words, "supported": joint}
+    joint = np.concatenate([scale * words[:-1], [scale * LOGIT, scale * CLOSE, scale * words[-1] + shift]])
+    sure = {
+        "supported_from": surest(both, labels, weights),
+        "unsupported_below": -surest(-both, 1 - labels, weights),
+    }
+    at = {name: round(1 / (1 + math.exp(-(scale * v + shift))), 2) for name, v in sure.items()}
+    return {"supported_words": words, "supported": joint}, at
+
+
+def surest(scores: Rows, labels: Rows, weights: Rows) -> float:
+    """The lowest score from which on the share `SURE` of the labels is 1."""
+    order = np.argsort(-scores)
+    right = np.cumsum((labels * weights)[order]) / np.cumsum(weights[order])
+    return float(scores[order][np.flatnonzero(right >= SURE)[-1]])
 
 
 # -- thresholds ----------------------------------------------------------------------------------------------
@@ -293,7 +323,7 @@ def fit(folder: Path, bundle: dict[str, Any], near: dict[Any, Any]) -> dict[str,
     maker, model = Maker(bundle, SEED, near=near, held=True), PairModel(folder)
     made = cases(maker, bundle)
     half = len(made) // 2
-    fitted = fit_support(model, maker, bundle)
+    fitted, sure = fit_support(model, maker, bundle)
     report: dict[str, Any] = {}
     found = np.zeros(0)
     for name, reader in (("answerable_words", None), ("answerable", model)):
@@ -316,7 +346,7 @@ def fit(folder: Path, bundle: dict[str, Any], near: dict[Any, Any]) -> dict[str,
     judge = parts.LocalJudge(model=False)
     judge._model, judge._missing = model, False
     with mock.patch.object(parts, "_coefficients", lambda: result):
-        result["thresholds"] = thresholds(second, found, judge)
+        result["thresholds"] = thresholds(second, found, judge) | sure
     logger.info("half of the questions, not fitted on: %s", json.dumps(report))
     return result
 

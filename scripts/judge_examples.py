@@ -142,6 +142,143 @@ OPENERS = (
 )
 
 
+def _listed(words: str) -> tuple[str, ...]:
+    return tuple(words.split())
+
+
+# Facts of our own making: what is told of a thing, how it is asked, said and denied, and its values.
+_KINDS = _listed(
+    "ferry train bus tram mill museum library shop bakery garden tower bridge school harbor "
+    "lighthouse hotel cabin boat pump engine sensor valve camera course ticket room hall market "
+    "chapel station warehouse farm"
+)
+_WHICH = _listed(
+    "north south old new red blue green white upper lower small large stone wooden iron eastern "
+    "western first second third summer winter morning evening inner outer royal village town "
+    "island main narrow wide"
+)
+_FIRST = _listed("Anna Paul Mara Jonas Ellen Victor Ruth Omar Lena Hugo Nadia Peter Ines Tomas Clara Samuel")
+_LAST = _listed("Berg Moreno Hale Ivers Okoye Lindt Parry Sato Weaver Novak Dunn Costa Reyes Marsh Keller")
+_HOURS = (*NUMBER_WORDS[1:], "noon", "half past six", "9:30", "7:15", "10 a.m.", "4 p.m.", "18:00", "06:45")
+
+
+def _amount(*units: str, most: int = 90) -> Callable[[random.Random], str]:
+    def value(rng: random.Random) -> str:
+        number = rng.randint(2, most)
+        said = NUMBER_WORDS[number] if number < len(NUMBER_WORDS) and rng.random() < 0.4 else str(number)
+        return f"{said} {rng.choice(units)}".strip()
+
+    return value
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """Something that can be told of a thing: heading of a column, question, statement, denial, values."""
+
+    heading: str
+    question: str
+    said: str
+    denied: str
+    values: Callable[[random.Random], str] | tuple[str, ...]
+
+    def value(self, rng: random.Random) -> str:
+        """Any of the values."""
+        return self.values(rng) if callable(self.values) else rng.choice(self.values)
+
+
+_AMOUNT = _amount("", most=4000)
+
+
+def _year(rng: random.Random) -> str:
+    return str(rng.randint(1650, 2024))
+
+
+def _person(rng: random.Random) -> str:
+    return f"{rng.choice(_FIRST)} {rng.choice(_LAST)}"
+
+
+def _place(rng: random.Random) -> str:
+    return f"{rng.choice(_LAST)} {rng.choice(('Street', 'Hill', 'Bay', 'Square', 'Point'))}"
+
+
+ATTRIBUTES = tuple(
+    Attribute(*row)
+    for row in (
+        ("Opens", "When does {e} open?", "{e} opens at {v}.", "{e} does not open at {v}.", _HOURS),
+        ("Closes", "What time does {e} close?", "{e} closes at {v}.", "{e} never closes at {v}.", _HOURS),
+        ("Starts", "When does {e} start?", "{e} starts at {v}.", "{e} does not start at {v}.", _HOURS),
+        (
+            "Duration",
+            "How long does {e} take?",
+            "{e} takes {v}.",
+            "{e} does not take {v}.",
+            _amount("hours", "minutes", "days"),
+        ),
+        (
+            "Price",
+            "How much does {e} cost?",
+            "{e} costs {v}.",
+            "{e} does not cost {v}.",
+            _amount("pounds", "dollars", "euros"),
+        ),
+        (
+            "Height",
+            "How high is {e}?",
+            "{e} is {v} high.",
+            "{e} is not {v} high.",
+            _amount("meters", "feet"),
+        ),
+        (
+            "Weight",
+            "What does {e} weigh?",
+            "{e} weighs {v}.",
+            "{e} does not weigh {v}.",
+            _amount("kg", "tons"),
+        ),
+        (
+            "Visitors",
+            "How many visitors did {e} have?",
+            "{e} had {v} visitors.",
+            "{e} did not have {v} visitors.",
+            _AMOUNT,
+        ),
+        (
+            "Seats",
+            "How many seats does {e} have?",
+            "{e} has {v} seats.",
+            "{e} does not have {v} seats.",
+            _AMOUNT,
+        ),
+        ("Built", "When was {e} built?", "{e} was built in {v}.", "{e} was not built in {v}.", _year),
+        ("Sold", "What year was {e} sold?", "{e} was sold in {v}.", "{e} was never sold in {v}.", _year),
+        ("Owner", "Who owns {e}?", "{e} belongs to {v}.", "{e} does not belong to {v}.", _person),
+        ("Keeper", "Who looks after {e}?", "{v} looks after {e}.", "{v} does not look after {e}.", _person),
+        ("Place", "Where is {e}?", "{e} stands at {v}.", "{e} does not stand at {v}.", _place),
+        (
+            "Leaves from",
+            "Where does {e} leave from?",
+            "{e} leaves from {v}.",
+            "{e} never leaves {v}.",
+            _place,
+        ),
+        (
+            "Made of",
+            "What is {e} made of?",
+            "{e} is made of {v}.",
+            "{e} is not made of {v}.",
+            _listed("oak granite brick steel slate glass copper pine concrete canvas"),
+        ),
+        (
+            "Color",
+            "What color is {e}?",
+            "{e} is painted {v}.",
+            "{e} is not painted {v}.",
+            _listed("grey yellow brown black orange purple pink silver"),
+        ),
+    )
+)
+
+
 @dataclass
 class Example:
     """One pair. Labels are None where the pair says nothing about them."""
@@ -467,7 +604,7 @@ def corrupt(s: str, passage: str, elsewhere: str, rng: random.Random) -> Changed
         the passage.
     """
     for _ in range(6):
-        change = rng.choices(_CHANGES, (4, 5, 4, 4, 2, 1.5, 2))[0]
+        change = rng.choices(_CHANGES, (4, 5, 3, 5, 4, 2, 1.5))[0]
         found = change(s, passage, elsewhere, rng)
         if found is not None:
             return found
@@ -622,7 +759,7 @@ class Maker:
         """Sentences before and after a sentence in its passage."""
         rng = self.rng
         para = paras[k]
-        budget, mode = rng.choice((25, 35, 50, 65, 80)), rng.random()
+        budget, mode = rng.choice((1, 25, 35, 50, 65, 80)), rng.random()
         if mode < 0.35:
             a, b = window(para, i, budget, rng)
             return list(para[a:i]), list(para[i + 1 : b])
@@ -806,6 +943,81 @@ class Maker:
             out.append(Example(right, " ".join(rest), supported=0.0))
         return out
 
+    def facts(self) -> list[Example]:
+        """Facts of several things of one kind, as sentences or as rows of a table: who has which value.
+
+        The neighbor's value, another fact of the same thing and a denial are what a reader must not take for
+        the answer. Passages are short, down to one sentence.
+        """
+        rng = self.rng
+        kind = rng.choice(_KINDS)
+        things = [f"the {which} {kind}" for which in rng.sample(_WHICH, rng.randint(2, 4))]
+        told = rng.sample(ATTRIBUTES, rng.randint(1, 3))
+        values: dict[tuple[str, int], str] = {}
+        for j, attribute in enumerate(told):
+            while len({values.get((e, j)) for e in things} - {None}) < len(things):
+                values |= {(e, j): attribute.value(rng) for e in things}
+        one, other = rng.sample(things, 2)
+        asked = rng.randrange(len(told))
+        right, wrong = values[one, asked], values[other, asked]
+        write = self._rows if rng.random() < 0.35 else self._prose
+        short = rng.random() < 0.3
+        shown = [(e, j) for e in things for j in range(len(told)) if not short or (e, j) == (one, asked)]
+        missing = [(e, j) for e, j in shown if (e, j) != (one, asked)]
+        passage, places = write(kind, told, values, shown)
+        lost = write(kind, told, values, missing or [(other, asked)])[0]
+        at = places[one, asked]
+        question = self._ask(told[asked].question.format(e=one))
+        answered = Example(question, passage, answerable=1.0, span=(at, at + len(right)))
+        out = [answered, Example(question, lost, answerable=0.0)]
+        say = cap(told[asked].said.format(e=one, v=right))
+        deny = cap(told[asked].denied.format(e=one, v=right))
+        out.append(Example(say, passage, supported=1.0))
+        out.append(Example(cap(told[asked].said.format(e=one, v=wrong)), passage, supported=0.0))
+        if rng.random() < 0.5:
+            out.append(Example(deny, passage, supported=0.0))
+        if rng.random() < 0.3:  # The passage denies it, and says nothing else of it.
+            denied = " ".join([deny, *([] if short else [lost])])
+            out += [Example(say, denied, supported=0.0), Example(deny, denied, supported=1.0)]
+            out.append(Example(question, denied, answerable=0.0, weight=0.5))
+        return out
+
+    def _prose(
+        self,
+        kind: str,
+        told: Sequence[Attribute],
+        values: dict[tuple[str, int], str],
+        shown: Sequence[tuple[str, int]],
+    ) -> tuple[str, dict[tuple[str, int], int]]:
+        """Sentences in some order, and where each value stands."""
+        text, places = "", {}
+        for e, j in self.rng.sample(shown, len(shown)):
+            before, after = told[j].said.split("{v}")
+            sentence = cap(before.format(e=e))
+            places[e, j] = len(text) + len(sentence)
+            # A value at the beginning is a name.
+            text += sentence + values[e, j] + after.format(e=e) + " "
+        return text.rstrip(), places
+
+    def _rows(
+        self,
+        kind: str,
+        told: Sequence[Attribute],
+        values: dict[tuple[str, int], str],
+        shown: Sequence[tuple[str, int]],
+    ) -> tuple[str, dict[tuple[str, int], int]]:
+        """Rows of a table as the judge reads them, and where each value stands."""
+        text, places = "", {}
+        things = list(dict.fromkeys(e for e, _ in shown))
+        for e in self.rng.sample(things, len(things)):
+            text += f"{cap(kind)}: {cap(e.removeprefix('the ').removesuffix(kind).strip())}"
+            for j in (j for thing, j in shown if thing == e):
+                text += f"; {told[j].heading}: "
+                places[e, j] = len(text)
+                text += values[e, j]
+            text += ". "
+        return text.rstrip(), places
+
     # questions ---------------------------------------------------------------------------------------------
     def _ask(self, q: str) -> str:
         """The question, half of the time as people type it."""
@@ -821,8 +1033,8 @@ class Maker:
         return " ".join(sentences[a:b]), offset, (a, b)
 
     def _words(self) -> int:
-        """Most words of a passage."""
-        return self.rng.choice((20, 30, 40, 50, 60, 75))
+        """Most words of a passage; 1 for a single sentence."""
+        return self.rng.choice((1, 12, 20, 30, 40, 50, 60, 75))
 
     def _group(
         self,
@@ -1068,9 +1280,11 @@ class Maker:
                 return self.claims()
             if r < 0.29:
                 return self.term_claims()
-            if r < 0.41:
+            if r < 0.39:
                 return self.answer_claims()
-            return self._reader_group() if r < 0.79 else self._pair_group()
+            if r < 0.47:
+                return self.facts()
+            return self._reader_group() if r < 0.81 else self._pair_group()
         except (ValueError, IndexError, re.error):
             return []
 

@@ -23,10 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, SUPPORTED, PairModel, has_heads
-from sage_core.answering.words import NUMBER, question_words, says_something, stem_list, stems
+from sage_core.answering.words import (
+    NUMBER,
+    contrary,
+    question_words,
+    says_something,
+    stem_list,
+    stems,
+    terms,
+)
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.llm.prompting import is_abstention
-from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
@@ -42,6 +50,9 @@ _KEPT = 16  # Questions whose place was found last.
 _QUOTE_WORDS = 3
 _SHORT_ANSWER = 4
 _NOT_FOUND = 0.05
+_SAME_MATTER = 0.6  # Share of a claim's words in a sentence about the same.
+_CONTRADICTED = 0.1
+_CLOSE_FROM = 0.6
 
 _COMMON = frozenset(
     re.findall(
@@ -343,8 +354,9 @@ class LocalJudge:
             evidence = _evidence(own, about)
             top = evidence[0] if evidence else None
             place: _Place = (None, None) if top is None else (top.passage, top.span)
-            literal = _literal(text, material)
+            literal = decided(text, material, about)
             if literal is not None:
+                place = literal[2] or place
                 found.append(Claim(span, text, literal[0], place[0], place[1], literal[1]))
                 continue
             found.append(None)
@@ -386,7 +398,7 @@ class LocalJudge:
         if model is None:
             return [_apply("supported_words", values) for values in features]
         logits = model.logits(pairs)[:, SUPPORTED]
-        return [_apply("supported", [*v, float(x)]) for v, x in zip(features, logits, strict=True)]
+        return [_apply("supported", with_logit(v, float(x))) for v, x in zip(features, logits, strict=True)]
 
     def _loaded(self) -> PairModel | None:
         """The model; None where it is not wanted or cannot be had."""
@@ -471,6 +483,16 @@ def support_features(text: str, own: Sequence[str], material: _Material) -> list
     ]
 
 
+def with_logit(values: Sequence[float], logit: float) -> list[float]:
+    """The counts of a claim, the model's logit, and the logit again where the words stand close together.
+
+    Where three neighboring sentences hold nearly all words of a claim, counts cannot tell a true one from a
+    false one any more, and the model was trained on just such claims.
+    """
+    close = max(0.0, (values[1] - _CLOSE_FROM) / (1 - _CLOSE_FROM))
+    return [*values, logit, close * logit]
+
+
 def _why(values: Sequence[float]) -> str:
     """The counts in words."""
     said = [f"{values[0]:.0%} of its words are in the passages, {values[1]:.0%} close together"]
@@ -481,15 +503,64 @@ def _why(values: Sequence[float]) -> str:
     return ", ".join(said)
 
 
-def _literal(text: str, material: _Material) -> tuple[float, str] | None:
+_Decided = tuple[float, str, _Place | None]
+
+
+def decided(text: str, material: _Material, about: _Material) -> _Decided | None:
+    """Probability, reason and place of what is decided without any weighing; ``about``: less other codes."""
+    return _literal(text, material) or _contradicted(text, about)
+
+
+def _literal(text: str, material: _Material) -> _Decided | None:
     """What is decided without any weighing: a claim, or a quotation in it, word for word."""
     flat = _flat(text)
     for quoted in _QUOTED.findall(text):
         inner = _flat(quoted)
         if len(inner.split()) >= _QUOTE_WORDS and f" {inner} " not in material.flat:
-            return 0.05, "a quotation is not in the passages"
+            return 0.05, "a quotation is not in the passages", None
     if len(flat.split()) >= 5 and f" {flat} " in material.flat:
-        return 0.97, "word for word in the passages"
+        return 0.97, "word for word in the passages", None
+    return None
+
+
+def _contradicted(text: str, material: _Material) -> _Decided | None:
+    """Whether the sentence that says the rest of a claim says something else in place of one of its words.
+
+    That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
+    contrary. Where another one that holds as much of the rest agrees, the claim stands.
+    """
+    claim = terms(text)
+    plain = {t.stem for t in claim if t.beside is None and not t.sides}
+    top = max(material.weights.values(), default=1.0)
+    weights = {t.stem: material.weights.get(t.stem, top) for t in claim}
+    total = sum(weights[w] for w in plain)
+    if not total:
+        return None
+    near: list[tuple[float, _Sentence, frozenset[str]]] = []
+    previous = None
+    for sentence in material.sentences:
+        held = sentence.words & plain
+        if held and previous is not None and previous.passage == sentence.passage:
+            # "It" is what the sentence before is about.
+            back = points_back(sentence.text, Span(0, len(sentence.text)))
+            held |= previous.words & plain if back else frozenset()
+        near.append((sum(weights[w] for w in held) / total, sentence, held))
+        previous = sentence
+    least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - 0.2)
+    found = [(s, held, *contrary(claim, terms(s.text))) for share, s, held in near if share >= least]
+    for stem in dict.fromkeys(stem for _, _, other, _ in found for stem in other):
+        rest = [
+            sum(weights[w] for w in (held | agreed) - other.keys() - {stem})
+            for _, held, other, agreed in found
+        ]
+        about = [f for f, share in zip(found, rest, strict=True) if share >= 0.9 * max(rest)]
+        if any(stem in agreed for _, _, _, agreed in about):
+            continue
+        for sentence, _, other, _ in about:
+            if stem in other:
+                said, instead = other[stem]
+                reason = f"the passages say “{instead}” where it says “{said}”"
+                return _CONTRADICTED, reason, (sentence.passage, sentence.span)
     return None
 
 

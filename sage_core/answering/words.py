@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.sentences import split_sentences
@@ -53,6 +54,95 @@ _DATES = frozenset(
 )
 _ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
 
+# Words that exclude each other, one side or another; every form that has a stem of its own.
+_CONTRARIES = """
+rise rose risen increase grow grew grown climb / fall fell fallen decrease decline drop dropped shrink shrank
+gain / lose lost
+raise / lower reduce cut
+more / less fewer
+most / least fewest
+high highest upper maximum above / low lower lowest minimum below
+tall tallest / short shortest
+long longest / brief short shortest
+large largest big bigger biggest great greatest / small smallest little lesser
+early earliest before / late latest after
+start began begin begun / end finish stop stopped
+open / close shut
+arrive enter join / leave left depart
+win won victory / lose lost defeat
+buy bought purchase / sell sold
+accept approve allow permit / reject refuse forbid forbade forbidden ban banned prohibit prevent
+legal / illegal
+agree support / disagree oppose
+include / exclude
+add / remove
+send sent / receive
+create build built construct / destroy demolish
+appoint hire / dismiss fire
+import / export
+often frequent common usual / rare seldom
+inside indoor internal / outside outdoor external
+left / right
+hot hotter hottest warm / cold coldest cool
+fast fastest quick / slow slowest
+strong strongest / weak weakest
+heavy heaviest / light lightest
+wet / dry
+full / empty
+wide widest / narrow
+deep deepest / shallow
+thick / thin thinner
+rich richest / poor poorest
+new newest modern / old oldest ancient
+young youngest / old oldest
+good better best / bad worse worst
+easy simple / difficult hard complex
+safe / dangerous
+public / private
+domestic / foreign
+natural / artificial
+major / minor
+positive / negative
+possible able / impossible unable
+likely / unlikely
+required mandatory compulsory / optional voluntary
+direct / indirect
+complete / incomplete
+regular / irregular
+permanent / temporary
+male man men boy / female woman women girl
+husband / wife
+father / mother / son / daughter
+brother / sister
+king / queen
+love / hate
+friend ally / enemy
+success successful succeed / failure fail unsuccessful
+majority / minority
+true correct right / false incorrect wrong
+north northern / south southern / east eastern / west western
+first / second / third / fourth / fifth / sixth / last
+spring / summer / autumn / winter
+january / february / march / april / june / july / august / september / october / november / december
+monday / tuesday / wednesday / thursday / friday / saturday / sunday
+second / minute / hour / day / week / month / year / decade / century
+hundred / thousand / million / billion / trillion
+"""
+_NUMBERS = {
+    w: str(n)
+    for n, w in enumerate(_listed("one two three four five six seven eight nine ten eleven twelve"), 1)
+}
+_MARKS_OF_CLAUSES = ("", *".,;:!?()")
+_TOKEN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?|[^\W\d_]+(?:['’][^\W\d_]+)?|[.,;:!?()%]")
+_NOT = re.compile(r"(?:not|never|no|none|nobody|neither|nor|without|cannot|hardly|scarcely|\w+n['’]t)\Z")
+# "Not only", and "not before May", deny nothing of what follows.
+_NOT_DENIED = re.compile(
+    r"\W+(?:only|just|merely|simply|necessarily|doubt|matter|\d)\b|[^.,;:!?]{0,60}\b(?:until|till|unless|except|but|before)\b"
+)
+# What stands between a "not" and the word that it denies.
+_PASSED = frozenset(_listed("now still yet even ever always often currently quite"))
+_YEAR = re.compile(r"(?:1[0-9]|20)\d\d\Z")
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
@@ -88,6 +178,145 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word[: -len(ending)]
     return word
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A content word or number as a text says it.
+
+    Attributes:
+        word: As written, lower case.
+        stem: Its stem; for a number its digits.
+        sign: -1 where it is denied ("not open"), else 1.
+        sides: On which side it stands of lines of contrary words, by the number of the line.
+        near: Stems of the two terms before it and after it.
+        beside: For a number what stands right before and right after it; else empty.
+    """
+
+    word: str
+    stem: str
+    sign: int
+    sides: Mapping[int, int]
+    near: frozenset[str]
+    beside: tuple[str, str] | None
+
+    @property
+    def shown(self) -> str:
+        """The word, with what denies it."""
+        return self.word if self.sign > 0 else f"not {self.word}"
+
+    @property
+    def is_year(self) -> bool:
+        """Whether it is a number from 1000 to 2099."""
+        return self.beside is not None and _YEAR.match(self.stem) is not None
+
+
+@lru_cache(maxsize=512)
+def terms(text: str) -> tuple[Term, ...]:
+    """Content words and numbers of a text in order, with what is denied and what has a contrary."""
+    lower = re.sub(r"\bno longer\b", "not", text.lower())
+    tokens = list(_TOKEN.finditer(lower))
+    found: list[tuple[str, str, int, tuple[str, str] | None]] = []
+    denied = False
+    for i, match in enumerate(tokens):
+        word = match[0]
+        if not word[0].isalnum():
+            denied = False
+        elif _NOT.match(word):
+            denied = _NOT_DENIED.match(lower, match.end()) is None
+        elif word[0].isdigit() or word in _NUMBERS:
+            before = next((t[0] for t in reversed(tokens[:i]) if t[0].isalnum()), "")
+            after = _stem(tokens[i + 1][0]) if i + 1 < len(tokens) else ""
+            value = _NUMBERS.get(word, word.replace(",", ""))
+            found.append((word, value, 1, (before, after)))
+        elif word not in _STOP or _stem(word) in _sides():
+            found.append((word, _stem(word), -1 if denied else 1, None))
+            denied = denied and (word in _PASSED or word.endswith("ly"))
+    stems_ = [stem for _, stem, _, _ in found]
+    return tuple(
+        Term(
+            word,
+            stem,
+            sign,
+            {} if beside else _taken(stem, sign),
+            frozenset(stems_[max(0, i - 2) : i] + stems_[i + 1 : i + 3]),
+            beside,
+        )
+        for i, (word, stem, sign, beside) in enumerate(found)
+    )
+
+
+@lru_cache(maxsize=1)
+def _sides() -> dict[str, dict[int, int]]:
+    """Per stem the lines of contrary words it stands in, and its side: 1 or -1 of two; of more 2, 3, ..."""
+    table: dict[str, dict[int, int]] = {}
+    for number, line in enumerate(_CONTRARIES.strip().split("\n")):
+        sides = line.split(" / ")
+        for side, words in enumerate(sides):
+            place = 1 - 2 * side if len(sides) == 2 else 2 + side
+            for word in words.split():
+                for form in (word, f"{word}s"):  # "Sunday" loses its y, "Sundays" does not.
+                    table.setdefault(_stem(form), {})[number] = place
+    return table
+
+
+def _taken(stem: str, sign: int) -> dict[int, int]:
+    """The sides that a word takes: denied, the other one of two, and of more none."""
+    sides = _sides().get(stem, {}).items()
+    return {line: side * sign for line, side in sides if sign > 0 or abs(side) == 1}
+
+
+def contrary(
+    claim: Sequence[Term], sentence: Sequence[Term]
+) -> tuple[dict[str, tuple[str, str]], frozenset[str]]:
+    """What a sentence says otherwise than a claim about the same thing, and in what it agrees.
+
+    Returns:
+        Per stem of the claim what the claim says and what the sentence says in its place: a word that
+        excludes it, the word denied or not denied, or another number; and the stems that it says likewise.
+    """
+    own = {term.stem for term in claim}
+    signs: dict[str, set[int]] = {}
+    for term in sentence:
+        signs.setdefault(term.stem, set()).add(term.sign)
+    agreed = {t.stem for t in claim if t.sign in signs.get(t.stem, ())}
+    denied = [t for t in claim if t.stem in signs and t.stem not in agreed]
+    other: dict[str, tuple[str, str]] = {}
+    # "Eats nectar, not pollen" and "does not eat pollen": two differences make none.
+    if len(denied) % 2:
+        term = denied[0]
+        other[term.stem] = (term.shown, next(f.shown for f in sentence if f.stem == term.stem))
+    for term in (t for t in claim if t.stem not in signs):
+        for found in (f for f in sentence if f.stem not in own):
+            if any(found.sides.get(line) == side for line, side in term.sides.items()):
+                agreed.add(term.stem)
+            elif _excluded(term, found):
+                other[term.stem] = (term.shown, found.shown)
+    return {w: said for w, said in other.items() if w not in agreed}, frozenset(agreed)
+
+
+def _excluded(term: Term, found: Term) -> bool:
+    """Whether two words exclude each other and stand beside a like word, or two numbers in the same place."""
+    if term.beside is not None or found.beside is not None:
+        return term.beside is not None and found.beside is not None and _other_number(term, found)
+    longer, shorter = sorted((term.stem, found.stem), key=len, reverse=True)
+    if len(shorter) >= 4 and longer in (f"un{shorter}", f"non{shorter}"):
+        return term.sign == found.sign
+    opposed = any(found.sides.get(line, side) != side for line, side in term.sides.items())
+    return opposed and not term.near.isdisjoint(found.near)
+
+
+def _other_number(term: Term, found: Term) -> bool:
+    """Whether two different numbers stand in the same place: both years, of one unit, or last in a clause."""
+    assert term.beside is not None and found.beside is not None
+    same_before, same_after = (a == b for a, b in zip(term.beside, found.beside, strict=True))
+    if term.is_year or found.is_year:
+        return term.is_year and found.is_year and same_before
+    a, b = float(term.stem), float(found.stem)
+    if abs(a - b) <= 0.05 * max(a, b):  # Rounded.
+        return False
+    unit = term.beside[1] not in _MARKS_OF_CLAUSES
+    return same_after if unit else same_before and found.beside[1] in _MARKS_OF_CLAUSES
 
 
 def sentences_of(context: Sequence[str]) -> list[Sentence]:

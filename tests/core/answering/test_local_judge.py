@@ -320,7 +320,51 @@ def test_a_code_is_not_another_code() -> None:
     assert found is not None and "gas pressure" in found.sentence.of(CODES[found.passage])
     unknown = judge.answerable("What does error E30 mean?", CODES)
     assert unknown is not None and unknown < 0.2
-    [right] = judge.grounding("E17 means that the thermocouple is disconnected, and nothing else.", CODES)
-    [wrong] = judge.grounding("E22 means that the thermocouple is disconnected, and nothing else.", CODES)
+    [right] = judge.grounding("With error E17 the thermocouple is disconnected.", CODES)
+    [wrong] = judge.grounding("With error E22 the thermocouple is disconnected.", CODES)
     assert right.probability is not None and wrong.probability is not None
-    assert wrong.probability < 0.5 < right.probability + 0.2
+    assert wrong.probability < 0.5 < right.probability
+
+
+HARBOR = [
+    "Sales of tickets rose in 2020. Sales of tickets fell in 2021. The crossing to the outer island takes 11 "
+    "hours. The way back takes 18 hours.",
+    "Dogs are not allowed on deck. A licence is required for visitors who fish. The shop is closed on Sundays. "
+    "The museum was opened in 1932 by Jack Lang; bees eat nectar, not pollen.",
+    "The chapel was built before the war. The tower was finished in 1947. The village is unknown to tourists.",
+]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("In 2020 the sales of tickets rose.", "In 2020 the sales of tickets fell."),
+        ("In 2020 the sales of tickets rose.", "In 2020 the sales of tickets did not rise."),
+        ("In 2021 sales of tickets fell.", "In 2021 sales of tickets rose."),
+        ("On deck dogs are not allowed.", "On deck dogs are allowed."),
+        ("A licence is required for fishing visitors.", "A licence is optional for fishing visitors."),
+        ("On Sundays the shop is closed.", "On Sundays the shop is open."),
+        ("On Sundays the shop isn't open.", "On Mondays the shop is closed."),
+        ("The museum opened in 1932.", "The museum opened in 1947."),
+        ("Before the war the chapel was built.", "After the war the chapel was built."),
+        ("The crossing to the island takes 11 hours.", "The crossing to the island takes 18 hours."),
+        ("Tourists do not know the village.", "The village is known to tourists."),
+        ("The bees do not eat pollen.", "The bees do not eat nectar."),
+    ],
+)
+def test_a_claim_turned_into_its_opposite_is_not_supported(judge, right, wrong):
+    (denied,) = judge.grounding(wrong, HARBOR)
+    assert denied.probability <= 0.1, denied.reason
+    assert denied.evidence is not None
+    assert "the passages say" in denied.reason
+    (kept,) = judge.grounding(right, HARBOR)
+    assert kept.probability > denied.probability
+    assert "the passages say" not in kept.reason
+    check = LocalCritic("What is true?", lambda s: HARBOR, judge=judge, alone=True)
+    assert check.grade(HARBOR, wrong).score < 5
+
+
+def test_a_code_that_does_not_mean_it_is_contradicted(judge):
+    (claim,) = judge.grounding("Error E17 does not mean that the thermocouple is disconnected.", CODES)
+    assert claim.probability <= 0.1
+    assert claim.reason == "the passages say “means” where it says “not mean”"
