@@ -160,6 +160,16 @@ def run(
             help="Trained projection for rows with a custom embedding (train-projection).", metavar="FILE"
         ),
     ] = None,
+    whole_text: Annotated[
+        str | None,
+        typer.Option(
+            "--whole-text",
+            help="What the SAGE rows send for questions about the text as a whole: full-context, "
+            "recursive-summary or title+abstract.",
+            metavar="NAME",
+            show_default="chunks",
+        ),
+    ] = None,
     prices: Annotated[
         Path | None,
         typer.Option(
@@ -210,6 +220,7 @@ def run(
         offline,
         reranker,
         projection,
+        whole_text,
         _row_readers(row_reader or ()),
         _prices(prices),
     )

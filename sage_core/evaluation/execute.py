@@ -51,6 +51,7 @@ def plan(experiment: Experiment, reader: Reader, embedder: Embedder, options: Ru
         "options": dict(experiment.options),
         "reranker": options.reranker,
         "projection": _file_digest(options.projection),
+        "whole_text": options.whole_text,
     }
     found = configuration(chosen, chosen.rows, datasets, **settings)
     return Plan(chosen, tuple(datasets), reader, embedder, options, found)

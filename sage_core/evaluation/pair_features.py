@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as f
 
 from sage_core.errors import InputError
 from sage_core.evaluation.datasets.load import dev_folder
@@ -27,6 +26,7 @@ from sage_core.evaluation.runner import Outcome, Progress
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.transformer import TransformerEncoder
 from sage_core.segmentation.training.corpus import Corpus, Document, index_corpus, read_corpus
+from sage_core.segmentation.training.fitting import loss_of
 from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
 from sage_core.segmentation.training.networks import Linear, SentenceNet, sentence_batch
 from sage_core.segmentation.training.tables import (
@@ -71,11 +71,15 @@ class Training:
         epochs: Passes over the pairs.
         batch: Pairs a step.
         rate: Highest learning rate of the encoder; the MLP's is 0.002.
+        loss: ``"bce"`` or ``"mse"`` (Algorithm 1).
+        seed: Of the first weights and of the order of the pairs.
     """
 
     epochs: int
     batch: int
     rate: float = 0.0
+    loss: str = "bce"
+    seed: int = 0
 
 
 class Judge(nn.Module):
@@ -128,7 +132,7 @@ def fit(
     steps = training.epochs * -(-len(pairs[1]) // training.batch)
     rates = [g["lr"] for g in optimizer.param_groups]
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rates, total_steps=steps)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(training.seed)
     judge.train()
     for _ in range(training.epochs):
         order = rng.permutation(len(pairs[1]))
@@ -136,31 +140,36 @@ def fit(
             rows = order[start : start + training.batch]
             vectors = encode(pairs[0][rows].T.ravel(), True)
             logits = judge(vectors[: len(rows)], vectors[len(rows) :])
-            loss = f.binary_cross_entropy_with_logits(logits, torch.from_numpy(pairs[1][rows]))
+            loss = loss_of(logits, torch.from_numpy(pairs[1][rows]), training.loss)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
 
 
-def accuracy(encode: Encode, judge: Judge, pairs: Pairs, batch: int) -> float:
-    """Share of pairs judged rightly at 0.5."""
+def judged(encode: Encode, judge: Judge, pairs: Pairs, batch: int) -> NDArray[np.bool_]:
+    """Whether each pair is judged rightly at 0.5."""
     judge.eval()
-    right = 0
+    right = []
     with torch.inference_mode():
         for start in range(0, len(pairs[1]), batch):
             some = pairs[0][start : start + batch]
             vectors = encode(some.T.ravel(), False)
             same = judge(vectors[: len(some)], vectors[len(some) :]).numpy() > 0
-            right += int((same == (pairs[1][start : start + batch] > 0)).sum())
-    return right / len(pairs[1])
+            right.append(same == (pairs[1][start : start + batch] > 0))
+    return np.concatenate(right)
 
 
 def static_row(
-    train: Text, test: Text, features: str, mined: tuple[Pairs, Pairs], start: NDArray[np.float32]
-) -> float:
-    """Accuracy with our encoder, trained end to end from ``start`` (`pretrained_features`)."""
-    torch.manual_seed(0)
+    train: Text,
+    test: Text,
+    features: str,
+    mined: tuple[Pairs, Pairs],
+    start: NDArray[np.float32],
+    training: Training = Training(2, 512, 3e-3),
+) -> NDArray[np.bool_]:
+    """`judged` with our encoder, trained end to end from ``start`` (`pretrained_features`)."""
+    torch.manual_seed(training.seed)
     net, judge = SentenceNet(STATIC, 0.1), Judge(STATIC.size, features)
     assert net.mean.weight is not None
     shares = token_shares(train.corpus.ids, STATIC.vocabulary)
@@ -168,31 +177,36 @@ def static_row(
         net.mean.weight.copy_(torch.from_numpy(start_weights(shares)))
         for table in (net.mean.table, net.edge.table):
             table.copy_(torch.from_numpy(principal_components(start, table.shape[1])))
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(training.seed)
 
     def encode(text: Text) -> Encode:
-        def run(rows: NDArray[np.int64], training: bool) -> Tensor:
-            net.train(training)
-            batch = sentence_batch(text.corpus, rows, STATIC, drop=0.1 if training else 0.0, rng=rng)
+        def run(rows: NDArray[np.int64], learning: bool) -> Tensor:
+            net.train(learning)
+            batch = sentence_batch(text.corpus, rows, STATIC, drop=0.1 if learning else 0.0, rng=rng)
             vectors: Tensor = net(batch)[0]
             return vectors
 
         return run
 
-    fit(encode(train), list(net.parameters()), judge, mined[0], Training(2, 512, 3e-3))
-    return accuracy(encode(test), judge, mined[1], 1024)
+    fit(encode(train), list(net.parameters()), judge, mined[0], training)
+    return judged(encode(test), judge, mined[1], 1024)
 
 
-def frozen_row(vectors: dict[str, Tensor], features: str, mined: tuple[Pairs, Pairs]) -> float:
-    """Accuracy over fixed vectors of the distinct sentences (``train``, ``test``); only the MLP learns."""
-    torch.manual_seed(0)
+def frozen_row(
+    vectors: dict[str, Tensor],
+    features: str,
+    mined: tuple[Pairs, Pairs],
+    training: Training = Training(12, 256),
+) -> NDArray[np.bool_]:
+    """`judged` over fixed vectors of the distinct sentences (``train``, ``test``); only the MLP learns."""
+    torch.manual_seed(training.seed)
     judge = Judge(vectors["train"].shape[1], features)
 
     def encode(part: str) -> Encode:
         return lambda rows, training: vectors[part][torch.from_numpy(rows)]
 
-    fit(encode("train"), [], judge, mined[0], Training(12, 256))
-    return accuracy(encode("test"), judge, mined[1], 1024)
+    fit(encode("train"), [], judge, mined[0], training)
+    return judged(encode("test"), judge, mined[1], 1024)
 
 
 def frozen_cells(
@@ -207,7 +221,7 @@ def frozen_cells(
     for part, some in (("train", texts), ("test", others)):
         rows = embed(some)
         vectors[part] = torch.from_numpy(rows * rows.shape[1] ** 0.5)  # entries of about 1
-    return [frozen_row(vectors, name, (first, second)) for name in FEATURES]
+    return [float(frozen_row(vectors, name, (first, second)).mean()) for name in FEATURES]
 
 
 def compact(text: Text, pairs: Pairs) -> tuple[list[str], Pairs]:
@@ -243,7 +257,7 @@ def measure(
             progress(Progress(f"{kind}, {protocol}", "preparing", number, len(jobs), 0))
         mined = mine(train, protocol, training, 0), mine(test, protocol, tested, 1)
         if kind == "trained":
-            cells = [static_row(train, test, name, mined, start) for name in FEATURES]
+            cells = [float(static_row(train, test, name, mined, start).mean()) for name in FEATURES]
         else:
             cells = frozen_cells(train, test, mined, encoder.encode)
         note = f"{label}: {kind} encoder, {protocol} negatives, {len(mined[0][1]):,} training and "

@@ -174,6 +174,8 @@ class RunOptions:
         offline: Ask no server for embeddings.
         reranker: Name of the reranker where a row names none (`named_reranker`); None for ``"hybrid"``.
         projection: File of the trained projection that rows with a custom embedding use.
+        whole_text: What answers questions about the text as a whole in the SAGE rows: a method without
+            retrieval (``whole_text`` of `make_method`); None for SAGE itself.
         row_readers: Reading model by row, for rows that need one of their own.
         prices: Money for a million tokens sent and received, by LLM.
     """
@@ -191,6 +193,7 @@ class RunOptions:
     offline: bool = False
     reranker: str | None = None
     projection: Path | None = None
+    whole_text: str | None = None
     row_readers: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -265,6 +268,8 @@ class MethodMaker:
         access = self._options.embeddings
         if reason := access.refusal(spec):
             raise InputError(reason)
+        if (whole := self._options.whole_text) and str(spec["method"]).startswith("sage"):
+            spec.setdefault("whole_text", whole)
         return make_method(
             {**_with_projection(spec, self._options.projection), "name": row.name},
             reader=answerer,

@@ -26,6 +26,7 @@ from sage_core.evaluation.methods.whole_document import (
     RecursiveSummary,
     TitleAndAbstract,
     WholeDocumentMethod,
+    WholeTextRouter,
 )
 from sage_core.evaluation.readers import PAPER_COIN, PAPER_CRITIC_SYSTEM, PaperCritic
 from sage_core.evaluation.records import Method
@@ -135,6 +136,8 @@ class SharedWork:
         return self._pools[key][0]
 
 
+WHOLE_TEXTS = ("full-context", "recursive-summary", "title+abstract")
+
 _TOP_K = 10
 PAPER_MIN_K = 7
 _CANDIDATES = 30
@@ -207,6 +210,9 @@ def make_method(
     - ``gold-context``: the chunks that hold the marked evidence; ``chunks`` (1,000 tokens); with ``tokens``
       and ``depth`` (0 to 1) they stand so deep in a context of that size. ``no-context``: none.
 
+    Any method takes ``whole_text``: one of ``full-context``, ``recursive-summary`` and ``title+abstract``, to
+    which questions about the text as a whole go (`WholeTextRouter`).
+
     A method also has ``prepare_seconds``, the seconds by stage (``segment``, ``cluster``, ``summarise``,
     ``index``) of its last `prepare`.
 
@@ -241,9 +247,21 @@ def make_method(
     )
     name = settings.take("name", str, settings.kind)
     kit = _Kit(name, settings, Reading(reader, counter), models, shared, summariser)
+    whole = settings.spec("whole_text")
     method = _family(kit) if settings.kind in _SWITCHES else _OTHERS[settings.kind](kit)
     settings.end()
-    return method
+    return method if whole is None else _routed(method, kit, whole)
+
+
+def _routed(method: Method, kit: _Kit, spec: Spec) -> Method:
+    """The method, and another one for questions about the text as a whole."""
+    settings = Settings(spec, "method", key="method")
+    if settings.kind not in WHOLE_TEXTS:
+        raise InputError(f"whole_text is one of {', '.join(WHOLE_TEXTS)}, not {settings.kind!r}")
+    whole = _OTHERS[settings.kind](replace(kit, settings=settings))
+    settings.end()
+    assert isinstance(whole, WholeDocumentMethod)
+    return WholeTextRouter(method, whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ def _step(
 ) -> float:
     net.train()
     moved = batch.to(device)
-    loss = _loss(task.logits(moved), moved.same, kind)
+    loss = loss_of(task.logits(moved), moved.same, kind)
     optimizer.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     nn.utils.clip_grad_norm_(net.parameters(), _CLIP)
@@ -235,7 +235,8 @@ def _step(
     return float(loss.item())
 
 
-def _loss(logits: Tensor, same: Tensor, kind: str) -> Tensor:
+def loss_of(logits: Tensor, same: Tensor, kind: str) -> Tensor:
+    """Binary cross-entropy ("bce"), or the squared error of the probability ("mse")."""
     if kind == "mse":
         return f.mse_loss(torch.sigmoid(logits), same)
     return f.binary_cross_entropy_with_logits(logits, same)
