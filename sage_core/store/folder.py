@@ -88,7 +88,7 @@ class _View:
     change: int
     identity: StoreIdentity
     index: Index
-    # What was read of rows lately: a row's text with single spaces, and its chunk.
+    # What was read of rows lately: a row's text with single spaces, and its chunk. Shared with later views.
     chunks: dict[int, tuple[str, Chunk]] = field(default_factory=dict)
 
 
@@ -762,7 +762,7 @@ class FolderStore:
         """The vectors that belong to what the connection sees."""
         with self._lock:
             known = self._view
-        if not _has_tables(connection):
+        if known is None and not _has_tables(connection):
             self._identity(connection)  # says what is wrong
         token, change = connection.execute("SELECT token, change FROM state").fetchone()
         if known is not None and (known.token, known.change) == (token, change):
@@ -774,7 +774,7 @@ class FolderStore:
         identity = known.identity if known is not None else self._identity(connection)
         segments = self._segments(connection, identity.probe.size, known.index.segments if known else ())
         masks = _masks(connection, segments, known)
-        view = _View(token, change, identity, Index(segments, masks))
+        view = _View(token, change, identity, Index(segments, masks), known.chunks if known else {})
         with self._lock:
             if self._view is None or self._view.token != token or self._view.change < change:
                 self._view = view
@@ -913,7 +913,8 @@ def _chunks_of(
 ) -> dict[int, tuple[str, Chunk]]:
     """The chunks of these rows, and their texts with single spaces.
 
-    A row of a view never changes, so that what questions ask for again and again is read once.
+    A row never changes and its number is never used again, so that what questions ask for again and again is
+    read once, whatever else of the store changes.
     """
     known = view.chunks
     found = {row: both for row in rows if (both := known.get(row)) is not None}
