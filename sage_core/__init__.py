@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer
+from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, LocalJudge
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
@@ -77,6 +77,7 @@ __all__ = [
     "LLMAnswerer",
     "LLMError",
     "Layout",
+    "LocalJudge",
     "Message",
     "MissingExtraError",
     "ModelError",

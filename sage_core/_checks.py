@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sage_core.errors import InputError, MissingExtraError
 
@@ -113,6 +113,38 @@ def near_match(name: str, known: Iterable[str], advice: Mapping[str, str] | None
         return f": {advice[name]}"
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def refused(owner: str, problems: Iterable[Mapping[str, Any]], known: Iterable[str]) -> InputError:
+    """What pydantic found wrong with the arguments of a class, as one error in a line or two.
+
+    Args:
+        owner: Name of the class.
+        problems: ``ValidationError.errors()``.
+        known: Names of its arguments.
+    """
+    known, said, wrong = list(known), list[str](), dict[str, tuple[list[str], object]]()
+    meant: set[str] = set()
+    for problem in problems:
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        if problem["type"] == "extra_forbidden":
+            hint = near_match(name, known)
+            meant.update(other for other in known if f"{other!r}?" in hint)
+            said.append(f"{owner} has no argument {name!r}{hint or '; it has ' + ', '.join(sorted(known))}")
+        elif problem["type"] == "missing":
+            wrong.setdefault(name, (["missing"], None))
+        elif isinstance(error := problem.get("ctx", {}).get("error"), ValueError | AssertionError):
+            said.append(str(error))
+        else:
+            # A union has a problem for each of its members.
+            words = str(problem["msg"]).partition(", unable")[0].removeprefix("Input should be ")
+            wrong.setdefault(name, ([], problem["input"]))[0].append(words)
+    for name, (words, given) in wrong.items():
+        if words == ["missing"]:
+            said += [] if name in meant else [f"{owner} needs {name}="]
+        else:
+            said.append(f"{name} of {owner} should be {' or '.join(dict.fromkeys(words))}, not {given!r:.80}")
+    return InputError("; ".join(dict.fromkeys(said)))
 
 
 def likely_typo(name: str, known: Iterable[str]) -> str | None:

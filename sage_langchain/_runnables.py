@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -13,22 +13,33 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from typing_extensions import Self
 
+from sage_core._checks import refused
 from sage_core.errors import InputError
 
 QUERY_KEYS = ("input", "query", "question")
 
 
-class CheckedCopy(BaseModel):
-    """A model whose copies with changes are checked, and work with them, as if made anew."""
+class CheckedModel(BaseModel):
+    """A model with errors in a line, whose copies with changes are checked as if made anew."""
+
+    # Arguments besides the fields.
+    _more_arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        try:
+            super().__init__(*args, **given)
+        except ValidationError as error:
+            known = [*type(self).model_fields, *self._more_arguments]
+            raise refused(type(self).__name__, error.errors(), known) from None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed.
 
         Raises:
-            ValidationError: For a value that the constructor would refuse.
+            InputError: For a value that the constructor would refuse.
         """
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         if deep:

@@ -24,7 +24,7 @@ from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, P
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
-from sage_langchain._runnables import CheckedCopy, query_of
+from sage_langchain._runnables import CheckedModel, query_of
 from sage_langchain._session import Parts, Session
 from sage_langchain.critic import Critic, CriticMethod
 from sage_langchain.pruner import SagePruner
@@ -44,7 +44,7 @@ class SageChainInput(BaseModel):
     options: list[str] | None = Field(default=None, description="options of a multiple-choice question")
 
 
-class SageChain(CheckedCopy, RunnableSerializable[Any, dict[str, Any]]):
+class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     """Answers from retrieved documents, has the answer graded, and tries again with more or less context.
 
     Input and output are those of LangChain's `create_retrieval_chain`: a mapping with the question under

@@ -34,7 +34,7 @@ from sage_core.selection.scales import scale_said
 from sage_core.text.header import with_header
 from sage_core.text.outline import HEADER_KEY, header_of, take_header
 from sage_core.text.tokens import get_counter
-from sage_langchain._runnables import CheckedCopy
+from sage_langchain._runnables import CheckedModel
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _POSITION = "_sage_position"
 _NOISE = 1e-6
 
 
-class SageCompressor(CheckedCopy, BaseDocumentCompressor):
+class SageCompressor(CheckedModel, BaseDocumentCompressor):
     """Reranks documents and keeps the best ones up to where the score falls off a cliff.
 
     Returns copies, best first, with the score in ``metadata["relevance_score"]`` as a Python float (None

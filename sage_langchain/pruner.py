@@ -15,11 +15,11 @@ from sage_core.answering import SentencePruner
 from sage_core.errors import InputError
 from sage_core.selection import Scale, ScaleName, read_scores
 from sage_core.text.spans import Span
-from sage_langchain._runnables import CheckedCopy
+from sage_langchain._runnables import CheckedModel
 from sage_langchain.compressor import SCALE_KEY, SCORE_KEY
 
 
-class SagePruner(CheckedCopy, BaseDocumentCompressor, BaseDocumentTransformer):
+class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
     """Replaces each document by the slices of it that help with the question; English, no LLM.
 
     Goes after what selects documents: as the last of a `DocumentCompressorPipeline`, in a

@@ -17,12 +17,12 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_langchain._runnables import CheckedCopy, as_runnable, checked, inner_input, query_of
+from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SageCompressor, without_header
 from sage_langchain.scored_search import ScoredVectorStoreRetriever
 
 
-class SageRetriever(CheckedCopy, BaseRetriever):
+class SageRetriever(CheckedModel, BaseRetriever):
     """Fetches candidates from any retriever, reranks them, and keeps as many as the question needs.
 
     Takes the arguments of LangChain's `ContextualCompressionRetriever` and stands wherever a `BaseRetriever`
@@ -51,6 +51,8 @@ class SageRetriever(CheckedCopy, BaseRetriever):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    _more_arguments: ClassVar[tuple[str, ...]] = ("selection", *SageCompressor.model_fields)
 
     base_retriever: RetrieverLike = Field(repr=False)
     base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)

@@ -14,11 +14,12 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from sage_core.selection.scales import store_similarities
+from sage_langchain._runnables import CheckedModel
 
 logger = logging.getLogger(__name__)
 
 
-class ScoredVectorStoreRetriever(BaseRetriever):
+class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     """Searches a vector store and keeps what LangChain's own retriever throws away: the scores.
 
     ``metadata["score"]`` of each result is a similarity: higher is better in every store. Where the store

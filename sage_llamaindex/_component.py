@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 
 from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import BaseComponent
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, PlainSerializer, ValidationError, WithJsonSchema, model_validator
 from typing_extensions import Self
 
-from sage_core._checks import near_match
+from sage_core._checks import near_match, refused
 from sage_core.errors import InputError
 from sage_core.text.callables import function_fingerprint
 
@@ -35,6 +35,12 @@ class SageComponent(BaseComponent):
     _derived: ClassVar[frozenset[str]] = frozenset({"class_name"})
     # Arguments of the stock class that ours replaces -> what to do instead.
     _advice: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise refused(type(self).__name__, error.errors(), type(self).model_fields) from None
 
     @model_validator(mode="before")
     @classmethod
@@ -72,9 +78,11 @@ class SageComponent(BaseComponent):
         before = dict(self.__dict__)
         try:
             super().__setattr__(name, value)
-        except ValueError:
+        except ValueError as error:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(error, ValidationError):
+                raise refused(type(self).__name__, error.errors(), type(self).model_fields) from None
             raise
 
     def __getstate__(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from langchain_core.messages import HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
-from pydantic import ValidationError
 
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
@@ -117,7 +116,7 @@ def test_a_function_that_gives_no_documents_is_named(gives, named):
 def test_a_fallback_without_scores_is_an_error_when_the_chain_is_built():
     llm = ScriptedChat(replies=["a", graded(9)])
     for wrap in (lambda r: r, lambda r: r.with_config(tags=["a"])):
-        with pytest.raises(ValidationError, match=r"falls back to Recording.*SageRetriever"):
+        with pytest.raises(InputError, match=r"falls back to Recording.*SageRetriever"):
             create_sage_chain(llm, wrap(retriever().with_fallbacks([Recording(seen=[])])))
     configured = retriever().with_fallbacks([Recording(seen=[])])
     either = retriever().configurable_alternatives(ConfigurableField(id="r"), default_key="a", b=configured)
@@ -132,7 +131,7 @@ def test_a_fallback_with_somebody_else_s_compressor_is_an_error_too():
             return documents
 
     other = SageRetriever(base_retriever=Recording(seen=[]), base_compressor=Foreign())
-    with pytest.raises(ValidationError, match="scale of the scores of Foreign"):
+    with pytest.raises(InputError, match="scale of the scores of Foreign"):
         create_sage_chain(ScriptedChat(replies=[]), retriever().with_fallbacks([other]))
 
 
@@ -166,7 +165,7 @@ def test_a_compressor_that_drops_scores_is_replaced_by_its_model():
     dropping = SageRetriever(
         base_retriever=Recording(seen=[]), base_compressor=Reranker(model=BaseCrossEncoder())
     )
-    with pytest.raises(ValidationError, match=r"SageCompressor\(reranker=BaseCrossEncoder\(...\), scale="):
+    with pytest.raises(InputError, match=r"SageCompressor\(reranker=BaseCrossEncoder\(...\), scale="):
         create_sage_chain(ScriptedChat(replies=[]), dropping)
 
 
@@ -180,15 +179,15 @@ def test_settings_of_the_compressor_are_sent_where_they_belong():
     assert made.base_compressor == SageCompressor(reranker=made.base_compressor.reranker, min_k=2)
     whole = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), min_k=2)
     assert whole.base_compressor.selection == SelectionConfig(min_k=2, max_k=5)
-    with pytest.raises(ValidationError, match="min_k go into the base_compressor"):
+    with pytest.raises(InputError, match="min_k go into the base_compressor"):
         SageRetriever.from_vectorstore(store, min_k=2, base_compressor=SageCompressor())
-    with pytest.raises(ValidationError, match="selection is a SelectionConfig"):
+    with pytest.raises(InputError, match="selection is a SelectionConfig"):
         SageRetriever.from_vectorstore(store, selection=3)
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "2", True])
 def test_k_is_a_whole_number(k):
-    with pytest.raises(ValidationError, match="k"):
+    with pytest.raises(InputError, match="k"):
         SageRetriever(base_retriever=Recording(seen=[]), k=k)
     over = SageRetriever(
         base_retriever=Recording(seen=[]), base_compressor=SageCompressor(reranker=ListReranker(SCORES))

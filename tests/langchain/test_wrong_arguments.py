@@ -5,7 +5,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from sage_core.errors import InputError
-from sage_langchain import SageRetriever, SageTextSplitter, create_sage_chain
+from sage_langchain import SageChain, SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 
 
 class Empty(BaseRetriever):
@@ -45,3 +45,27 @@ def test_a_name_is_no_model_and_a_typo_is_told():
         create_sage_chain("gpt", Empty())
     with pytest.raises(InputError, match="'max_round'; did you mean 'max_rounds'"):
         create_sage_chain(lambda _: "answer", Empty(), max_round=3)
+
+
+def told(make, **given):
+    with pytest.raises(InputError) as caught:
+        make(**given)
+    assert "pydantic" not in str(caught.value) and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_errors_of_fields_are_one_line():
+    assert (
+        told(SageCompressor, minimum_k=3)
+        == "SageCompressor has no argument 'minimum_k'; did you mean 'min_k'?"
+    )
+    assert (
+        told(SageCompressor, min_k="many") == "min_k of SageCompressor should be a valid integer, not 'many'"
+    )
+    assert told(SageRetriever, base_retriver=1).endswith("did you mean 'base_retriever'?")
+    assert told(SageRetriever, base_retriever=Empty(), minimum_k=3).endswith("did you mean 'min_k'?")
+    assert "SageChain needs retriever=" in told(SageChain, llm=lambda _: "answer")
+    assert (
+        told(SageCompressor().model_copy, update={"max_k": 0})
+        == "max_k must be at least 1, not 0; None stands for no limit"
+    )

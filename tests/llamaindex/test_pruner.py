@@ -11,7 +11,6 @@ pytest.importorskip("llama_index.core")
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
-from pydantic import ValidationError
 
 from sage_core.errors import InputError
 from sage_llamaindex import SageNodePostprocessor, SagePruner, SageQueryEngine
@@ -64,7 +63,7 @@ def test_it_is_saved_and_loaded():
     pruner = SagePruner.from_dict(SagePruner(threshold=0.2, scale="probability").to_dict())
     assert (pruner.threshold, pruner.scale, pruner._pruner.threshold) == (0.2, "probability", 0.2)
     assert SageNodePostprocessor.from_dict(SageNodePostprocessor(prune=True).to_dict()).prune is True
-    with pytest.raises(ValidationError, match="no argument 'cutoff'"):
+    with pytest.raises(InputError, match="no argument 'cutoff'"):
         SagePruner(cutoff=0.2)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sage_core.errors import InputError
-from sage_llamaindex import SageNodeParser, SageQueryEngine
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
 from sage_llamaindex.query_engine import OPTIONS, refuse_unknown
 
 
@@ -26,3 +28,23 @@ async def test_texts_are_no_documents() -> None:
 def test_names_of_the_retry_engine_are_translated(name: str, ours: str) -> None:
     with pytest.raises(TypeError, match=f"{name!r}: use `{ours}`"):
         refuse_unknown({name: 1}, OPTIONS, "from_args")
+
+
+def test_errors_of_fields_are_one_line() -> None:
+    def told(make: Any, **given: Any) -> str:
+        with pytest.raises(InputError) as caught:
+            make(**given)
+        assert "pydantic" not in str(caught.value) and "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert told(SageNodePostprocessor, minimum_k=3).endswith("no argument 'minimum_k'; did you mean 'min_k'?")
+    assert told(SageNodeParser, max_tokens="many") == (
+        "max_tokens of SageNodeParser should be a valid integer, not 'many'"
+    )
+    size = told(SageNodeParser, target_tokens="sentense")
+    assert "a valid integer or 'sentence', 'passage', 'section' or 'topic', not 'sentense'" in size
+    assert told(SageNodePostprocessor().model_copy, update={"max_k": 0}).startswith(
+        "max_k must be at least 1"
+    )
+    with pytest.raises(InputError, match="max_k must be at least 1"):
+        SageNodePostprocessor().max_k = 0
