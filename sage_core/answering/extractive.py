@@ -6,6 +6,7 @@ quotes the sentences that share the question's words, and its grade is a count o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -164,14 +165,14 @@ class ExtractiveAnswerer:
     async def agenerate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> tuple[str, TokenUsage]:
-        """`generate` as a coroutine."""
-        return self.generate(question, context, options=options)
+        """`generate` in a thread, for it computes."""
+        return await asyncio.to_thread(self.generate, question, context, options=options)
 
     async def ajudge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
     ) -> tuple[Verdict, TokenUsage]:
-        """`judge` as a coroutine."""
-        return self.judge(question, context, answer, options=options)
+        """`judge` in a thread, for it computes."""
+        return await asyncio.to_thread(self.judge, question, context, answer, options=options)
 
     def _match(self, weights: Mapping[str, float], picked: Sequence[Sentence]) -> bool:
         """Whether the sentences hold enough of the question to be an answer to it."""

@@ -313,10 +313,6 @@ class Sage:
     async def aanswer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """`answer` as a coroutine."""
         question, options = retrieval.question, checked_options(options)
-        if isinstance(self.answerer, ExtractiveAnswerer):
-            # Its coroutines compute where they stand.
-            return await asyncio.to_thread(self.answer, retrieval, options)
-
         rounds, shown, extra = Rounds(question), _Shown(retrieval, self._pruned), self._critic_extra
         texts = shown.texts
 
