@@ -23,6 +23,7 @@ from sage_core.cli.options import (
     asks_llm,
     console,
     make_answerer,
+    named_rule,
     print_json,
     require_packages,
 )
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from sage_core.pipeline.results import Answer
     from sage_core.pipeline.sage import Sage
 
+# Spellings of earlier versions, still understood.
+FORMER_OPTIONS = {"rounds": "max-rounds", "accept": "accept-score", "top-k": "baseline-top-k"}
 EXAMPLES = """
 \b
 Examples:
@@ -78,7 +81,16 @@ def ask(
             show_default="0.3, with a guard against smooth tails",
         ),
     ] = None,
-    top_k: Annotated[
+    rule: Annotated[
+        str,
+        typer.Option(
+            help="What ends the list: auto, gradient (the paper's), or one of sage_core.selection with its "
+            "settings, such as 'FixedK(5)' or 'Threshold(0.5)'.",
+            metavar="NAME",
+            show_default="auto, or that of --settings",
+        ),
+    ] = "",
+    baseline_top_k: Annotated[
         int, typer.Option(help="Plain top-k to compare the tokens with; changes nothing else.", metavar="K")
     ] = 10,
     order: Annotated[
@@ -100,21 +112,26 @@ def ask(
         bool,
         typer.Option("--prune", help="Leave out sentences of the chunks that do not help with the question."),
     ] = False,
-    rounds: Annotated[
+    max_rounds: Annotated[
         int, typer.Option(help="Most rounds of answer and grade.", metavar="N")
     ] = DEFAULT_FEEDBACK.max_rounds,
     critic: Annotated[
         str,
         typer.Option(
             help="Who grades: llm; auto, a local judge where it is sure and the LLM where it is not; local, "
-            "without a call. Without an LLM, local also quotes by probability.",
+            "without a call. Without an LLM the local judge grades in any case.",
             metavar="NAME",
         ),
     ] = DEFAULT_FEEDBACK.critic,
     hops: Annotated[
-        int, typer.Option(help="Most further searches for what an LLM critic says is missing.", metavar="N")
+        int,
+        typer.Option(
+            help="Most further searches for what an LLM critic says is missing; without an LLM, for names in "
+            "the chunks found.",
+            metavar="N",
+        ),
     ] = DEFAULT_FEEDBACK.hops,
-    accept: Annotated[
+    accept_score: Annotated[
         float, typer.Option(help="A grade (1 to 10) that ends the rounds.")
     ] = DEFAULT_FEEDBACK.accept_score,
     reranker: Annotated[
@@ -159,10 +176,10 @@ def ask(
     price_list = PriceList.from_file(prices) if prices is not None else None
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
-    selection = chosen.updated(min_k=min_k, max_k=max_k, gradient=gradient)
+    selection = chosen.updated(rule=named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient)
     feedback = FeedbackConfig(
-        accept_score=accept,
-        max_rounds=rounds,
+        accept_score=accept_score,
+        max_rounds=max_rounds,
         selection=selection,
         critic=cast("CriticChoice", critic),
         hops=hops,
@@ -174,7 +191,7 @@ def ask(
         answerer=make_answerer(model, base_url, offline, embedding, timeout),
         config=SageConfig(
             candidates,
-            top_k,
+            baseline_top_k,
             feedback,
             context=not no_context,
             order=cast("Order", order),
@@ -182,11 +199,28 @@ def ask(
             prune=prune,
         ),
     )
+    if not asks_llm(model, base_url, offline):
+        for line in _without_llm(critic, hops):
+            console(stderr=True).print(line, markup=False, style="yellow", soft_wrap=True)
     with sage:
         if as_json:
             print_answer(sage, question, option, price_list, html)
         else:
             show_answer(sage, question, option, price_list, html)
+
+
+def _without_llm(critic: str, hops: int) -> list[str]:
+    """What options that are made for an LLM do where none is asked."""
+    lines = []
+    if critic == "auto":
+        lines.append("--critic auto: no LLM is asked, so the local judge grades alone")
+    if hops:
+        lines.append(
+            "--hops: no LLM is asked that could say what is missing, so names in the chunks found are "
+            "searched for"
+        )
+    how = "--model or --base-url asks one"
+    return [*lines[:-1], f"{lines[-1]} ({how})"] if lines else []
 
 
 def show_answer(

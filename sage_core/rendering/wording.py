@@ -12,7 +12,7 @@ GRADERS = {
     "critic": "the critic",
     "heuristic": "a heuristic, no LLM",
     "local judge": "the local judge, no LLM",
-    "no answer": "the loop, without a critic: there is no answer to grade",
+    "no answer": "the loop (an abstention needs no critic)",
     "local": "a look at question and context, no LLM",
 }
 ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}

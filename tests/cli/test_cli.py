@@ -50,10 +50,20 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ask", QUESTION, "--store", str(store), "--critic", "local", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    chosen = ["--critic", "local", "--rule", "FixedK(2)", "--rounds", "1", "--json"]
+    assert run(["ask", QUESTION, "--store", str(store), *chosen]) == 0
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert answer["retrieval"]["selection"]["cut"] == 2 and len(answer["feedback"]["rounds"]) == 1
+    assert captured.err == ""
     assert answer["feedback"]["rounds"][0]["verdict"]["source"] in ("local judge", "no answer")
     assert answer["feedback"]["usage"]["total"]["calls"] == 0
+    assert run(["ask", QUESTION, "--store", str(store), "--critic", "auto", "--hops", "1"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "--critic auto: no LLM is asked, so the local judge grades alone"
+    assert told[1].startswith("--hops: no LLM is asked") and told[1].endswith(
+        "(--model or --base-url asks one)"
+    )
     assert run(["ask", QUESTION, "--store", str(store), "--critic", "nobody"]) != 0
     assert "unknown critic" in capsys.readouterr().err
 
