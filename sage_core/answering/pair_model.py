@@ -1,8 +1,7 @@
-"""The network of the local judge: a BERT that reads a pair of texts, with three heads. Needs torch.
+"""The model of the local judge: a BERT that reads a pair of texts, with three heads. Needs torch.
 
 It is the bundled cross-encoder (``ranking/weights/sage-minilm``), whose file also holds the heads of the
-judge. Written out here rather than taken from transformers: importing that takes seconds, and the last layer
-is needed for one position only where no span is asked for.
+judge.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.embedding.bert import Bert, computes_bfloat16
 from sage_core.errors import MissingExtraError, ModelError
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
@@ -24,7 +24,6 @@ _LONGEST = 144  # Word pieces of a pair, as in training.
 _BATCH_TOKENS = 4_096
 _PADDED = 1.2  # Longest of a batch to its shortest: padding is computed like text.
 _HEADS = "heads.weight"
-_SPAN = "span.weight"
 
 
 def has_heads(folder: Path = FOLDER) -> bool:
@@ -42,15 +41,17 @@ class PairModel:
 
     Args:
         folder: A packed model with heads.
+        bfloat16: Whether to compute with it; None: where the processor does, which takes a little more than
+            half the time and moves logits by some 0.01.
 
     Raises:
         MissingExtraError: Where torch is not installed.
         ModelError: Where the files are missing, damaged or of another kind.
     """
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = FOLDER, *, bfloat16: bool | None = None) -> None:
         try:
-            import torch
+            import torch  # noqa: F401 (says whether it is there)
         except ImportError as error:
             raise MissingExtraError("the local judge's model", "models") from error
         from tokenizers import Tokenizer
@@ -58,11 +59,9 @@ class PairModel:
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["bert"]
             weights = _unpacked((folder / "model.safetensors").read_bytes())
-            self._w = {name: torch.from_numpy(value) for name, value in weights.items()}
-            self._layers = int(config["num_hidden_layers"])
-            self._attention_heads = int(config["num_attention_heads"])
-            self._epsilon = float(config["layer_norm_eps"])
-            self._w[_HEADS]
+            weights[_HEADS]
+            half = computes_bfloat16() if bfloat16 is None else bfloat16
+            self._bert = Bert(weights, config, bfloat16=half)
         except Exception as error:
             raise ModelError(f"{folder} does not hold a model of the local judge ({error!r})") from error
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
@@ -95,66 +94,14 @@ class PairModel:
         order = sorted(range(len(pairs)), key=lambda i: len(encoded[i].ids))
         with torch.inference_mode():
             for rows in _batches(order, [len(e.ids) for e in encoded]):
-                width = max(len(encoded[i].ids) for i in rows)
-                ids, kinds = (torch.zeros((len(rows), width), dtype=torch.long) for _ in range(2))
-                for row, i in enumerate(rows):
-                    n = len(encoded[i].ids)
-                    ids[row, :n] = torch.tensor(encoded[i].ids)
-                    kinds[row, :n] = torch.tensor(encoded[i].type_ids)
-                same = len({len(encoded[i].ids) for i in rows}) == 1
-                hidden = self._forward(ids, kinds, None if same else ids != 0, spans)
-                pooled = torch.tanh(self._linear(hidden[:, 0], "bert.pooler.dense"))
-                logits[rows, :RELEVANT] = self._linear(pooled, "heads").numpy()[:, :RELEVANT]
-                logits[rows, RELEVANT:] = self._linear(pooled, "classifier").numpy()
+                pooled, hidden = self._bert.read([encoded[i] for i in rows], whole=spans)
+                logits[rows, :RELEVANT] = self._bert.linear(pooled, "heads").numpy()[:, :RELEVANT]
+                logits[rows, RELEVANT:] = self._bert.linear(pooled, "classifier").numpy()
                 if spans:
-                    tokens = self._linear(hidden, "span").numpy()
+                    tokens = self._bert.linear(hidden, "span").numpy()
                     for row, i in enumerate(rows):
                         found[i] = _best_span(tokens[row], encoded[i])
         return logits, found
-
-    def _linear(self, x: Any, name: str) -> Any:
-        import torch
-
-        return torch.nn.functional.linear(x, self._w[f"{name}.weight"], self._w[f"{name}.bias"])
-
-    def _norm(self, x: Any, name: str) -> Any:
-        import torch
-
-        return torch.nn.functional.layer_norm(
-            x, x.shape[-1:], self._w[f"{name}.weight"], self._w[f"{name}.bias"], self._epsilon
-        )
-
-    def _forward(self, ids: Any, kinds: Any, mask: Any, whole: bool) -> Any:
-        """Last hidden states; of the first position only unless ``whole``."""
-        from torch.nn.functional import embedding, gelu, scaled_dot_product_attention
-
-        at = "bert.embeddings"
-        x = embedding(ids, self._w[f"{at}.word_embeddings.weight"])
-        x = x + self._w[f"{at}.position_embeddings.weight"][: ids.shape[1]]
-        x = x + embedding(kinds, self._w[f"{at}.token_type_embeddings.weight"])
-        x = self._norm(x, f"{at}.LayerNorm")
-        n, _, size = x.shape
-        seen = None if mask is None else mask[:, None, None, :]
-
-        def split(y: Any) -> Any:
-            return y.view(n, -1, self._attention_heads, size // self._attention_heads).transpose(1, 2)
-
-        for i in range(self._layers):
-            at = f"bert.encoder.layer.{i}"
-            own = x if whole or i < self._layers - 1 else x[:, :1]
-            attended = scaled_dot_product_attention(
-                split(self._linear(own, f"{at}.attention.self.query")),
-                split(self._linear(x, f"{at}.attention.self.key")),
-                split(self._linear(x, f"{at}.attention.self.value")),
-                attn_mask=seen,
-            )
-            mixed = self._linear(
-                attended.transpose(1, 2).reshape(n, -1, size), f"{at}.attention.output.dense"
-            )
-            x = self._norm(mixed + own, f"{at}.attention.output.LayerNorm")
-            inner = gelu(self._linear(x, f"{at}.intermediate.dense"))
-            x = self._norm(self._linear(inner, f"{at}.output.dense") + x, f"{at}.output.LayerNorm")
-        return x
 
 
 def _unpacked(raw: bytes) -> dict[str, NDArray[np.float32]]:

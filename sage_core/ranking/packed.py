@@ -1,4 +1,4 @@
-"""Cross-encoders as small folders: a BERT whose matrices are 8-bit rows, unpacked to float32 when loaded."""
+"""Cross-encoders as small folders: a BERT whose matrices are 8-bit rows, unpacked when loaded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.embedding.bert import Bert
 from sage_core.embedding.sentence_transformer import pack_by_length, quiet_loading
 from sage_core.errors import MissingExtraError, ModelError
 from sage_core.segmentation.models.storage import CONFIG_FILE, load_folder, save_folder
@@ -21,7 +22,6 @@ BUNDLED = "sage-minilm"
 BUNDLED_FOLDER = Path(__file__).parent / "weights" / BUNDLED
 
 _KIND = "cross-encoder"
-_OF_THE_JUDGE = ("heads.", "span.")  # Heads of `sage_core.answering.LocalJudge`, which reads the same file.
 _LONGEST = 256  # Word pieces of a pair, where nobody says.
 _PASS_TOKENS = 4_096  # Word pieces, padding included, of one forward pass: best on a CPU.
 _PASS_TOKENS_ACCELERATOR = 65_536
@@ -76,7 +76,7 @@ class PackedCrossEncoder:
             for 256.
 
     Raises:
-        MissingExtraError: Where torch or transformers is not installed.
+        MissingExtraError: Where torch is not installed.
         ModelError: Where the folder does not hold such a model.
     """
 
@@ -84,29 +84,26 @@ class PackedCrossEncoder:
         try:
             import torch
             from tokenizers import Tokenizer
-            from transformers import BertConfig, BertForSequenceClassification
         except ImportError as error:
             raise MissingExtraError("a cross-encoder", "models") from error
         config, tensors, _ = load_folder(folder)
         if config.get("kind") != _KIND:
             raise ModelError(f"{folder} does not hold a packed cross-encoder")
         try:
-            with quiet_loading():
-                model = BertForSequenceClassification(BertConfig(**config["bert"], num_labels=1))
-            ranking = {n: v for n, v in tensors.items() if not n.startswith(_OF_THE_JUDGE)}
-            model.load_state_dict({n: torch.from_numpy(v) for n, v in ranking.items()})
-        except Exception as error:  # a configuration can be wrong in as many ways as BERT has settings
-            raise ModelError(f"{folder}: the weights do not fit the configuration ({error})") from error
-        accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            self._device = torch.device(device or accelerator)
-            self._model: Any = model.float().eval().to(self._device)
+            chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+            torch.zeros(1, device=chosen)
         except (RuntimeError, AssertionError) as error:
             raise ModelError(f"cannot use the device {device!r} for the cross-encoder ({error})") from error
-        self._budget = _PASS_TOKENS if self._device.type == "cpu" else _PASS_TOKENS_ACCELERATOR
+        self._budget = _PASS_TOKENS if chosen.type == "cpu" else _PASS_TOKENS_ACCELERATOR
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
         longest = min(max_length or _LONGEST, int(config["bert"]["max_position_embeddings"]))
         self._tokenizer.enable_truncation(longest, strategy="longest_first")
+        try:
+            # In float32: a score must not depend on the other questions of a shared batch.
+            self._bert = Bert(tensors, config["bert"], device=chosen)
+            self.predict([("a", "b")])
+        except Exception as error:  # a configuration can be wrong in as many ways as BERT has settings
+            raise ModelError(f"{folder}: the weights do not fit the configuration ({error})") from error
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """One raw logit per pair of question and text, shape ``(len(pairs),)``."""
@@ -116,18 +113,6 @@ class PackedCrossEncoder:
         logits = np.zeros(len(pairs), dtype=np.float32)
         with torch.inference_mode():
             for batch in pack_by_length([len(e.ids) for e in encoded], self._budget):
-                longest = max(len(encoded[i].ids) for i in batch)
-                shape = (len(batch), longest)
-                ids, kinds, mask = (torch.zeros(shape, dtype=torch.long) for _ in range(3))
-                for row, i in enumerate(batch):
-                    n = len(encoded[i].ids)
-                    ids[row, :n] = torch.tensor(encoded[i].ids)
-                    kinds[row, :n] = torch.tensor(encoded[i].type_ids)
-                    mask[row, :n] = 1
-                out = self._model(
-                    input_ids=ids.to(self._device),
-                    token_type_ids=kinds.to(self._device),
-                    attention_mask=mask.to(self._device),
-                )
-                logits[batch] = out.logits[:, 0].float().cpu().numpy()
+                pooled, _ = self._bert.read([encoded[i] for i in batch])
+                logits[batch] = self._bert.linear(pooled, "classifier")[:, 0].cpu().numpy()
         return logits

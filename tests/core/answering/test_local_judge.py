@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 from sage_core.answering import (
@@ -13,6 +14,7 @@ from sage_core.answering import (
     split_claims,
     support,
 )
+from sage_core.answering.pair_model import PairModel
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
@@ -368,3 +370,17 @@ def test_a_code_that_does_not_mean_it_is_contradicted(judge):
     (claim,) = judge.grounding("Error E17 does not mean that the thermocouple is disconnected.", CODES)
     assert claim.probability <= 0.1
     assert claim.reason == "the passages say “means” where it says “not mean”"
+
+
+def test_bfloat16_changes_the_logits_little():
+    pytest.importorskip("torch")
+    pairs = [
+        (question, passage)
+        for question in ("Who opened the bridge?", "Do seals sleep?")
+        for passage in PASSAGES
+    ]
+    exact, half = (PairModel(bfloat16=half) for half in (False, True))
+    logits, spans = exact.spans(pairs)
+    assert np.allclose(half.logits(pairs), logits, atol=0.1)
+    assert np.allclose(exact.logits(pairs), logits, atol=1e-4)  # the last layer, of one position or of all
+    assert [s[:2] for s in half.spans(pairs)[1]] == [s[:2] for s in spans]
