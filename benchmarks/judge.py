@@ -8,7 +8,10 @@
 
 Answerability: 300 questions with a passage that answers them (clapnq_dev) and 300 with one that does not
 (clapnq_unanswerable); nothing of these was trained or fitted on. Support: claims of wice_dev against their
-cited page; half of the pages were fitted on, the other half is shown by itself. Spans: SQuAD F1 and exact
+cited page; half of the pages were fitted on, the other half is shown by itself. Opposites: sentences of
+squad2_dev16 said otherwise, and the same with a number, a name or a word replaced or a "not" put in or taken
+out, each against its paragraph and two others of its article; made by the rules that make training examples,
+from other text. Spans: SQuAD F1 and exact
 match of the marked answer, squad2_dev16, own paragraph. Beside it, the share of the stems of question or
 claim. Peers: the longest common run of words (as ROUGE-L's recall), cosines of all-MiniLM-L6-v2 (of a claim,
 to the best of the eight sentences that share most with it), the bundled cross-encoder, and the hybrid
@@ -25,6 +28,7 @@ import os
 import random
 import re
 import string
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +39,7 @@ from numpy.typing import NDArray
 
 from sage_core import CrossEncoderReranker, HybridReranker, SentenceTransformerEmbedder
 from sage_core.answering import ExtractiveAnswerer, LocalJudge, support
+from sage_core.answering.marks import SUPPORTED_FROM
 from sage_core.answering.pair_model import PairModel
 from sage_core.answering.words import stem_list
 from sage_core.embedding.bert import computes_bfloat16
@@ -181,6 +186,45 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
         )
 
 
+def opposites(judge: LocalJudge, data: Path, each: int) -> None:
+    """Print how well true sentences are told from the same turned false."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+    import judge_examples as made
+
+    rng = random.Random(SEED)
+    articles = [re.split(r"\n\s*\n", d["text"]) for d in read(data, "squad2_dev16_docs")]
+    articles = [own for a in articles if len(own := [p for p in a if len(p.split()) > 40]) > 3]
+    changes = {
+        "a number": made._wrong_number,
+        "a name": made._wrong_name,
+        "an antonym": made._antonym,
+        "a negation": made._negated,
+        "two names exchanged": made._exchanged,
+    }
+    for name, change in changes.items():
+        labels: list[bool] = []
+        scores: list[float] = []
+        while len(labels) < 2 * each:
+            passages = rng.sample(rng.choice(articles), 3)
+            sentence, seed = rng.choice(made.split(passages[0])), rng.random()
+            found = change(sentence, passages[0], " ".join(passages[1:]), rng)
+            if found is None or not 7 <= len(sentence.split()) <= 40:
+                continue
+            right, wrong = (made.rephrase(text, random.Random(seed)) for text in (sentence, found[0]))
+            if right == wrong or (found[1] and found[1] not in right) or (found[2] and found[2] not in wrong):
+                continue
+            rng.shuffle(passages)
+            odds = [support(judge.grounding(text, passages)) for text in (right, wrong)]
+            if None not in odds:
+                labels += [True, False]
+                scores += [p for p in odds if p is not None]
+        shown = [np.mean([p >= SUPPORTED_FROM for p in scores[k::2]]) for k in (0, 1)]
+        print(
+            f"opposites by {name}, n = {2 * each}: AUROC {with_interval(labels, scores)}; "
+            f"shown as supported: {shown[0]:.0%} of the true, {shown[1]:.0%} of the false"
+        )
+
+
 def spans(judge: LocalJudge, data: Path, limit: int) -> None:
     """Print SQuAD F1 and exact match of the marked answers."""
     texts = {d["doc_id"]: d["text"] for d in read(data, "squad2_dev16_docs")}
@@ -257,6 +301,7 @@ def main() -> None:
         return
     answerability(judge, arguments.data, arguments.limit, arguments.peers)
     claims(judge, arguments.data, arguments.limit, arguments.peers)
+    opposites(judge, arguments.data, min(120, arguments.limit))
     spans(judge, arguments.data, arguments.limit)
     seconds(judge, arguments.data)
 

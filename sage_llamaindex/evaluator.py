@@ -128,6 +128,5 @@ class LocalContextRelevancyEvaluator(_LocalEvaluator):
         if found is None:
             score = await asyncio.to_thread(self.judge.answerable, query, texts)
             return self._result(query, response, contexts, score, "")
-        quote = found.sentence.of(texts[found.passage])
-        said = f"likeliest answer, in context {found.passage + 1}: {quote}"
+        said = f"likeliest answer, in context {found.passage + 1}: {found.quote}"
         return self._result(query, response, contexts, found.probability, said)

@@ -118,7 +118,7 @@ class ExtractiveAnswerer:
         judge = self.local_judge
         found = judge.locate(question, context) if judge is not None else None
         if found is not None:
-            return self._marked(found, context), NO_USAGE
+            return self._marked(found), NO_USAGE
         weights = weigh(question_words(question), sentences)
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
@@ -153,14 +153,13 @@ class ExtractiveAnswerer:
             reason += f"; nowhere in the passages: {', '.join(absent)}"
         return Verdict(score, 1 if absent else 0, source="heuristic", reason=reason), NO_USAGE
 
-    def _marked(self, found: Located, context: Sequence[str]) -> str:
+    def _marked(self, found: Located) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
         if found.probability < self.min_probability:
             return NO_ANSWER
-        passage, sentence, answer = context[found.passage], found.sentence, found.answer
-        said = answer.of(passage) if answer == sentence else f"**{answer.of(passage)}**"
-        quote = passage[sentence.start : answer.start] + said + passage[answer.end : sentence.end]
-        return f"The documents say: “{' '.join(quote.split())}”"
+        (start, end), text = found.marked, found.quote
+        said = text if end - start == len(text) else f"{text[:start]}**{text[start:end]}**{text[end:]}"
+        return f"The documents say: “{' '.join(said.split())}”"
 
     async def agenerate(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None

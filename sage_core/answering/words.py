@@ -125,9 +125,10 @@ first / second / third / fourth / fifth / sixth / last
 spring / summer / autumn / winter
 january / february / march / april / june / july / august / september / october / november / december
 monday / tuesday / wednesday / thursday / friday / saturday / sunday
-second / minute / hour / day / week / month / year / decade / century
+minute / hour / day / week / month / year / decade / century
 hundred / thousand / million / billion / trillion
 """
+_CONTRARY_WORDS = frozenset(_CONTRARIES.split()) - {"/"}
 _NUMBERS = {
     w: str(n)
     for n, w in enumerate(_listed("one two three four five six seven eight nine ten eleven twelve"), 1)
@@ -229,7 +230,7 @@ def terms(text: str) -> tuple[Term, ...]:
             after = _stem(tokens[i + 1][0]) if i + 1 < len(tokens) else ""
             value = _NUMBERS.get(word, word.replace(",", ""))
             found.append((word, value, 1, (before, after)))
-        elif word not in _STOP or _stem(word) in _sides():
+        elif word not in _STOP or word in _CONTRARY_WORDS:
             found.append((word, _stem(word), -1 if denied else 1, None))
             denied = denied and (word in _PASSED or word.endswith("ly"))
     stems_ = [stem for _, stem, _, _ in found]

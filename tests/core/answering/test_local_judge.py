@@ -328,6 +328,35 @@ def test_a_code_is_not_another_code() -> None:
     assert wrong.probability < 0.5 < right.probability
 
 
+SURVEY = [
+    "Puffins nest in the turf above the cliffs of the island, and rats ate their eggs for many years.",
+    "| Species | 2018 | 2021 |\n|---|---:|---:|\n| Kittiwake, nests | 2,740 | 2,210 |\n"
+    "| Puffin, burrows | 1,610 | 1,890 |\n| Fulmar \\| petrel | | 420 |",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "answer"),
+    [
+        ("How many kittiwake nests were there in 2021?", "Species: Kittiwake, nests; 2021: 2,210", "2,210"),
+        ("How many puffin burrows were there in 2018?", "Species: Puffin, burrows; 2018: 1,610", "1,610"),
+        ("How many fulmars were there in 2021?", "Species: Fulmar \\| petrel; 2021: 420", "420"),
+    ],
+)
+def test_a_row_of_a_table_answers_together_with_its_header(judge, question, quote, answer):
+    found = judge.locate(question, SURVEY)
+    assert found.passage == 1
+    assert found.quote == quote
+    assert found.sentence.of(SURVEY[1]).startswith(f"| {quote.split(';')[0].split(': ')[1]} |")
+    if judge.reads:
+        assert found.answer.of(SURVEY[1]) == found.marked.of(quote) == answer
+        text, _ = ExtractiveAnswerer(judge=judge, min_probability=0.0).generate(question, SURVEY)
+        assert text == f"The documents say: “{quote.removesuffix(answer)}**{answer}**”"
+    (claim,) = judge.grounding(quote, SURVEY)
+    assert claim.passage == 1
+    assert claim.probability > 0.5
+
+
 HARBOR = [
     "Sales of tickets rose in 2020. Sales of tickets fell in 2021. The crossing to the outer island takes 11 "
     "hours. The way back takes 18 hours.",
