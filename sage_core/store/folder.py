@@ -109,8 +109,8 @@ class _Writer:
 class FolderStore:
     """A store in a folder: one process may write while any number search.
 
-    A search compares the signs of all vectors with those of the question and ranks the best 1,000 exactly
-    (`sage_core.store.segments`); up to 2,000 chunks it is exact. Safe across threads and forks.
+    A search compares the signs of all vectors with those of the question and ranks the best few thousand
+    exactly (`sage_core.store.segments`); up to 2,048 chunks it is exact. Safe across threads and forks.
 
         with FolderStore("my-store") as store:
             print(store.info().chunks)

@@ -52,14 +52,20 @@ def expected(
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_files")
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("search", ["exact", "by signs", "by half of the signs first"])
 def test_any_series_of_changes(
-    tmp_path: Path, seed: int, exact: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not exact:  # the list of candidates is as long as the store, but found by signs
-        monkeypatch.setattr(segments, "_EXACT", 0)
-        monkeypatch.setattr(segments, "_SHORTLIST", 20)
-        monkeypatch.setattr(segments, "_SHORTLIST_LEAST", 1)
+    if search != "exact":  # the list of candidates is as long as the store, but found by signs
+        shortlist = segments.Index._shortlist
+        monkeypatch.setattr(
+            segments.Index, "_shortlist", lambda self, query, _: shortlist(self, query, 1_000)
+        )
+        for name in ("_EXACT", "_SHORTLIST", "_SHORTLIST_LEAST"):
+            monkeypatch.setattr(segments, name, 0)
+    if "half" in search:
+        for name, value in {"_HALVED": 0, "_HALVED_WORDS": 2, "_SAMPLED": 1}.items():
+            monkeypatch.setattr(segments, name, value)
     rng = np.random.default_rng(seed)
     there: dict[str, NewDocument] = {}
     reader = FolderStore(tmp_path / "store")
@@ -139,7 +145,13 @@ def test_signs_are_counted_without_numpy_2_too() -> None:
     assert counts.tolist() == [[int(w).bit_count() for w in row] for row in words]
 
 
-def test_the_nearest_are_found_among_many(tmp_path: Path) -> None:
+@pytest.mark.parametrize("halved", [False, True])
+def test_the_nearest_are_found_among_many(
+    tmp_path: Path, halved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if halved:
+        monkeypatch.setattr(segments, "_HALVED", 0)
+        monkeypatch.setattr(segments, "_HALVED_WORDS", 2)
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((300, DIMENSION))
     vectors = unit_rows(centres[rng.integers(0, 300, 6_000)] + 0.7 * rng.standard_normal((6_000, DIMENSION)))
