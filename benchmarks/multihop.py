@@ -2,16 +2,18 @@
 
     python benchmarks/multihop.py --sets 2wiki_pool --questions 70 --documents 520
     python benchmarks/multihop.py                     # both pools, 1,600 documents each
+    python benchmarks/multihop.py --sets clapnq_dev squad2_dev16 --questions 70 --knows --errs 0.3
 
 `Sage` as it is by default, and a budget of 1,000 tokens of context. The LLM is scripted: its critic accepts
 where at least half of every piece of evidence is shown. Else it asks for more, and in a share of the
 questions it knows the decomposition: it names a missing document whose title stands in the question or in a
 passage it was shown (nobody can name another) with those words of the question that the rest of the evidence
 does not explain. In the other questions it names nothing, and the library searches for a name in the passages
-("names": in all of them). "Full" is one round filled up to the budget in
-the order of the scores. Calls and tokens (thousands, answers and grades) are means a question. Intervals:
-paired bootstrap over questions of the difference to "full", 2,000 resamples, seed 0. Documents: all that
-hold evidence, and others drawn with seed 1.
+("names": in all of them). With ``--errs``, the critic turns the first answer down in that share of the
+questions although all evidence is shown: what a needless search costs where evidence stands in one place.
+"Full" is one round filled up to the budget in the order of the scores. Calls and tokens (thousands, answers
+and grades) are means a question. Intervals: paired bootstrap over questions of the difference to "full",
+2,000 resamples, seed 0. Documents: all that hold evidence, and others drawn with seed 1.
 """
 
 from __future__ import annotations
@@ -63,16 +65,19 @@ class Scripted:
 
     label = "scripted"
 
-    def __init__(self, knows: float, *, names: bool = False) -> None:
+    def __init__(self, knows: float, *, names: bool = False, errs: float = 0.0) -> None:
         self._knows = knows
         self._names = names
+        self._errs = errs
         self._chance = random.Random(3)
         self.question: Question | None = None
         self._informed = False
+        self._wrong = False
 
     def about(self, question: Question) -> None:
         """The next question."""
         self.question, self._informed = question, self._chance.random() < self._knows
+        self._wrong = self._chance.random() < self._errs
 
     def generate(self, question: str, context: Sequence[str], **_: Any) -> tuple[str, TokenUsage]:
         """An answer, which nobody reads."""
@@ -86,8 +91,9 @@ class Scripted:
         shown = "\n".join(context)
         usage = TokenUsage(sum(map(COUNT, context)) + 400, 30, 1)
         missing = [d for d, text in self.question.texts.items() if not _mostly_in(text, shown)]
-        if not missing:
+        if not missing and not self._wrong:
             return Verdict(10), usage
+        self._wrong = False
         if self._names:
             return Verdict(4, 1), usage
         named = f"{self.question.text}\n{shown}".casefold()
@@ -136,33 +142,39 @@ def read(name: str, questions: int, documents: int, folder: Path) -> list[Questi
 
     asked, pool = rows("questions"), {d["doc_id"]: d for d in rows("docs")}
     random.Random(0).shuffle(asked)
-    asked = asked[:questions]
-    needed = {e["doc_id"] for q in asked for e in q["evidence"]}
+    asked = [q for q in asked if q["evidence"]][:questions]
+    needed = {e.get("doc_id") or q["doc_id"] for q in asked for e in q["evidence"]}
     others = [d for d in pool if d not in needed]
     random.Random(1).shuffle(others)
     found = []
     for doc_id in [*sorted(needed), *others[: max(documents - len(needed), 0)]]:
         document = pool[doc_id]
         text = f"# {document['title']}\n\n{document['text']}\n"
-        (folder / f"{doc_id.split(':')[1]}.md").write_text(text, encoding="utf-8")
+        (folder / f"{_file(doc_id)}.md").write_text(text, encoding="utf-8")
     for question in asked:
         spans: dict[str, list[tuple[int, int]]] = {}
         texts: dict[str, str] = {}
         titles: dict[str, str] = {}
         for e in question["evidence"]:
-            document, title = e["doc_id"].split(":")[1], pool[e["doc_id"]]["title"]
+            doc_id = e.get("doc_id") or question["doc_id"]
+            document, title = _file(doc_id), pool[doc_id]["title"]
             before = len(f"# {title}\n\n")
             spans.setdefault(document, []).append((e["start"] + before, e["end"] + before))
-            titles[document], texts[document] = title, pool[e["doc_id"]]["text"][e["start"] : e["end"]]
+            titles[document], texts[document] = title, pool[doc_id]["text"][e["start"] : e["end"]]
         found.append(Question(question["question"], spans, titles, texts))
     return found
 
 
+def _file(doc_id: str) -> str:
+    """A document's name as a file."""
+    return re.sub(r"\W+", "-", doc_id.split(":", 1)[-1])
+
+
 def run(
-    sage: Sage, questions: Sequence[Question], knows: float, feedback: FeedbackConfig, *, names: bool = False
+    sage: Sage, questions: Sequence[Question], knows: float, feedback: FeedbackConfig, **critic: Any
 ) -> np.ndarray:
     """By question: all evidence in the answer's context, calls, thousands of tokens, tokens of context."""
-    answerer = Scripted(knows, names=names)
+    answerer = Scripted(knows, **critic)
     sage.answerer = answerer
     sage.config = SageConfig(feedback=feedback, max_context_tokens=BUDGET)
     rows = []
@@ -216,7 +228,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["hotpot_pool", "2wiki_pool"], metavar="SET")
     parser.add_argument("--questions", type=int, default=500)
     parser.add_argument("--documents", type=int, default=1600)
-    parser.add_argument("--knows", nargs="+", type=float, default=[1.0, 0.5], metavar="SHARE")
+    parser.add_argument("--knows", nargs="*", type=float, default=[1.0, 0.5], metavar="SHARE")
+    parser.add_argument("--errs", nargs="*", type=float, default=[], metavar="SHARE")
     parser.add_argument("--hops", type=int, default=2)
     parser.add_argument("--store", type=Path, help="folder to keep stores in; a temporary one where left out")
     arguments = parser.parse_args()
@@ -235,6 +248,12 @@ def main() -> None:
                 for knows in arguments.knows:
                     label = f"hops={arguments.hops}, knows {knows:.0%}"
                     rows[label] = run(sage, questions, knows, hops)
+                for errs in arguments.errs:
+                    label = f"critic errs {errs:.0%}"
+                    rows[f"no hops, {label}"] = run(sage, questions, 0, FeedbackConfig(), errs=errs)
+                    rows[f"hops={arguments.hops}, names, {label}"] = run(
+                        sage, questions, 0, hops, names=True, errs=errs
+                    )
             report(name, rows)
 
 
