@@ -154,12 +154,6 @@ def run(
             metavar="ROW=MODEL",
         ),
     ] = None,
-    projection: Annotated[
-        Path | None,
-        typer.Option(
-            help="Trained projection for rows with a custom embedding (train-projection).", metavar="FILE"
-        ),
-    ] = None,
     whole_text: Annotated[
         str | None,
         typer.Option(
@@ -219,7 +213,6 @@ def run(
         base_url,
         offline,
         reranker,
-        projection,
         whole_text,
         _row_readers(row_reader or ()),
         _prices(prices),
@@ -256,72 +249,6 @@ def report(
     from sage_core.evaluation.report import write_report
 
     console().print(f"written to {write_report(folder)}", markup=False)
-
-
-@app.command("train-projection")
-def train_projection_(
-    data: Annotated[
-        str,
-        typer.Option(
-            help="dev/NAME, or PREFIX of a set of your own; its questions need evidence.", metavar="SET"
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", metavar="FILE")],
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
-    openai: Annotated[
-        str | None,
-        typer.Option(help="An OpenAI-compatible embedding model instead of --embedder.", metavar="NAME"),
-    ] = None,
-    base_url: BaseUrlOption = None,
-    loss: Annotated[
-        str, typer.Option(help="mse (the paper's) or mnr (Multiple Negatives Ranking).", metavar="NAME")
-    ] = "mse",
-    tokens: Annotated[int, typer.Option(help="Size of the chunks that questions belong to.")] = 1000,
-    epochs: Annotated[int, typer.Option(help="Passes over the questions.")] = 30,
-    seed: Annotated[int, typer.Option(help="Of split, start and negatives.")] = 0,
-    documents: Annotated[
-        str, typer.Option(help="all, or the even or the odd documents, so that the others can test it.")
-    ] = "all",
-    cache: Annotated[
-        Path, typer.Option(help="Folder where embeddings are kept for the next run.", metavar="DIR")
-    ] = Path("sage-eval/embeddings"),
-) -> None:
-    """Train a projection of an embedding on questions and their chunks ("Custom ADA" of The Chronicles).
-
-    Writes the projection and, beside it, the cosines of right and wrong pairs before and after (its figures 6
-    and 7). Use it with `eval run --projection FILE`, on questions it was not trained on.
-    """
-    from sage_core.embedding.openai import OpenAIEmbedder
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
-    from sage_core.evaluation.datasets import dataset_names, load_dataset
-    from sage_core.evaluation.methods import FixedChunker
-    from sage_core.evaluation.retrievers import (
-        CachedEmbedder,
-        ProjectionOptions,
-        question_chunks,
-        train_projection,
-    )
-    from sage_core.evaluation.retrievers.projection import draw_cosines
-
-    if documents not in ("all", "even", "odd"):
-        raise InputError(f"--documents is all, even or odd, not {documents!r}")
-    model = OpenAIEmbedder(openai, base_url=base_url) if openai else SentenceTransformerEmbedder(embedder)
-    kept = CachedEmbedder(model, cache)
-    dataset = load_dataset(data) if data in dataset_names() else load_dataset("jsonl", data)
-    questions, chunks = question_chunks(dataset, FixedChunker(tokens), part=documents)
-    trained = train_projection(
-        kept, questions, chunks, ProjectionOptions(loss=cast("Any", loss), epochs=epochs, seed=seed)
-    )
-    trained.projection.save(output)
-    before, after = draw_cosines(kept, trained.projection, questions, chunks, output.with_suffix(".png"))
-    console().print(
-        f"{trained.pairs[0]} questions trained on, {trained.pairs[1]} held out; epoch {trained.epoch} kept\n"
-        f"right from wrong pairs, held out: {trained.accuracy_before:.3f} before, "
-        f"{trained.accuracy_after:.3f} after; MRR {trained.mrr_before:.3f}, {trained.mrr_after:.3f}\n"
-        f"cosines of right less wrong pairs, means over all: {before:.3f} before, {after:.3f} after\n"
-        f"{output}, {output.with_suffix('.png')}; use it with: sage-rag eval run ... --projection {output}",
-        markup=False,
-    )
 
 
 @app.command("make-questions")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from sage_core.answering import ExtractiveAnswerer
 from sage_core.embedding.protocol import Embedder
@@ -50,7 +48,6 @@ def plan(experiment: Experiment, reader: Reader, embedder: Embedder, options: Ru
         "language": options.language,
         "options": dict(experiment.options),
         "reranker": options.reranker,
-        "projection": _file_digest(options.projection),
         "whole_text": options.whole_text,
     }
     found = configuration(chosen, chosen.rows, datasets, **settings)
@@ -129,13 +126,6 @@ def _resolved(row: Row, access: EmbeddingAccess) -> Row:
     if offline is not None and not access.answers(method.get("index")):
         method["index"] = offline
     return Row(row.name, method, row.paper)
-
-
-def _file_digest(path: Path | None) -> str | None:
-    """A short name for a file's content; None without a file."""
-    if path is None or not path.is_file():
-        return None
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _data_kind(data: str | None, datasets: Sequence[Dataset], experiment: Experiment) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from sage_core.answering import Answerer, ExtractiveAnswerer
 from sage_core.embedding.openai import OpenAIEmbedder
@@ -173,7 +172,6 @@ class RunOptions:
             ``OPENAI_BASE_URL``, else OpenAI's own.
         offline: Ask no server for embeddings.
         reranker: Name of the reranker where a row names none (`named_reranker`); None for ``"hybrid"``.
-        projection: File of the trained projection that rows with a custom embedding use.
         whole_text: What answers questions about the text as a whole in the SAGE rows: a method without
             retrieval (``whole_text`` of `make_method`); None for SAGE itself.
         row_readers: Reading model by row, for rows that need one of their own.
@@ -192,7 +190,6 @@ class RunOptions:
     base_url: str | None = None
     offline: bool = False
     reranker: str | None = None
-    projection: Path | None = None
     whole_text: str | None = None
     row_readers: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -271,7 +268,7 @@ class MethodMaker:
         if (whole := self._options.whole_text) and str(spec["method"]).startswith("sage"):
             spec.setdefault("whole_text", whole)
         return make_method(
-            {**_with_projection(spec, self._options.projection), "name": row.name},
+            {**spec, "name": row.name},
             reader=answerer,
             embedder=self._embedder,
             reranker=self._reranker,
@@ -292,23 +289,6 @@ class MethodMaker:
         if not model:
             raise InputError(f"needs a {wanted} reader of its own: --row-reader '{row.name}=MODEL'")
         return LocalReader(str(model), critic=ExtractiveAnswerer(self._embedder, judge=False))
-
-
-def _with_projection(spec: Any, projection: Path | None) -> Any:
-    """The configuration with the projection's file wherever a projected embedding names none."""
-    if isinstance(spec, list | tuple):
-        return [_with_projection(part, projection) for part in spec]
-    if not isinstance(spec, Mapping):
-        return spec
-    found = {name: _with_projection(value, projection) for name, value in spec.items()}
-    if found.get("kind") == "projected" and not found.get("projection"):
-        if projection is None:
-            raise InputError(
-                "needs a projection of its embedding: make one with `sage-rag eval train-projection`, and "
-                "give it with --projection"
-            )
-        found["projection"] = str(projection)
-    return found
 
 
 def _openai_specs(spec: object) -> list[dict[str, object]]:

@@ -419,20 +419,6 @@ def test_prices_give_money(own: list[str], tmp_path: Path) -> None:
     assert results().money("facts", "one")
 
 
-def test_a_projection_is_trained_and_used(
-    own: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["eval", "train-projection", "--data", "facts", "-o", "custom.safetensors", "--tokens", "12"]
-    for loss in ("mse", "mnr"):
-        assert run([*arguments, "--loss", loss, "--epochs", "2", "--cache", "cache"]) == 0
-        assert "--projection custom.safetensors" in capsys.readouterr().out
-    assert Path("custom.png").stat().st_size > 1000
-    rows = [{"row": "custom", "method": "naive", "index": {"kind": "projected"}}]
-    (tmp_path / "own.json").write_text(json.dumps({**OWN, "rows": rows, "baseline": ""}))
-    assert run([*own, "--reader", "none", "--projection", "custom.safetensors"]) == 0
-    assert len(results().answers["facts", "custom"]) == 12
-
-
 def test_questions_are_made_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "guide.md").write_text("The ferry leaves at eleven on Sundays. Tickets are sold on board.")
     with LLMServer([{"question": "Where are tickets sold?", "answer": "on board"}]) as server:

@@ -330,7 +330,6 @@ def test_scores_say_what_they_are():
         ({"kind": "hybrid", "parts": "bm25"}, "parts is a list"),
         ({"kind": "hybrid", "parts": ["bm25"]}, "at least two"),
         ({"kind": "sbert", "modle": "x"}, "'sbert' has no setting 'modle'"),
-        ({"kind": "projected"}, "needs 'projection'"),
     ],
 )  # fmt: skip
 def test_make_index_says_what_is_wrong(spec, message):

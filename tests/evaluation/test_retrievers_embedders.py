@@ -1,4 +1,4 @@
-"""Embedding models of the evaluation: kept ones, two encoders, a server's, and a trained projection."""
+"""Embedding models of the evaluation: kept ones, two encoders, and a server's."""
 
 from __future__ import annotations
 
@@ -11,20 +11,14 @@ import pytest
 
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
-from sage_core.errors import InputError, LLMError, ModelError, StoreError
+from sage_core.errors import InputError, LLMError, StoreError
 from sage_core.evaluation.records import Piece
 from sage_core.evaluation.retrievers import (
     CachedEmbedder,
     DualEncoder,
     OpenAIEmbedder,
-    ProjectedEmbedder,
-    Projection,
-    ProjectionOptions,
-    make_embedder,
     make_index,
-    train_projection,
 )
-from sage_core.evaluation.retrievers.projection import best_accuracy
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder
 
@@ -291,138 +285,3 @@ def test_openai_key_is_in_no_pickle_and_no_repr(monkeypatch, letters):
     for wrong in ({"batch_size": 0}, {"dimensions": 0}, {"timeout": 0}, {"model": ""}):
         with pytest.raises(InputError):
             OpenAIEmbedder(**{"model": "m", **wrong})
-
-
-# -- a trained projection -----------------------------------------------------------------------------
-
-
-class Noisy:
-    """Questions and chunks that agree in a few hidden dimensions, under noise in many: what a matrix can mend."""
-
-    name = "noisy"
-
-    def __init__(self, topics=400, size=48, signal=8, seed=0):
-        rng = np.random.default_rng(seed)
-        mixing = rng.normal(size=(signal, size))
-        self.topics = rng.normal(size=(topics, signal)) @ mixing
-        self.noise = np.linalg.svd(mixing)[2][signal:]  # orthogonal to the signal
-        self.size = size
-
-    def _row(self, text):
-        kind, number = text.split()
-        rng = np.random.default_rng([int(number), kind == "question"])
-        noise = 4 * rng.normal(size=len(self.noise)) @ self.noise
-        row = (self.topics[int(number)] + noise).astype(np.float32)
-        return row / np.linalg.norm(row)
-
-    def embed_documents(self, texts):
-        return np.stack([self._row(t) for t in texts])
-
-    def embed_query(self, text):
-        return self._row(text)
-
-
-PAIRS = ([f"question {i}" for i in range(300)], [f"chunk {i}" for i in range(300)])
-
-
-@pytest.fixture(scope="module")
-def one_thread():
-    """Steps this small only wait for each other on several threads."""
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def learnt(one_thread):
-    return train_projection(Noisy(), *PAIRS, ProjectionOptions(epochs=40, learning_rate=5e-3, seed=1))
-
-
-def mean_rank(embedder):
-    """Of the right chunk among 100 that training never saw."""
-    asked = np.stack([embedder.embed_query(f"question {i}") for i in range(300, 400)])
-    chunks = embedder.embed_documents([f"chunk {i}" for i in range(300, 400)])
-    scores = asked @ chunks.T
-    return float((scores > scores.diagonal()[:, None]).sum(axis=1).mean()) + 1
-
-
-@pytest.mark.slow
-def test_a_projection_learns_what_the_frozen_embedding_hides(learnt):
-    assert learnt.accuracy_after > learnt.accuracy_before + 0.05
-    assert learnt.mrr_after > 1.5 * learnt.mrr_before
-    assert learnt.epoch > 0 and learnt.pairs == (240, 60)
-    frozen = Noisy()
-    before, after = mean_rank(frozen), mean_rank(ProjectedEmbedder(frozen, learnt.projection))
-    assert after < 0.6 * before
-
-
-@pytest.mark.slow
-def test_training_can_be_repeated_and_the_seed_matters(learnt):
-    options = ProjectionOptions(epochs=3, seed=5)
-    first, second = (train_projection(Noisy(), *PAIRS, options) for _ in range(2))
-    np.testing.assert_array_equal(first.projection.matrix, second.projection.matrix)
-    other = train_projection(Noisy(), *PAIRS, ProjectionOptions(epochs=3, seed=6))
-    assert other.projection.digest != first.projection.digest
-
-
-def test_the_start_keeps_the_cosines(one_thread):
-    """Epoch 0 is the frozen embedding, so training cannot come out worse on what it is chosen by."""
-    frozen = Noisy()
-    kept = train_projection(frozen, *PAIRS, ProjectionOptions(epochs=1, learning_rate=1e-12))
-    projected = ProjectedEmbedder(frozen, kept.projection)
-    texts = PAIRS[1][:20]
-    ours, theirs = (e.embed_documents(texts) @ e.embed_documents(texts).T for e in (projected, frozen))
-    np.testing.assert_allclose(ours, theirs, atol=0.02)
-    assert kept.projection.matrix.shape == (48, 64)
-
-
-def test_a_projection_is_saved_and_checked(learnt, tmp_path):
-    file = tmp_path / "deep" / "projection.safetensors"
-    learnt.projection.save(file)
-    loaded = Projection.load(file)
-    np.testing.assert_array_equal(loaded.matrix, learnt.projection.matrix)
-    assert loaded.digest == learnt.projection.digest
-    embedder = ProjectedEmbedder(Noisy(), loaded)
-    assert embedder.name == f"noisy+projection-{loaded.digest}" and isinstance(embedder, Embedder)
-    assert embedder.embed_documents([]).shape == (0, 64)
-    np.testing.assert_allclose(np.linalg.norm(embedder.embed_documents(PAIRS[0][:3]), axis=1), 1, atol=1e-5)
-    with pytest.raises(InputError, match="trained on 'noisy'"):
-        ProjectedEmbedder(HashEmbedder(), loaded)
-    with pytest.raises(InputError, match="cannot take 3"):
-        loaded(np.ones((1, 3), np.float32))
-    file.write_bytes(b"nothing")
-    with pytest.raises(ModelError, match="train_projection"):
-        Projection.load(file)
-    with pytest.raises(ModelError):
-        make_embedder({"kind": "projected", "projection": str(tmp_path / "none")})
-
-
-def test_training_says_what_it_cannot_learn_from():
-    pytest.importorskip("torch")
-    with pytest.raises(InputError, match="at least 10"):
-        train_projection(Noisy(), PAIRS[0][:9], PAIRS[1][:9])
-    with pytest.raises(InputError, match="300 and 299"):
-        train_projection(Noisy(), PAIRS[0], PAIRS[1][:-1])
-    with pytest.raises(InputError, match="two different chunks"):
-        train_projection(Noisy(), PAIRS[0], ["chunk 1"] * 300)
-    for wrong in ({"epochs": 0}, {"dropout": 1.0}, {"held_out": 0.0}, {"learning_rate": 0.0}):
-        with pytest.raises(InputError):
-            ProjectionOptions(**wrong)
-
-
-def test_training_that_only_harms_is_not_kept(one_thread):
-    """Questions and chunks that agree already: a wild training cannot mend them, and the start stays."""
-    perfect = HashEmbedder()
-    texts = [f"topic{i} thing{i} place{i}" for i in range(60)]
-    kept = train_projection(perfect, texts, texts, ProjectionOptions(epochs=3, learning_rate=1.0))
-    assert kept.epoch == 0 and kept.mrr_after == kept.mrr_before == 1.0
-
-
-def test_best_accuracy_by_hand():
-    right = np.array([True, False, True, False])
-    assert best_accuracy(np.array([0.9, 0.1, 0.8, 0.2]), right) == 1.0
-    assert best_accuracy(np.array([0.9, 0.95, 0.8, 0.2]), right) == 0.75
-    # Equal scores fall on one side together: no threshold tells them apart.
-    assert best_accuracy(np.ones(4), right) == 0.5

@@ -19,14 +19,6 @@ from sage_core.evaluation.retrievers.factory import (
     make_reranker,
 )
 from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex, reciprocal_rank_fusion
-from sage_core.evaluation.retrievers.projection import (
-    ProjectedEmbedder,
-    Projection,
-    ProjectionOptions,
-    TrainedProjection,
-    question_chunks,
-    train_projection,
-)
 
 __all__ = [
     "BM25Index",
@@ -39,17 +31,11 @@ __all__ = [
     "ModelPool",
     "NumpyStore",
     "OpenAIEmbedder",
-    "ProjectedEmbedder",
-    "Projection",
-    "ProjectionOptions",
     "RerankedIndex",
-    "TrainedProjection",
     "VectorStore",
     "index_names",
     "make_embedder",
     "make_index",
     "make_reranker",
-    "question_chunks",
     "reciprocal_rank_fusion",
-    "train_projection",
 ]

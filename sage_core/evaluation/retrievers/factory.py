@@ -22,12 +22,11 @@ from sage_core.evaluation.retrievers.dense import (
     make_store,
 )
 from sage_core.evaluation.retrievers.fusion import HybridIndex, RerankedIndex
-from sage_core.evaluation.retrievers.projection import ProjectedEmbedder, Projection
 from sage_core.evaluation.specs import Settings, Spec
 from sage_core.ranking import CrossEncoderReranker, GenerativeReranker, Reranker, named_reranker
 from sage_core.ranking.named import GENERATIVE, HYBRID, HYBRID_CROSSED
 
-EMBEDDERS = ("sbert", "dpr", "openai", "projected")
+EMBEDDERS = ("sbert", "dpr", "openai")
 
 T = TypeVar("T")
 
@@ -94,10 +93,7 @@ class ModelPool:
         return found
 
     def _kept(self, embedder: Embedder) -> Embedder:
-        # A projection's frozen model is kept already; its own vectors are a product away.
-        if isinstance(embedder, CachedEmbedder | ProjectedEmbedder):
-            return embedder
-        return CachedEmbedder(embedder, self._cache_dir)
+        return embedder if isinstance(embedder, CachedEmbedder) else CachedEmbedder(embedder, self._cache_dir)
 
     def _make(self, spec: Spec) -> Embedder:
         settings = Settings(spec, "embedder")
@@ -122,9 +118,6 @@ class ModelPool:
                 dimensions=settings.take("dimensions", int),
                 batch_size=settings.take("batch_size", int, 256),
             )
-        elif settings.kind == "projected":
-            frozen = self.embedder(settings.spec("of", "sbert"))
-            model = ProjectedEmbedder(frozen, Projection.load(settings.need("projection", str)))
         else:
             raise InputError(f"unknown embedder {settings.kind!r}: one of {', '.join(EMBEDDERS)}")
         settings.end()
@@ -178,7 +171,7 @@ def make_index(
     - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``language`` (the run's: "en", "pt", ..., or "plain").
     - ``dense``: ``embedder`` (see `make_embedder`; the shared one where left out), ``store`` (``"numpy"``,
       ``"faiss"`` or ``"chroma"``).
-    - ``sbert``, ``dpr``, ``openai``, ``projected``: ``dense`` with that kind of embedder, whose settings
+    - ``sbert``, ``dpr``, ``openai``: ``dense`` with that kind of embedder, whose settings
       stand beside ``store``.
     - ``hybrid``: ``parts`` (at least two configurations; BM25 and ``dense`` where left out), ``k`` (60),
       ``depth`` (100).
@@ -232,7 +225,6 @@ def make_embedder(spec: Spec, *, cache_dir: str | Path | None = None) -> Embedde
     - ``sbert``: ``model`` (all-MiniLM-L6-v2), ``device``.
     - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``, ``normalize`` (False).
     - ``openai``: ``model`` (text-embedding-3-small), ``base_url``, ``dimensions``, ``batch_size`` (256).
-    - ``projected``: ``projection`` (a file of `Projection.save`; required), ``of`` (an embedder; ``sbert``).
 
     Args:
         spec: The configuration.
@@ -240,7 +232,6 @@ def make_embedder(spec: Spec, *, cache_dir: str | Path | None = None) -> Embedde
 
     Raises:
         InputError: For an unknown setting, or a value out of range.
-        ModelError: For a projection that cannot be used.
     """
     return ModelPool(cache_dir=cache_dir).embedder(spec)
 
