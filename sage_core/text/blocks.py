@@ -24,7 +24,13 @@ _WIDE = "\u2e80"
 
 _LIST_ITEM = re.compile(r"(?:[-*+•‣◦▪●·–—]|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)])\s+\S")
 _MARKDOWN_HEADING = re.compile(r"#{1,6}\s")
-_UNDERLINED = re.compile(r"[^\n]+\r?\n[ \t]*(?:={3,}|-{3,})\Z")
+# One line of the marks that reStructuredText takes for titles; Markdown has the first two.
+_ADORNMENT = re.compile(r"([-=~^\"'#*+.:_`])\1{2,}\Z")
+_ADORNMENT_MARKS = frozenset("-=~^\"'#*+.:_`")
+_BREAK = rf"(?:\r\n|[{_BREAKS}])[ \t]*"
+_UNDERLINED = re.compile(
+    rf"(?:([-=~^\"'#*+.:_`])\1+[ \t]*{_BREAK})?[^{_BREAKS}]+{_BREAK}([-=~^\"'#*+.:_`])\2{{2,}}\Z"
+)
 _NUMBERED_HEADING = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3})+\.?|§\s?\d+|(?:Chapter|Section|Article|Part|Appendix|ARTICLE|SECTION)\s\w+)\b"
 )
@@ -51,7 +57,8 @@ class Block(NamedTuple):
     Attributes:
         start: First character, never white space.
         end: Just after the last character that is not white space.
-        verbatim: A line of fenced code or a table row: no sentences to look for.
+        verbatim: A line of fenced code, with the fence beside it, a table row or a title with its underline:
+            no sentences to look for.
     """
 
     start: int
@@ -62,7 +69,7 @@ class Block(NamedTuple):
 class _Line(NamedTuple):
     start: int
     end: int
-    kind: str  # "text", "item", "heading", "table", "rule", "fence"
+    kind: str  # "text", "item", "heading", "table", "rule", "fence", "underline", "overline"
     spaced: bool  # a blank line stands before it
 
 
@@ -73,15 +80,30 @@ def blocks(text: str) -> Iterator[Block]:
     next word would still have fitted on the line above, so that nobody wrapped it there. Linear in
     ``len(text)``.
     """
-    lines = list(_lines(text))
-    fences = [i for i, line in enumerate(lines) if line.kind == "fence"]
-    code: set[int] = set()
-    for opened, closed in zip(fences[::2], fences[1::2], strict=False):
-        code.update(range(opened, closed + 1))
+    lines, code = _with_titles(text, list(_lines(text)))
     index = 0
     while index < len(lines):
         line = lines[index]
-        if index in code or line.kind == "table":
+        if index in code:
+            # A fence is no sentence: it goes with the line of code beside it.
+            stop = index + 1
+            if line.kind == "fence" and code.get(stop) == code[index]:
+                stop += 1
+            if (
+                lines[stop - 1].kind != "fence"
+                and code.get(stop) == code[index]
+                and lines[stop].kind == "fence"
+            ):
+                stop += 1
+            yield Block(line.start, lines[stop - 1].end, True)
+            index = stop
+            continue
+        title = index + (line.kind == "overline")
+        if title + 1 < len(lines) and lines[title + 1].kind == "underline":
+            yield Block(line.start, lines[title + 1].end, True)
+            index = title + 2
+            continue
+        if line.kind == "table":
             yield Block(line.start, line.end, True)
             index += 1
             continue
@@ -90,6 +112,62 @@ def blocks(text: str) -> Iterator[Block]:
             stop += 1
         yield from _wrapped(text, lines[index:stop])
         index = stop
+
+
+def _with_titles(text: str, lines: list[_Line]) -> tuple[list[_Line], dict[int, int]]:
+    """The lines, with the marks above and below titles known for what they are, and the lines of fenced code.
+
+    Returns:
+        The lines; and from the index of each line of code to the number of its block.
+    """
+    code: dict[int, int] = {}
+    opened: int | None = None
+    for index, line in enumerate(lines):
+        if opened is not None:
+            if line.kind == "fence":
+                code.update(dict.fromkeys(range(opened, index + 1), opened))
+                opened = None
+            continue
+        if _underlines(text, lines, index):
+            lines[index] = line._replace(kind="underline")
+            above = lines[index - 2] if index > 1 and not lines[index - 1].spaced else None
+            if above is not None and text[above.start : above.end] == text[line.start : line.end]:
+                lines[index - 2] = above._replace(kind="overline")
+        elif line.kind == "fence" and not _overlines(text, lines, index):
+            opened = index
+    return lines, code
+
+
+def _underlines(text: str, lines: Sequence[_Line], index: int) -> bool:
+    """Whether a line is nothing but marks, and at least as long as the title right above it."""
+    line = lines[index]
+    if index == 0 or line.spaced or text[line.start] not in _ADORNMENT_MARKS:
+        return False
+    above, length = lines[index - 1], line.end - line.start
+    return (
+        above.kind in ("text", "item")
+        and above.end - above.start <= min(length, _HEADING_CHARS)
+        # "~~~" and "```" are fences; of titles as short as that there are few.
+        and length > (3 if line.kind == "fence" else 2)
+        and (above.spaced or index == 1 or _overlines(text, lines, index - 2))
+        and _ADORNMENT.match(text, line.start, line.end) is not None
+        and _ADORNMENT.match(text, above.start, above.end) is None
+    )
+
+
+def _overlines(text: str, lines: Sequence[_Line], index: int) -> bool:
+    """Whether a line is repeated below the title after it."""
+    if index + 2 >= len(lines) or lines[index + 1].spaced or lines[index + 2].spaced:
+        return False
+    line, title, below = lines[index : index + 3]
+    length = line.end - line.start
+    return (
+        title.kind in ("text", "item")
+        and length > (3 if line.kind == "fence" else 2)
+        and title.end - title.start <= min(length, _HEADING_CHARS)
+        and text[line.start : line.end] == text[below.start : below.end]
+        and _ADORNMENT.match(text, line.start, line.end) is not None
+    )
 
 
 def _lines(text: str) -> Iterator[_Line]:
@@ -190,10 +268,16 @@ def sentence_kinds(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> lis
         at_line_start = index == 0 or gaps[index - 1] > 0
         first = text[span.start]
         kind = "code" if code else "text"
-        if at_line_start and first in "`~" and _FENCE.match(text, span.start, span.end):
-            code = not code
+        underlined = at_line_start and not code and _is_underlined(text, span)
+        if at_line_start and first in "`~" and not underlined and _FENCE.match(text, span.start, span.end):
+            # A fence with a line of code, or alone where the code or its end is missing.
+            code = not code and not _closes(text, span)
             kind = "code"
-        elif not code:
+        elif code:
+            code = not _closes(text, span)
+        elif underlined:
+            kind = "heading"
+        else:
             alone = at_line_start and (index == len(gaps) or gaps[index] > 0)
             if at_line_start and first in _SENTENCE_MARKS:
                 kind = _marked(text, span, alone)
@@ -208,6 +292,24 @@ def sentence_kinds(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> lis
         if kinds[index] == "item" and _is_numbered_title(text, spans, gaps, kinds, index):
             kinds[index] = "heading"
     return kinds
+
+
+def _is_underlined(text: str, span: Span) -> bool:
+    """Whether a sentence is a title of one line with its underline."""
+    mark = text[span.end - 1]
+    return (
+        mark in _ADORNMENT_MARKS
+        and text.endswith(mark * 3, span.start, span.end)
+        and _UNDERLINED.match(text, span.start, span.end) is not None
+    )
+
+
+def _closes(text: str, span: Span) -> bool:
+    """Whether a sentence ends with the closing fence of a block of code, on a line of its own."""
+    if text[span.end - 1] not in "`~":
+        return False
+    line = text[span.start : span.end].splitlines()
+    return len(line) > 1 and _FENCE.match(line[-1].lstrip()) is not None
 
 
 def _is_numbered_title(
@@ -248,8 +350,6 @@ def _alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[int]) ->
     span = spans[index]
     if index == len(gaps):
         return "text"
-    if _UNDERLINED.match(text, span.start, span.end):
-        return "heading"
     if span.end - span.start > _HEADING_CHARS or text.endswith(_SENTENCE_ENDS, span.start, span.end):
         return "text"
     if not text[span.start].isalnum() or text[span.start].islower():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import check_tiling
 
@@ -85,7 +86,7 @@ def test_markdown_blocks() -> None:
     )
     assert pieces(text) == [
         "# Title", "Intro one.", "Intro two.", "* first.", "Still first.", "* second\n  goes on", "1. third",
-        "| a. b | c |", "|---|---|", "```", "x = 1.", "y", "```", "End",
+        "| a. b | c |", "|---|---|", "```\nx = 1.", "y\n```", "End",
     ]  # fmt: skip
 
 
@@ -95,6 +96,32 @@ def test_an_unclosed_fence_is_not_code() -> None:
 
 def test_underlined_heading_stays_in_one_piece() -> None:
     assert pieces("Title\n=====\nBody text.") == ["Title\n=====", "Body text."]
+
+
+@pytest.mark.parametrize("mark", "=-~^\"'#*+.:_`")
+@pytest.mark.parametrize("title", ["Ticket office", "Is it open? And when?", "2. Tickets"])
+def test_titles_stay_with_their_marks(mark: str, title: str) -> None:
+    line = mark * len(title)
+    for end in ("\n", "\r\n"):
+        for heading in (f"{title}{end}{line}", f"{line}{end}{title}{end}{line}"):
+            text = f"Intro.{end}{end}{heading}{end}Body one. Body two.{end}{end}{heading}{end}{end}Body three."
+            found = [span.of(text) for span in split_sentences(text)]
+            assert found == ["Intro.", heading, "Body one.", "Body two.", heading, "Body three."]
+            kinds = sentence_kinds(text, spans := split_sentences(text), line_breaks(text, spans))
+            assert kinds == ["text", "heading", "text", "text", "heading", "text"]
+
+
+def test_fences_go_with_the_code_beside_them() -> None:
+    for fence in ("```", "~~~", "~~~~"):
+        for code in (["x"], ["x = 1.", "y = 2.", "z"]):
+            inside = "\n".join([f"{fence}py", *code, fence])
+            text = f"Run this:\n\n{inside}\n\nIt works."
+            spans = split_sentences(text)
+            found = [span.of(text) for span in spans]
+            assert "\n".join(found[1:-1]) == inside and len(found) == 2 + len(code)
+            kinds = sentence_kinds(text, spans, line_breaks(text, spans))
+            assert kinds == ["lead", *["code"] * len(code), "text"]
+    assert pieces("A.\n\n```\n```\n\nB.") == ["A.", "```\n```", "B."]
 
 
 def test_blank_lines_and_windows_line_ends() -> None:
