@@ -1,6 +1,7 @@
 """Documents: the files of a user found, opened and read as text with exact offsets."""
 
 from sage_core.documents.discovery import KINDS, Kind, PathArgument, expand, find_files
+from sage_core.documents.html import HtmlPage, read_html
 from sage_core.documents.reader import Document, parse_document, read_document
 from sage_core.text.headings import Heading, find_headings, find_title, heading_path, heading_paths
 
@@ -8,6 +9,7 @@ __all__ = [
     "KINDS",
     "Document",
     "Heading",
+    "HtmlPage",
     "Kind",
     "PathArgument",
     "expand",
@@ -18,4 +20,5 @@ __all__ = [
     "heading_paths",
     "parse_document",
     "read_document",
+    "read_html",
 ]

@@ -8,6 +8,7 @@ lines that stand alone; these are taken only where their surroundings agree. Lin
 from __future__ import annotations
 
 import bisect
+import html
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -94,9 +95,12 @@ def find_title(text: str, headings: Sequence[Heading]) -> str | None:
     """The title that a text gives itself.
 
     Returns:
-        ``title:`` of its front matter; else its first heading, where nothing else has that level or stands
-        before it; else None.
+        ``title:`` of its front matter; the ``<title>`` of a page that was not read but given as it is; else
+        its first heading, where nothing else has that level or stands before it; else None.
     """
+    if _PAGE.match(text) and (page := _PAGE_TITLE.search(text, 0, _PAGE_HEAD)):
+        words = " ".join(html.unescape(page.group(1)).split())
+        return words[:MAX_HEADING_CHARS] or None
     matter = _FRONT_MATTER.match(text)
     if matter:
         found = _MATTER_TITLE.search(matter.group(2))
@@ -255,6 +259,9 @@ _FENCE = re.compile(r"(`{3,}(?=[^`]*\Z)|~{3,})")
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?=\S)|\Z)")
 _THEMATIC = re.compile(r"(?:[-*_][ \t]*){3,}\Z")
 _DELIMITER_ROW = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?\Z|\|[ \t]*:?-+:?[ \t]*\|?\Z")
+_PAGE = re.compile(r"\ufeff?\s*(?:<\?xml[^<>]*>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_PAGE_TITLE = re.compile(r"<title\b[^<>]*>([^<>]*)</title", re.IGNORECASE)
+_PAGE_HEAD = 20_000  # characters in which a page has its title
 _RAW_HTML = re.compile(r"<(pre|script|style|textarea)\b", re.IGNORECASE)
 _HTML_HEADING = re.compile(r"<h([1-6])(?:\s[^<>]*)?>(.+)</h\1\s*>\Z", re.IGNORECASE)
 

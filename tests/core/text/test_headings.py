@@ -360,6 +360,12 @@ def test_paths_of_spans_agree_with_paths_of_offsets(lines: list[str]) -> None:
         ("---\nauthor: me\n---\n# A\n\n## B\n", "A"),
         ("= Guide\n\n== First\n\nText.\n", "Guide"),
         ("No heading at all.", None),
+        (
+            "<!DOCTYPE html>\n<html><head><title>Dues &amp;\n boats</title></head><body><h1>A</h1>",
+            "Dues & boats",
+        ),
+        ("<html><head></head><body>\n<h1>Dues</h1>\n<p>All pay.</p>\n</body></html>", None),
+        ("The tag <title>is</title> no page.", None),
     ],
 )
 def test_the_title_a_text_gives_itself(text, title) -> None:
@@ -375,6 +381,8 @@ ATTACKS = [
     "[](",
     "*",
     "`",
+    "<html><title",
+    "<!doctype html",
     "~~~\n",
     "-",
     "- ",

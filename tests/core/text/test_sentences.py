@@ -104,7 +104,9 @@ def test_titles_stay_with_their_marks(mark: str, title: str) -> None:
     line = mark * len(title)
     for end in ("\n", "\r\n"):
         for heading in (f"{title}{end}{line}", f"{line}{end}{title}{end}{line}"):
-            text = f"Intro.{end}{end}{heading}{end}Body one. Body two.{end}{end}{heading}{end}{end}Body three."
+            text = (
+                f"Intro.{end}{end}{heading}{end}Body one. Body two.{end}{end}{heading}{end}{end}Body three."
+            )
             found = [span.of(text) for span in split_sentences(text)]
             assert found == ["Intro.", heading, "Body one.", "Body two.", heading, "Body three."]
             kinds = sentence_kinds(text, spans := split_sentences(text), line_breaks(text, spans))
