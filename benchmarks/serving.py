@@ -5,9 +5,9 @@
 
 Both are Starlette apps under uvicorn that answer `/search` with chunks of the same documents, embedded by
 all-MiniLM-L6-v2: sage-rag with words, reranker and selection; LangChain with
-`Chroma.asimilarity_search(k=10)` over chunks of 1,000 characters. Each number of processes and of questions
-at once is measured after a warm-up, the systems in turn. Memory is the proportional set size of all processes
-of a server, so that what they share counts once.
+`Chroma.asimilarity_search(k=10)` over chunks of 1,000 characters. Every process loads its models before it
+serves. Each number of processes and of questions at once is measured after a warm-up, the systems in turn.
+Memory is the proportional set size of all processes of a server, so that what they share counts once.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ SAGE = """
 from sage_core import Sage
 
 sage = Sage(os.environ["STORE"])
+sage.retrieve("Every process loads its models before it serves.")
 
 async def found(question):
     return [hit.chunk.text for hit in (await sage.aretrieve(question)).hits]
@@ -207,7 +208,6 @@ def measure(out: Path, rounds: int) -> None:
             for name, folder in places.items():
                 with server(name, folder, processes, environments[name]) as (address, pid):
                     waiting = iter(itertools.cycle(asking))  # each question once, as long as they last
-                    # Models load on first use, in every process.
                     asyncio.run(asked(address, list(itertools.islice(waiting, 8 * processes)), 8))
                     for at_once in AT_ONCE:
                         count = rounds * max(at_once, 10)

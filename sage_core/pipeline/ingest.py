@@ -48,8 +48,11 @@ PROBE = "The ferry leaves at seven in the morning and returns before dark."
 
 # Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
 _BATCH_CHARACTERS = 50_000
-# A longer document is embedded and written in parts of so many chunks.
-_LARGE_CHARACTERS, _PART_CHUNKS = 500_000, 600
+# A longer document is embedded and written in parts of so many chunks, of which so many parts are made at a
+# time.
+_LARGE_CHARACTERS, _PART_CHUNKS, _PARTS_TOGETHER = 500_000, 600, 20
+# A longer text is segmented in pieces of about so many characters: segmenting takes 40 times their memory.
+_PIECE_CHARACTERS = 2_000_000
 # Characters of documents named by the caller that are kept from the check until they are written.
 _KEPT_CHARACTERS = 10_000_000
 # A file that changed less than so many seconds before it was read may change again with the same time stamp.
@@ -404,7 +407,7 @@ class Ingest:
             yield self._segmented(batch)
 
     def _segmented(self, documents: Sequence[Document]) -> list[_Segmented]:
-        spans = self.segmenter.segment_many([d.text for d in documents]) if documents else []
+        spans = spans_of(self.segmenter, [d.text for d in documents])
         stats = [self._stats.pop(d.source, "") for d in documents]
         return [_Segmented(*each) for each in zip(documents, spans, stats, strict=True)]
 
@@ -483,13 +486,16 @@ class Ingest:
 
     def _parts(self, each: _Segmented) -> Iterator[NewDocument]:
         """A large document in parts, embedded one after the other."""
-        chunks = self._chunks(each)
         size = self._bytes.get(each.document.source, 0)
-        for start in range(0, len(chunks), _PART_CHUNKS):
-            part = chunks[start : start + _PART_CHUNKS]
-            yield _new(each, part, self._vectors(part))
-            self.chunks += len(part)
-            self._tell(each.document.source, within=size * (start + len(part)) // max(len(chunks), 1))
+        done = 0
+        for first in range(0, len(each.spans), _PARTS_TOGETHER * _PART_CHUNKS):
+            chunks = self._chunks(each, first, first + _PARTS_TOGETHER * _PART_CHUNKS)
+            for start in range(0, len(chunks), _PART_CHUNKS):
+                part = chunks[start : start + _PART_CHUNKS]
+                yield _new(each, part, self._vectors(part))
+                done += len(part)
+                self.chunks += len(part)
+                self._tell(each.document.source, within=size * done // len(each.spans))
 
     def _wrote(self, source: str, chunks: int) -> None:
         (self.changed if source in self._known else self.added).append(source)
@@ -500,8 +506,11 @@ class Ingest:
     def _vectors(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
         return self.embedder.embed_documents([c.text_for_models for c in chunks])
 
-    def _chunks(self, each: _Segmented) -> list[Chunk]:
-        return document_chunks(each.document, each.spans, self.embedder, context=self.context)
+    def _chunks(self, each: _Segmented, first: int = 0, stop: int | None = None) -> list[Chunk]:
+        window = window_of(self.embedder) if self.context else _WINDOW
+        return chunks_of(
+            each.document, each.spans, context=self.context, window=window, first=first, stop=stop
+        )
 
     def _tell(self, source: str, *, within: int = 0) -> None:
         """Report progress.
@@ -561,6 +570,30 @@ def ingest(
     return run.run(as_paths(paths), rebuild=rebuild)
 
 
+def spans_of(segmenter: DocumentSegmenter, texts: Sequence[str]) -> list[list[Span]]:
+    """Spans of the chunks of each text; a long text is segmented piece by piece."""
+    found = iter(segmenter.segment_many([t for t in texts if len(t) <= _PIECE_CHARACTERS]) if texts else [])
+    return [
+        next(found) if len(text) <= _PIECE_CHARACTERS else list(_piecewise(segmenter, text)) for text in texts
+    ]
+
+
+def _piecewise(segmenter: DocumentSegmenter, text: str) -> Iterator[Span]:
+    """Spans of the chunks of a text, none of them across the border of two pieces."""
+    start = 0
+    while start < len(text):
+        end = start + _PIECE_CHARACTERS
+        if end < len(text):
+            # After the last blank line of the second half, or else the last line, or word.
+            middle = start + _PIECE_CHARACTERS // 2
+            marks = ((mark, text.rfind(mark, middle, end)) for mark in ("\n\n", "\n\r\n", "\n", " "))
+            end = next((place + len(mark) for mark, place in marks if place >= 0), end)
+        [spans] = segmenter.segment_many([text[start:end]])
+        for span in spans:
+            yield span.shift(start)
+        start = end
+
+
 def document_chunks(
     document: Document, spans: Sequence[Span], embedder: Embedder, *, context: bool = True
 ) -> list[Chunk]:
@@ -580,7 +613,15 @@ def window_of(embedder: Embedder) -> int:
     return getattr(embedder, "max_tokens", None) or _WINDOW
 
 
-def chunks_of(document: Document, spans: Sequence[Span], *, context: bool, window: int) -> list[Chunk]:
+def chunks_of(
+    document: Document,
+    spans: Sequence[Span],
+    *,
+    context: bool,
+    window: int,
+    first: int = 0,
+    stop: int | None = None,
+) -> list[Chunk]:
     """The chunks of a document; with context, their title, headings and header too.
 
     Args:
@@ -588,8 +629,10 @@ def chunks_of(document: Document, spans: Sequence[Span], *, context: bool, windo
         spans: Where to cut it.
         context: Whether chunks know where they stand.
         window: Tokens that the embedding model reads, of which a header takes a part.
+        first: Number of the first span to make a chunk of.
+        stop: Number after the last one; None for all.
     """
-    chunks = _chunks(document, spans)
+    chunks = _chunks(document, spans, first, len(spans) if stop is None else min(stop, len(spans)))
     if not context or not (document.title or document.headings):
         return chunks
     paths = heading_paths(document.text, document.headings, [(c.start, c.end) for c in chunks])
@@ -606,10 +649,12 @@ def chunks_of(document: Document, spans: Sequence[Span], *, context: bool, windo
     ]
 
 
-def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
-    ids = chunk_ids(document.source, document.digest, spans)
+def _chunks(document: Document, spans: Sequence[Span], first: int, stop: int) -> list[Chunk]:
+    ids = chunk_ids(document.source, document.digest, spans[first:stop])
     text, source = document.text, document.source
-    nexts = [span.start for span in spans[1:]] + [len(text)]
+    nexts = [span.start for span in spans[first + 1 : stop + 1]]
+    if stop == len(spans):
+        nexts.append(len(text))
     return [
         Chunk(
             i,
@@ -621,7 +666,7 @@ def _chunks(document: Document, spans: Sequence[Span]) -> list[Chunk]:
             _gap(text[s.end : following]),
             position,
         )
-        for position, (i, s, following) in enumerate(zip(ids, spans, nexts, strict=True))
+        for position, (i, s, following) in enumerate(zip(ids, spans[first:stop], nexts, strict=True), first)
     ]
 
 

@@ -40,6 +40,7 @@ from sage_core.pipeline.ingest import (
     IngestReport,
     ProgressFunction,
     chunks_of,
+    spans_of,
     window_of,
 )
 from sage_core.store.chunks import Chunk, NewDocument
@@ -408,7 +409,7 @@ class _Reader:
         return document if len(document.text) <= self.longest else _Result(item, large=True)
 
     def _segmented(self, read: Sequence[tuple[_Item, Document]]) -> Iterator[_Result]:
-        spans = self.segmenter.segment_many([d.text for _, d in read]) if read else []
+        spans = spans_of(self.segmenter, [d.text for _, d in read])
         for (item, document), cuts in zip(read, spans, strict=True):
             chunks = chunks_of(document, cuts, context=self.context, window=self.window)
             empty = np.zeros((0, 0), dtype=np.float32)

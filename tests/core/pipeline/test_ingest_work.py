@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import itertools
 import os
 import shlex
 import shutil
@@ -82,12 +83,17 @@ def test_a_file_that_has_just_changed_is_read_again(tmp_path: Path, monkeypatch:
     assert len(run(store, folder).unchanged) == 3 and len(reads) == 3
 
 
-def test_a_large_document_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = {"large.txt": "\n\n".join(f"Line {i} of the log." for i in range(50)), "small.txt": "A page."}
+@pytest.mark.parametrize("gap", ["\n\n", "\r\n\r\n"])
+def test_a_large_document_is_segmented_and_written_in_parts(
+    tmp_path: Path, gap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"large.txt": gap.join(f"Line {i} of the log." for i in range(50)), "small.txt": "A page."}
     folder = fill(tmp_path / "docs", texts)
     run(tmp_path / "whole", folder)
     monkeypatch.setattr(sage_core.pipeline.ingest, "_LARGE_CHARACTERS", 100)
     monkeypatch.setattr(sage_core.pipeline.ingest, "_PART_CHUNKS", 8)
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_PARTS_TOGETHER", 2)
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_PIECE_CHARACTERS", 70)
     embedder, seen = HashEmbedder(), []
     with FolderStore(tmp_path / "store") as store:
         report = ingest(
@@ -118,6 +124,19 @@ def test_a_large_document_is_written_in_parts(tmp_path: Path, monkeypatch: pytes
     assert contents(tmp_path / "store") == before
     assert len(run(tmp_path / "store", folder).changed) == 1
     assert len(contents(tmp_path / "store")) == len(before) + 1
+
+
+def test_pieces_of_a_long_text_hold_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_PIECE_CHARACTERS", 50)
+    texts = ["x" * 333, "One word after another. " * 20, "A line.\n" * 40, "Short.", " " * 200 + "end"]
+    found = sage_core.pipeline.ingest.spans_of(BlankLineSegmenter(), texts)
+    for text, spans in zip(texts, found, strict=True):
+        assert "".join("".join(s.of(text) for s in spans).split()) == "".join(text.split())
+        assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
+        assert all(len(s.of(text)) <= 50 for s in spans)
+    assert found[2][0].of(texts[2]) == "A line.\n" * 5 + "A line."
+    words = {word for s in found[1] for word in s.of(texts[1]).split()}
+    assert words == {"One", "word", "after", "another."}
 
 
 @pytest.mark.slow
