@@ -139,11 +139,11 @@ def refused(owner: str, problems: Iterable[Mapping[str, Any]], known: Iterable[s
             # A union has a problem for each of its members.
             words = str(problem["msg"]).partition(", unable")[0].removeprefix("Input should be ")
             wrong.setdefault(name, ([], problem["input"]))[0].append(words)
-    for name, (words, given) in wrong.items():
-        if words == ["missing"]:
+    for name, (found, given) in wrong.items():
+        if found == ["missing"]:
             said += [] if name in meant else [f"{owner} needs {name}="]
         else:
-            said.append(f"{name} of {owner} should be {' or '.join(dict.fromkeys(words))}, not {given!r:.80}")
+            said.append(f"{name} of {owner} should be {' or '.join(dict.fromkeys(found))}, not {given!r:.80}")
     return InputError("; ".join(dict.fromkeys(said)))
 
 

@@ -93,6 +93,10 @@ def _root(
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+# Commands that an interrupt leaves with something to continue.
+_CONTINUES = frozenset({"ingest", "eval"})
+
+
 class _SafeFormatter(logging.Formatter):
     """Messages hold names of files and words of servers."""
 
@@ -133,9 +137,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # errors of the option parser have no class of their own in all releases
         return _usage_error(error)
     if result == EXIT_INTERRUPTED:  # what newer releases of typer make of Ctrl-C
-        _complain(
-            "interrupted; an ingest or an evaluation keeps what it has finished, and goes on when run again"
-        )
+        command = next((a for a in arguments or sys.argv[1:] if not a.startswith("-")), "")
+        kept = "; what is finished is kept: run the same command again to continue"
+        _complain(f"interrupted{kept if command in _CONTINUES else ''}")
     return result if isinstance(result, int) else 0
 
 

@@ -63,6 +63,7 @@ _TITLES = {
 
 
 def tune(
+    context: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -92,7 +93,13 @@ def tune(
     ] = None,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Settings file to write.", metavar="FILE", parser=path_argument),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Settings file to write. Unless named, written only where a change is recommended.",
+            metavar="FILE",
+            parser=path_argument,
+        ),
     ] = Path("sage-settings.json"),
     minutes: Annotated[float, typer.Option(help="Most minutes it may take.", metavar="N")] = 10.0,
     seed: Annotated[int, typer.Option(help="Of samples and resamples.")] = 0,
@@ -116,9 +123,9 @@ def tune(
     """Find out which settings suit your documents, with questions of your own.
 
     Compares chunk sizes, rerankers, context and selection rules by how much of the quotations they bring
-    within the same number of tokens, and writes a settings file for --settings, Sage.from_settings and both
-    frameworks. A difference that may be noise is never recommended: then the defaults stay. The store is only
-    read. Ctrl-C keeps what has been compared.
+    within the same number of tokens. What is better by more than noise goes into a settings file for
+    --settings, Sage.from_settings and both frameworks; else the settings stay as they are. The store is only
+    read. Ctrl-C shows what has been compared; another run begins anew.
     """
     from sage_core.embedding import named_embedder
     from sage_core.evaluation.quotations import read_questions
@@ -133,6 +140,12 @@ def tune(
         options = replace(options, rerankers=tuple(rerankers))
     _check_output(output)
     if make_questions is None:
+        if not questions.exists():
+            raise InputError(
+                f"no questions at {questions}: write some, a JSON object a line, "
+                '{"question": ..., "quote": what answers it, as it stands in a document}; or have an LLM '
+                "write some, --make-questions 100 --model NAME"
+            )
         read = read_questions(questions)
     elif questions.exists():
         raise InputError(f"{questions} is there already: leave --make-questions out, or name another file")
@@ -142,11 +155,14 @@ def tune(
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     with tune_bar() as bar:
         found = run_tuning(documents, read, embedding, options, progress=bar)
-    found.settings.save(output)
+    named = getattr(context.get_parameter_source("output"), "name", "") != "DEFAULT"
+    written = output if named or found.changed else None
+    if written is not None:
+        found.settings.save(written)
     if as_json:
-        print_json({**found.to_dict(), "settings_file": str(output)})
+        print_json({**found.to_dict(), "settings_file": None if written is None else str(written)})
     else:
-        show(found, output)
+        show(found, written)
     return 0 if found.finished else EXIT_INTERRUPTED
 
 
@@ -298,8 +314,8 @@ def _left(seconds: float | None) -> str:
     return f"{minutes} min {rest:02} s left" if minutes else f"{rest} s left"
 
 
-def show(found: Tuning, path: Path) -> None:
-    """Tables of every stage, what is recommended, and where it was written."""
+def show(found: Tuning, path: Path | None) -> None:
+    """Tables of every stage, what is recommended, and where it was written; None for nowhere."""
     from sage_core.evaluation.tuning import BUDGETS
 
     out = console()
@@ -313,7 +329,7 @@ def show(found: Tuning, path: Path) -> None:
         )
     out.print(
         f"{counted(found.questions, 'question')}; recall: share of the quotations within "
-        f"{' / '.join(map(str, BUDGETS))} tokens, and their mean; ms: milliseconds of a search",
+        f"{' / '.join(map(str, BUDGETS))} tokens; gain: of their mean; ms: of a search",
         markup=False,
     )
     for stage, rows in groupby(found.comparisons, key=lambda c: c.variant.stage):
@@ -323,6 +339,9 @@ def show(found: Tuning, path: Path) -> None:
         out.print(f"not compared: {name}: {reason}", style="yellow", markup=False)
     out.print()
     out.print(recommendation(found), markup=False)
+    if path is None:
+        out.print("No settings file was written: the settings stay as they are (-o FILE writes them).")
+        return
     out.print(f"settings: {path}", markup=False, soft_wrap=True)
     if found.changed:
         out.print(
@@ -361,7 +380,8 @@ def _table(title: str, rows: Sequence[Comparison], found: Tuning) -> Any:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("settings", overflow="fold")
-    names = ["kept: recall", "tokens"] if selection else ["recall", "mean", "chunks", "ms"]
+    last = {"chunks": "chunks", "ranking": "ms", "selection": "tokens"}[rows[0].variant.stage]
+    names = ["recall of those kept %" if selection else "recall %", last]
     for name in (*names, "gain in points"):
         table.add_column(name, justify="right", no_wrap=True)
     for c in rows:
@@ -369,9 +389,9 @@ def _table(title: str, rows: Sequence[Comparison], found: Tuning) -> Any:
         if selection:
             cells = [f"{100 * f.selected.mean():.1f}", f"{f.tokens.mean():,.0f}"]
         else:
-            each = " / ".join(f"{100 * v:.1f}" for v in f.at_budgets.mean(axis=0))
-            mean = f"{100 * f.score('chunks').mean():.1f}"
-            cells = [each, mean, f"{f.chunks:,}", f"{1000 * f.seconds:,.0f}"]
+            # Whole percents fit into 80 columns; the settings file and --json have more digits.
+            each = "/".join(f"{100 * v:.0f}" for v in f.at_budgets.mean(axis=0))
+            cells = [each, f"{f.chunks:,}" if last == "chunks" else f"{1000 * f.seconds:,.0f}"]
         gain = _points(c).removesuffix(" points")
         if c.difference is not None and not c.clear:
             gain += ", worse" if c.difference.high < 0 else ", noise"

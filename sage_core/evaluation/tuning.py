@@ -51,6 +51,7 @@ Stage = Literal["chunks", "ranking", "selection"]
 STAGES: tuple[Stage, ...] = ("chunks", "ranking", "selection")
 
 BUDGETS = (250, 500, 1000)
+_NEARLY_ALL = 0.99
 """Tokens of context at which recall is compared; the figure is the mean of the three."""
 
 FEW_QUESTIONS = 20
@@ -570,10 +571,15 @@ class _Run:
                 "better 100",
             )
         if not finished:
-            warnings.append("interrupted: the rest was not compared")
+            warnings.append("interrupted: the rest was not compared; another run begins anew")
         from sage_core import __version__
 
         comparisons = tuple(self.comparisons)
+        if min(c.figures.at_budgets.mean() for c in comparisons) > _NEARLY_ALL:
+            warnings.append(
+                "every setting finds nearly all quotations: these questions cannot tell settings apart; "
+                "write harder ones, in other words than the documents', or tune on more documents"
+            )
         made_by = {
             "sage_rag": __version__,
             "segmenter": chosen.make_segmenter().fingerprint[:12],

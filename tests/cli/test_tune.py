@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,13 +30,17 @@ def questions(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_tune_compares_recommends_and_writes_settings_that_load(
-    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = tmp_path / "sage-settings.json"
     arguments = ["tune", str(DEMO / "harbour-rules.pdf"), str(DEMO / "ferry-handbook.md")]
     arguments += ["--questions", str(questions), "-o", str(output), "--reranker", "none"]
+    monkeypatch.setenv("COLUMNS", "80")
     assert run(arguments) == 0
     out = capsys.readouterr().out
+    rows = [line for line in out.splitlines() if re.match(r"[* ] +(?:chunks|as it|no |hybrid|rule)", line)]
+    assert len(rows) >= 8 and all(re.search(r"\d/\d+/|\d +\d+ ", row) for row in rows), "no row is wrapped"
+    assert "every setting finds nearly all quotations" in out
     assert "only 2 questions: too few" in out
     assert "not used: Who painted the door? (not found" in out
     assert (
@@ -58,13 +63,20 @@ def test_tune_compares_recommends_and_writes_settings_that_load(
         assert sage.retrieve("When does the ferry leave?").candidates
     capsys.readouterr()
 
-    # Again, of the store's documents, over its own file, as JSON.
+    # Again, of the store's documents, as JSON: no file is written where nothing is recommended.
+    monkeypatch.chdir(tmp_path)
+    output.unlink()
     found = questions.with_name("one.jsonl")
     found.write_text(json.dumps(QUESTIONS[1]))
-    arguments = ["tune", "--store", str(store), "--questions", str(found), "-o", str(output), "--json"]
-    assert run([*arguments, "--reranker", "none"]) == 0
+    arguments = ["tune", "--store", str(store), "--questions", str(found), "--reranker", "none"]
+    assert run([*arguments, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["finished"] and data["questions"] == 1 and data["settings_file"] == str(output)
+    assert data["finished"] and data["questions"] == 1 and data["settings_file"] is None
+    assert not output.exists()
+    assert (
+        run([*arguments, "-o", str(output), "--json"]) == run([*arguments, "-o", str(output), "--json"]) == 0
+    )
+    assert output.exists()
 
 
 @pytest.mark.slow
@@ -122,7 +134,8 @@ def test_mistakes_are_told_before_any_work(
     questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guide = str(DEMO / "ferry-handbook.md")
-    assert "cannot read" in mistake(capsys, "tune", guide, "--questions", tmp_path / "none.jsonl")[1]
+    missing = mistake(capsys, "tune", guide, "--questions", tmp_path / "none.jsonl")[1]
+    assert "no questions at" in missing and '{"question": ...' in missing and "--make-questions" in missing
     other = tmp_path / "other.json"
     other.write_text('{"mine": 1}')
     code, message = mistake(capsys, "tune", guide, "--questions", questions, "-o", other)
