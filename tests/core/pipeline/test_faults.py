@@ -316,8 +316,10 @@ def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:
         began = time.monotonic()
         assert asyncio.run(run(sage)) == ["quick"] * 6
         assert time.monotonic() - began < 15
-    left = [thread.name for thread in threading.enumerate() if thread not in others]
-    assert not any(name.startswith(("sage", "asyncio")) for name in left), left
+    left = [t for t in threading.enumerate() if t not in others and t.name.startswith(("sage", "asyncio"))]
+    for thread in left:
+        thread.join(10)  # closing does not wait for them
+    assert not any(thread.is_alive() for thread in left), left
 
 
 @pytest.mark.slow
