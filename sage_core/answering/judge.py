@@ -94,6 +94,20 @@ _NO_CLAIM = re.compile(
     r"(?i)(?:i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
     r"(?:these|the following)\b.{0,80}:$)"
 )
+# That the passages do not say it: nothing that they could support.
+_ABSTAINS = re.compile(
+    r"(?i)(?:(?:unfortunately|however|but|sorry|i['’]m sorry|i am sorry)\b[,.;]?\s+(?:but\s+)?)*(?:"
+    rf"(?:\w+ ){{0,4}}{_SOURCE}\b(?: \w+){{0,4}}? (?:do|does|did)(?:n['’]t| not) (?:\w+ly )?(?:say|mention|"
+    r"state|name|provide|contain|specify|include|give|answer|address|discuss|tell|indicate|have|hold|offer|describe|explain)\b"
+    r"|(?:i am |i['’]m |we are |it is )?(?:unable|not able|impossible|not possible) to "
+    r"(?:answer|determine|find|say|tell|provide)\b"
+    r"|(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|did not|didn['’]t) "
+    r"(?:know|find|answer|determine|say|tell|have (?:any |enough |the )?information)\b"
+    r"|there (?:is|are|was) (?:no|not any|not enough) (?:\w+ ){0,3}"
+    r"(?:information|mention|answers?|details?)\b"
+    r"|no (?:\w+ ){0,2}(?:information|mention|details?|answer) (?:\w+ ){0,3}"
+    r"(?:given|provided|found|available|made)\b)"
+)
 _CLAUSE = re.compile(
     r"(?:;\s+|,? (?:and|but|while|whereas|although|so)\s+"
     r"(?=(?:he|she|it|they|we|there|this|these|that|the|a|an|its|his|her|their|in|on|at|[A-Z][a-z]+)\b[^,;]{3,80}?\b"
@@ -476,12 +490,11 @@ def split_claims(answer: str) -> list[Span]:
         start = span.start
         marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
         start += marker.end() if marker else 0
-        while opener := _OPENER.match(answer, start, span.end):
-            start = opener.end()
+        start = _opened(answer, start, span.end)
         text = answer[start : span.end]
         if kind in ("heading", "code") or text.endswith("?") or not stems(text):
             continue
-        if is_abstention(text) or _NO_CLAIM.match(text):
+        if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue
         for match in _CLAUSE.finditer(answer, start, span.end):
             before, after = answer[start : match.start()], answer[match.end() : span.end]
@@ -490,6 +503,20 @@ def split_claims(answer: str) -> list[Span]:
                 start = match.end()
         result.append(trim(answer, Span(start, span.end)))
     return result
+
+
+def abstains(answer: str) -> bool:
+    """Whether an answer says that the passages do not hold one, in any common wording, and nothing else."""
+    start = _opened(answer, len(answer) - len(answer.lstrip()), len(answer))
+    said = is_abstention(answer) or _ABSTAINS.match(answer, start) is not None
+    return said and not split_claims(answer)
+
+
+def _opened(answer: str, start: int, end: int) -> int:
+    """Where a sentence begins after openings that claim nothing."""
+    while opener := _OPENER.match(answer, start, end):
+        start = opener.end()
+    return start
 
 
 def support_features(text: str, own: Sequence[str], material: _Material) -> list[float]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from sage_core.answering.judge import LocalJudge, threshold
+from sage_core.answering.judge import LocalJudge, abstains, threshold
 from sage_core.answering.words import all_words, question_words, sentences_of, share, stem_list, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import FeedbackConfig, Verdict
-from sage_core.llm.prompting import is_abstention
 from sage_core.selection.cut import Selection
 
 ACCEPT_AT = threshold("accept_at")
@@ -128,7 +127,7 @@ class LocalCritic:
 
     def grade(self, passages: Sequence[str], answer: str) -> Verdict | None:
         """As a call, for passages."""
-        if is_abstention(answer):
+        if abstains(answer):
             return self._verdict(1, 1, "the answer itself says that more is needed")
         place = self.judge.locate(self._question, passages)
         found = self.judge.answerable(self._question, passages) if place is None else place.probability

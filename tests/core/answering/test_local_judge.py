@@ -93,11 +93,26 @@ def test_clauses_are_claims_of_their_own():
         "What is it?",
         "Here are the facts:",
         "I hope this helps!",
+        "Unable to answer based on given passages.",
+        "Based on the passages, the documents do not mention who painted the ceiling.",
+        "Unfortunately, the provided context doesn't contain any information about the ceiling.",
+        "I could not find the name of the painter in the passages.",
+        "There is no information about the painter.",
     ],
 )
 def test_what_claims_nothing_is_no_claim(judge, text):
     assert judge.grounding(text, PASSAGES) == []
     assert support(judge.grounding(text, PASSAGES)) is None
+
+
+def test_an_answer_that_abstains_in_its_own_words_asks_for_more_context():
+    check = LocalCritic(QUESTION, lambda s: PASSAGES, judge=LocalJudge(model=False), alone=True)
+    verdict = check.grade(PASSAGES, "The passages do not say when it was opened.")
+    assert (verdict.score, verdict.adjust) == (1, 1)
+    assert check.grade(PASSAGES, "The bridge does not have eight lanes of traffic.").score > 1
+    mixed = "The passages do not name the painter. The bridge carries eight lanes of traffic."
+    assert check.grade(PASSAGES, mixed).score > 1
+    assert [mixed[a:b] for a, b in split_claims(mixed)] == ["The bridge carries eight lanes of traffic."]
 
 
 def test_a_list_keeps_its_marks_out_of_the_claims():
