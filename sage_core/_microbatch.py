@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Generic, TypeVar
 
 BATCH_WINDOW_SECONDS = 0.002
@@ -34,7 +36,8 @@ class MicroBatcher(Generic[T, R]):
     A caller alone waits for nobody.
 
     Args:
-        run: Takes items, gives as many results in their order. Called by one thread at a time.
+        run: Takes items, gives as many results in their order. Called by one thread at a time. A method's
+            object, which has the batcher, is not kept alive by it: dropped, it frees its models at once.
         weight: Size of an item.
         limit: Most a batch may weigh; a heavier item is a batch of its own.
         delay: Seconds that a batch waits for more items before it starts, if the batch before held several.
@@ -48,7 +51,9 @@ class MicroBatcher(Generic[T, R]):
         limit: int = 256,
         delay: float = 0.0,
     ) -> None:
-        self._run = run
+        self._run: Callable[[], Callable[[Sequence[T]], Sequence[R]] | None] = (
+            weakref.WeakMethod(run) if isinstance(run, MethodType) else lambda: run
+        )
         self._weight = weight
         self._limit = limit
         self._delay = delay
@@ -113,8 +118,10 @@ class MicroBatcher(Generic[T, R]):
 
     def _finish(self, batch: list[_Job[T, R]]) -> None:
         """Run jobs together; if that fails, one by one, so that only the culprit's caller sees the error."""
+        run = self._run()
+        assert run is not None  # its object's own methods call this
         try:
-            results = self._run([job.item for job in batch])
+            results = run([job.item for job in batch])
         except Exception as error:  # any: it is handed to the callers, whose threads wait
             if len(batch) > 1:
                 for job in batch:

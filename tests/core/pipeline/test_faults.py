@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -215,6 +216,20 @@ def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
     assert after[0] <= before[0] + allowed, "sockets and the store's files are closed"
     assert after[1] <= before[1]
     assert after[2] - before[2] < 20_000, f"memory grew by {after[2] - before[2]} KiB"
+
+
+def test_a_sage_that_is_dropped_closes_its_files_at_once(store: Path) -> None:
+    with LLMServer(["On the cape.", '{"reason": "r", "score": 9, "adjust": 0}']) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            sage = asking(store, server.base_url)
+            sage.ask("Which place has a lighthouse?")
+            parts = [weakref.ref(part) for part in (sage, sage.store, sage.answerer, sage.embedder)]
+            del sage
+            assert [part() for part in parts] == [None] * 4, "no reference cycle keeps them"
+        finally:
+            gc.enable()
 
 
 def other_threads() -> int:
