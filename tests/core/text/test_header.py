@@ -1,5 +1,8 @@
 """Headers: what they say of a chunk, that they fit, and what a word index keeps."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +61,20 @@ def test_index_terms_keep_rare_names_and_scripts_without_spaces():
     assert index_terms("灯台は1871年") == ["灯台", "台は", "1871", "年"]
     assert index_terms("灯 x") == ["灯", "x"]
     assert index_terms("") == []
+
+
+@pytest.mark.parametrize("unit", ["x", "x-", "x_", "_", "7/", "灯"])
+def test_index_terms_take_linear_time(unit):
+    def seconds(size: int) -> float:
+        times = []
+        for _ in range(3):
+            began = time.process_time()
+            index_terms(unit * (size // len(unit)) + " - end")
+            times.append(time.process_time() - began)
+        return min(times)
+
+    # It took 100 times as long where a match was tried from every letter.
+    assert seconds(200_000) < 40 * max(seconds(20_000), 0.002)
 
 
 @given(st.text(max_size=60), st.text(max_size=20))
