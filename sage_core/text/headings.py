@@ -22,6 +22,9 @@ Markup = Literal["auto", "markdown", "rst", "asciidoc", "plain"]
 MAX_HEADING_CHARS = 200
 """A longer "heading" is a paragraph that somebody marked as one: it opens no section."""
 
+# Characters that are split into lines at a time.
+_LINES_TOGETHER = 1_000_000
+
 
 class Heading(NamedTuple):
     """A heading, where it stands, and what it says.
@@ -177,12 +180,21 @@ def heading_paths(
 # --- Lines -------------------------------------------------------------------------
 
 
+def _raw_lines(text: str) -> Iterator[str]:
+    """`str.splitlines` with line ends, without a second copy of the whole text."""
+    start = 0
+    while start < len(text):
+        stop = text.find("\n", start + _LINES_TOGETHER) + 1 or len(text)
+        yield from text[start:stop].splitlines(keepends=True)
+        start = stop
+
+
 def _lines(text: str) -> list[_Line]:
     """Lines that are not blank; they end where `str.splitlines` says, as in `sage_core.text.blocks`."""
     lines: list[_Line] = []
     offset = 0
     spaced = True
-    for raw in text.splitlines(keepends=True):
+    for raw in _raw_lines(text):
         bare = raw.strip()
         if not bare:
             spaced = True
