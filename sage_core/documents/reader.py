@@ -155,7 +155,7 @@ def parse_document(
         text = decode(data, encoding, name=name)
         headings = find_headings(text, _MARKUPS[kind])
         title = find_title(text, headings)
-    if not text.strip():
+    if not text or text.isspace():  # without a copy, as strip makes
         raise InputError(f"{path} holds no text")
     return Document(
         source or source_of(path),
