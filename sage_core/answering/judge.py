@@ -35,6 +35,7 @@ from sage_core.answering.words import (
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.llm.prompting import is_abstention
 from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
+from sage_core.text.language import COMMON_ENGLISH, is_english
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
@@ -58,23 +59,6 @@ _CLOSE_FROM = 0.6
 _OTHER = 2.5
 _MOST_ROWS = 3  # Of tables that are read for a question.
 
-_COMMON = frozenset(
-    re.findall(
-        r"\w+",
-        "the of and to is that for with by are from at it as be this which has he she not have were been his "
-        "her their its they you your can does did what who when where how we our",
-    )
-)
-_FOREIGN = frozenset(
-    re.findall(
-        r"\w+",
-        "der die das und ist von mit den dem ein eine nicht zu auf im el la los las y que es en "
-        "un una por con del le les des et est dans pour une du qui sur il lo gli che di per non "
-        "sono della e o os da em um uma não het een van niet dat op te och att som det på av är "
-        "ikke til ve bir bu için na w z się jest nie",
-    )
-)
-_LETTERS = re.compile(r"[^\W\d_]+")
 _IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
@@ -296,7 +280,7 @@ class LocalJudge:
         found = self.locate(question, passages)
         if found is not None:
             return found.probability
-        readable = _material(_checked(passages)).readable and _readable(question, 8)
+        readable = _material(_checked(passages)).readable and is_english(question, 8)
         # No sentence at all, only headings, rows of tables or bare words: nothing that answers.
         return _NOT_FOUND if readable and question_words(question) else None
 
@@ -319,7 +303,7 @@ class LocalJudge:
 
     def _find(self, question: str, passages: tuple[str, ...]) -> Located | None:
         material = _material(passages)
-        if not material.readable or not _readable(question, 8):
+        if not material.readable or not is_english(question, 8):
             return None
         material = _said_of(question, material)
         asked = question_words(question)
@@ -373,7 +357,7 @@ class LocalJudge:
         answer = without_lone_surrogates(answer)
         material = _material(_checked(passages))
         claims = split_claims(answer)
-        readable = material.readable and _readable(answer, 12)
+        readable = material.readable and is_english(answer, 12)
         found: list[Claim | None] = []
         features: list[list[float]] = []
         pairs: list[tuple[str, str]] = []
@@ -537,7 +521,7 @@ def support_features(text: str, own: Sequence[str], material: _Material) -> list
         near = max(near, len(held))
     pairs = set(itertools.pairwise(own))
     numbers = {n.replace(",", "") for n in _NUMBER.findall(text)}
-    names = {n.lower() for n in _NAME.findall(text[1:])} - _COMMON
+    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
     share = len(words & material.words) / len(words)
     return [
         share,
@@ -875,30 +859,13 @@ def _material(passages: tuple[str, ...]) -> _Material:
         whole.lower(),
         f" {_flat(whole)} ",
         weights,
-        _readable(whole[:20_000], 20),
+        is_english(whole[:20_000], 20),
     )
 
 
 def _flat(text: str) -> str:
     """Words only, lower case, one space between."""
     return _SPACE.sub(" ", text.lower()).strip()
-
-
-def _readable(text: str, least: int) -> bool:
-    """Whether a text looks like English: Latin letters and, from ``least`` words on, no other language."""
-    words = _LETTERS.findall(text)
-    letters = "".join(words)
-    if not letters:
-        return True
-    if sum(c.isascii() for c in letters) < 0.85 * len(letters):
-        return False
-    if len(words) < least:
-        return True
-    lower = [w.lower() for w in words]
-    if sum(w in _COMMON for w in lower) >= 0.06 * len(words):
-        return True
-    # Neither English nor another language that is known by its small words: names, a list, a table.
-    return sum(w in _FOREIGN for w in lower) < 0.04 * len(words)
 
 
 @lru_cache(maxsize=1)

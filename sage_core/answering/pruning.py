@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_float
-from sage_core.answering.judge import _readable as is_english
 from sage_core.answering.words import NUMBER, question_words, stems
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, rank_order, to_ratio_scale
 from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.keywords import bm25_share, gram_share, words
+from sage_core.text.language import is_english
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates

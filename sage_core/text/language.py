@@ -1,0 +1,45 @@
+"""Whether a text is English, by its letters and its small words."""
+
+from __future__ import annotations
+
+import re
+
+COMMON_ENGLISH = frozenset(
+    re.findall(
+        r"\w+",
+        "the of and to is that for with by are from at it as be this which has he she not have were been his "
+        "her their its they you your can does did what who when where how we our",
+    )
+)
+_FOREIGN = frozenset(
+    re.findall(
+        r"\w+",
+        "der die das und ist von mit den dem ein eine nicht zu auf im el la los las y que es en "
+        "un una por con del le les des et est dans pour une du qui sur il lo gli che di per non "
+        "sono della e o os da em um uma não het een van niet dat op te och att som det på av är "
+        "ikke til ve bir bu için na w z się jest nie",
+    )
+)
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def is_english(text: str, least: int) -> bool:
+    """Whether a text looks like English, or does not show that it is not.
+
+    Args:
+        text: The text; without a letter it counts as English.
+        least: Words from which on small words such as "the" and "der" are looked at; before, letters only.
+    """
+    words = _LETTERS.findall(text)
+    letters = "".join(words)
+    if not letters:
+        return True
+    if sum(c.isascii() for c in letters) < 0.85 * len(letters):
+        return False
+    if len(words) < least:
+        return True
+    lower = [w.lower() for w in words]
+    if sum(w in COMMON_ENGLISH for w in lower) >= 0.06 * len(words):
+        return True
+    # Neither English nor another language that is known by its small words: names, a list, a table.
+    return sum(w in _FOREIGN for w in lower) < 0.04 * len(words)
