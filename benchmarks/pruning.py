@@ -8,6 +8,9 @@ Chunks are what `Sage` keeps by default of what it finds (hybrid reranker, neigh
 share of the characters of evidence that is sent. Every set is judged by coefficients fitted on the other
 sets; the threshold is the same for all. Each set weighs the same, in the fit and in the mean. "Whole chunks"
 drops the lowest ranked chunks to save as many tokens: what a stricter selection would have lost.
+Rows with a "least of a chunk" also leave out whole chunks: those, except the first, with less expected
+evidence (the sum of their sentences' probabilities) than that. `SentencePruner` does not: it never empties a
+chunk; which chunks are sent is for `SelectionConfig`.
 Intervals: paired bootstrap over questions within the sets, 2,000 resamples, seed 0.
 
 A sentence counts as evidence in the fit where at least half of it is marked, or where it holds half of all
@@ -44,6 +47,8 @@ from sage_core.text.tokens import get_counter
 
 SETS = ("onestopqa", "clapnq_dev", "squad2_dev16", "hotpot_sample", "cuad_leval")
 THRESHOLDS = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)
+CHUNKS_AT = 0.01
+LEAST_EVIDENCE = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05)
 RESAMPLES = 2000
 RIDGE = 1.0
 
@@ -159,15 +164,20 @@ def tokens_of(texts: Sequence[str]) -> int:
     return sum(_COUNTED[t] for t in texts)
 
 
-def figures(questions: Sequence[Case], values: Sequence[Floats], threshold: float) -> Floats:
-    """For each question: recall before and after, tokens before and after, recall of whole chunks instead."""
+def figures(
+    questions: Sequence[Case], values: Sequence[Floats], threshold: float, least: float = 0.0
+) -> Floats:
+    """For each question: recall before and after, tokens before and after, recall of whole chunks instead.
+
+    ``least``: expected evidence below which a chunk is left out.
+    """
     rows = []
     for case, probability in zip(questions, values, strict=True):
         at, sent, covered, before = 0, 0, 0, 0
         for i, chunk in enumerate(case.chunks):
             own = probability[at : at + len(chunk.spans)].tolist()
             at += len(chunk.spans)
-            kept = keep_sentences(chunk, own, threshold).kept
+            kept = keep_sentences(chunk, own, threshold).kept if not i or sum(own) >= least else ()
             if len(kept) == 1 and kept[0] == Span(chunk.spans[0].start, chunk.spans[-1].end):
                 sent += case.tokens[i]
             else:
@@ -200,10 +210,12 @@ def report(sets: dict[str, list[Case]], thresholds: Sequence[float]) -> None:
         for name, questions in sets.items()
     }
     cells = " | ".join(f"{n} ({len(q)})" for n, q in sets.items())
-    print(f"| threshold | tokens | recall, points | whole chunks, points | {cells} |")
-    print("|---" * (4 + len(sets)) + "|")
-    for threshold in thresholds:
-        found = {n: figures(q, held_out[n], threshold) for n, q in sets.items()}
+    rows = [(threshold, 0.0) for threshold in thresholds]
+    rows += [(threshold, least) for threshold in (0.0, CHUNKS_AT) for least in LEAST_EVIDENCE]
+    print(f"| threshold | least of a chunk | tokens | recall, points | whole chunks, points | {cells} |")
+    print("|---" * (5 + len(sets)) + "|")
+    for threshold, least in rows:
+        found = {n: figures(q, held_out[n], threshold, least) for n, q in sets.items()}
         lost = [100 * (f[:, 1] - f[:, 0]) for f in found.values()]
         instead = np.mean([100 * (f[:, 4] - f[:, 0]).mean() for f in found.values()])
         saved = [f[:, 3].sum() / f[:, 2].sum() - 1 for f in found.values()]
@@ -211,8 +223,8 @@ def report(sets: dict[str, list[Case]], thresholds: Sequence[float]) -> None:
         own = " | ".join(f"{100 * s:+.0f}%, {d.mean():+.1f}" for s, d in zip(saved, lost, strict=True))
         mean = np.mean([d.mean() for d in lost])
         print(
-            f"| {threshold:g} | {100 * np.mean(saved):+.1f}% | {mean:+.2f} [{low:+.2f}, {high:+.2f}] "
-            f"| {instead:+.2f} | {own} |"
+            f"| {threshold:g} | {least or ''} | {100 * np.mean(saved):+.1f}% "
+            f"| {mean:+.2f} [{low:+.2f}, {high:+.2f}] | {instead:+.2f} | {own} |"
         )
 
 
