@@ -2,6 +2,7 @@
 
     python benchmarks/feedback_cost.py                      # table, well under a minute
     python benchmarks/feedback_cost.py --critic-errors 0.1  # a critic that is wrong one time in ten
+    python benchmarks/feedback_cost.py --sweep              # which thresholds of critic="auto" save how much
 
 The scripted LLM answers right exactly when all gold evidence of the question is in its context; otherwise it
 says "The documents do not say." (``--abstains`` of the time) or something wrong. With ``--wrong`` it is wrong
@@ -22,6 +23,7 @@ the same for every arm. Intervals are 95% bootstraps over questions.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -30,13 +32,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from ranking_data import Chunk, chunk_document, read_jsonl
 
-from sage_core.answering import NO_ANSWER, LocalCheck, LocalCritic, answer_messages
+from sage_core.answering import NO_ANSWER, LocalCheck, LocalCritic, LocalJudge, Located, answer_messages
 from sage_core.feedback import (
     Check,
     FeedbackConfig,
@@ -53,6 +55,17 @@ from sage_core.text.keywords import words
 from sage_core.text.spans import Span
 
 CANDIDATES = 30
+NOISES = {
+    "none": (0.0, 0.0),
+    "wrong 10%, critic errs 10%": (0.1, 0.1),
+    "wrong 20%, critic errs 10%": (0.2, 0.1),
+}
+SWEPT = {
+    "accept_at": (0.81,),
+    "agree_at": (0.4, 0.5, 0.6, 0.7, 0.81),
+    "widen_below": (0.11, 0.2),
+}
+ALLOWED = 1.0
 POOLED = {"squad2_dev16": 1400, "clapnq_dev": 300, "hotpot_sample": 100}
 
 
@@ -68,6 +81,7 @@ class Case:
     chunks: tuple[Chunk, ...]
     bm25: NDArray[np.float64]
     scores: tuple[float, ...] = ()
+    pool: str = ""
 
     def evidence_in(self, indices: Sequence[int]) -> bool:
         """Whether the chunks at ``indices`` hold every character of the evidence that is not white space."""
@@ -274,6 +288,81 @@ def run_arm(arm: Arm, cases: Sequence[Case], oracle: Oracle) -> Tally:
     return tally
 
 
+class _Remembering(LocalJudge):
+    """A judge that reads the same texts once: the arms of a sweep differ in thresholds only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[object, Any] = {}
+
+    def _once(self, key: object, make: Callable[[], Any]) -> Any:
+        if key not in self._said:
+            self._said[key] = make()
+        return self._said[key]
+
+    def locate(self, question: str, passages: Sequence[str]) -> Located | None:
+        found = self._once(
+            (question, *passages), lambda: super(_Remembering, self).locate(question, passages)
+        )
+        return cast("Located | None", found)
+
+    def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
+        own = super().supported
+        found = self._once((question, answer, *passages), lambda: own(question, answer, passages))
+        return cast("float | None", found)
+
+
+def sweep(cases: Sequence[Case], config: FeedbackConfig, seed: int) -> None:
+    """Print judge calls saved, and wrong answers more let through, by thresholds and noise.
+
+    Below the table, for every set: the thresholds that save most on the other sets with at most ``ALLOWED``
+    points more let through in every noise, and what they do on this set.
+    """
+    judge = _Remembering()
+    oracles = {name: Oracle(0.5, errors, seed, wrong) for name, (wrong, errors) in NOISES.items()}
+    llm = {name: run_arm(Arm("llm", config), cases, oracle) for name, oracle in oracles.items()}
+    pools = np.array([case.pool for case in cases])
+    found: dict[tuple[float, float, float], NDArray[np.float64]] = {}
+    for thresholds in itertools.product(*SWEPT.values()):
+        chosen = dict(zip(SWEPT, thresholds, strict=True))
+
+        def check(case: Case, chosen: dict[str, float] = chosen) -> Check:
+            texts = [c.text for c in case.chunks]
+            return LocalCritic(case.question, lambda s: [texts[i] for i in s.indices], judge=judge, **chosen)
+
+        arm = Arm("auto", replace(config, critic="auto"), check=check)
+        rows = []
+        for name, oracle in oracles.items():
+            own, other = run_arm(arm, cases, oracle), llm[name]
+            rows.append([own.graded, other.graded, *(100.0 * np.array(t.let_through) for t in (own, other))])
+        found[thresholds] = np.array(rows, dtype=float)  # noise, figure, question
+    print(f"| {' | '.join(SWEPT)} | {' | '.join(f'{n}: calls saved, wrong more' for n in NOISES)} |")
+    print("|---" * (len(SWEPT) + len(NOISES)) + "|")
+    for thresholds, rows in found.items():
+        cells = [f"{s:.0%}, {m:+.1f}" for s, m in _savings(rows)]
+        print(f"| {' | '.join(map(str, thresholds))} | {' | '.join(cells)} |")
+    print()
+    for pool in [*sorted(set(pools.tolist())), None]:
+        fitted, measured = pools != pool, pools == pool if pool is not None else pools != pool
+        allowed = [
+            (min(s for s, _ in _savings(rows[..., fitted])), thresholds)
+            for thresholds, rows in found.items()
+            if max(m for _, m in _savings(rows[..., fitted])) <= ALLOWED
+        ]
+        best = max(allowed)[1]
+        cells = [f"{s:.0%}, {m:+.1f}" for s, m in _savings(found[best][..., measured])]
+        label = f"{pool} ({measured.sum()}), by the others" if pool else f"all ({measured.sum()})"
+        print(f"{label}: {best}: {'; '.join(cells)}")
+
+
+def _savings(rows: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Per noise: share of judge calls saved, points more let through."""
+    return [
+        (1 - own.sum() / max(1.0, calls.sum()), float((through - before).mean()))
+        for own, calls, through, before in rows
+    ]
+
+
 def interval(values: Sequence[float], seed: int) -> tuple[float, float]:
     """95% bootstrap interval of a mean."""
     rng = np.random.default_rng(seed)
@@ -316,6 +405,7 @@ def main() -> int:
     parser.add_argument(
         "--wrong", type=float, default=0.0, help="share of wrong answers although the evidence is there"
     )
+    parser.add_argument("--sweep", action="store_true", help='thresholds of critic="auto"')
     parser.add_argument("--limit", type=int, help="only so many questions")
     parser.add_argument(
         "--rule", choices=("gradient", "top_p"), default="top_p", help="rule of the first selection"
@@ -333,7 +423,7 @@ def main() -> int:
         fitted = calibrate(cases[::2])
         for case in cases[1::2]:
             scores = 1 / (1 + np.exp(-features(case) @ fitted))
-            measured.append(replace(case, scores=tuple(float(s) for s in scores)))
+            measured.append(replace(case, scores=tuple(float(s) for s in scores), pool=name))
     if args.limit is not None:
         measured = random.Random(args.seed).sample(measured, min(args.limit, len(measured)))
     oracle = Oracle(args.abstains, args.critic_errors, args.seed, args.wrong)
@@ -341,6 +431,9 @@ def main() -> int:
     config = FeedbackConfig(rule=rule, min_k=args.min_k)
     if args.rule == "gradient":
         config = replace(config, gradient=args.gradient)
+    if args.sweep:
+        sweep(measured, config, args.seed)
+        return 0
     tallies = {arm.name: run_arm(arm, measured, oracle) for arm in arms(config)}
     reach = np.mean([c.evidence_in(rank_order(c.scores)) for c in measured])
     print(f"n = {len(measured)} questions ({', '.join(POOLED)}), seed {args.seed}.")

@@ -13,11 +13,11 @@ import math
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ _EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the mo
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
 _MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
 _LONGEST_CLAIM = 120
-_KEPT = 16  # Questions whose place was found last.
+_KEPT = 32  # Results for the last questions and answers.
 _QUOTE_WORDS = 3
 _SHORT_ANSWER = 4
 _NOT_FOUND = 0.05
@@ -99,6 +99,7 @@ _CLAUSE = re.compile(
 )
 
 _Place = tuple[int | None, Span | None]
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +244,8 @@ class LocalJudge:
 
     def _start(self) -> None:
         self._lock = threading.Lock()
-        # The offline answerer looks for a quotation, and then grades it.
-        self._located: OrderedDict[tuple[str, tuple[str, ...]], Located | None] = OrderedDict()
+        # An answer is looked for, graded and then shown with its marks: each reads the same texts.
+        self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
         self._model: PairModel | None = None
         self._missing = self._wanted is False
 
@@ -290,15 +291,22 @@ class LocalJudge:
         Returns:
             None where the judge is unsure, and where there is no sentence to quote.
         """
-        key = without_lone_surrogates(question), _checked(passages)
+        return self._remembered(self._find, without_lone_surrogates(question), _checked(passages))
+
+    def _remembered(
+        self, find: Callable[[str, tuple[str, ...]], _Found], text: str, passages: tuple[str, ...]
+    ) -> _Found:
+        """What ``find`` says, computed once for the texts asked about last."""
+        key = find.__name__, text, passages  # `find` itself would keep the judge alive in a cycle.
         with self._lock:
-            if key in self._located:
-                return self._located[key]
-        found = self._find(*key)
+            if key in self._results:
+                self._results.move_to_end(key)
+                return cast("_Found", self._results[key])
+        found = find(text, passages)
         with self._lock:
-            self._located[key] = found
-            while len(self._located) > _KEPT:
-                self._located.popitem(last=False)
+            self._results[key] = found
+            while len(self._results) > _KEPT:
+                self._results.popitem(last=False)
         return found
 
     def _find(self, question: str, passages: tuple[str, ...]) -> Located | None:
@@ -354,8 +362,10 @@ class LocalJudge:
         Returns:
             Claims in the order of the answer; spans do not overlap. Empty where nothing is claimed.
         """
-        answer = without_lone_surrogates(answer)
-        material = _material(_checked(passages))
+        return list(self._remembered(self._ground, without_lone_surrogates(answer), _checked(passages)))
+
+    def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[Claim, ...]:
+        material = _material(passages)
         claims = split_claims(answer)
         readable = material.readable and is_english(answer, 12)
         found: list[Claim | None] = []
@@ -390,7 +400,7 @@ class LocalJudge:
                 probability, values, (passage, at) = next(rest)
                 claim = Claim(span, span.of(answer), probability, passage, at, _why(values))
             result.append(claim)
-        return result
+        return tuple(result)
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
         """Probability that the passages support the whole answer; see `support`.

@@ -16,6 +16,7 @@ from sage_core.feedback.types import FeedbackConfig, Verdict
 from sage_core.selection.cut import Selection
 
 ACCEPT_AT = threshold("accept_at")
+AGREE_AT = 0.6
 WIDEN_BELOW = threshold("widen_below")
 
 
@@ -96,6 +97,8 @@ class LocalCritic:
         judge: Shared by many questions; a new one where None.
         alone: Never leave a grade to the LLM.
         accept_at: Least probability of support, and of an answer in the context, to accept.
+        agree_at: Least probability of an answer in the context to accept a short answer that the judge, which
+            looks for the answer by itself, found too.
         widen_below: Probability of an answer in the context below which more context is asked for.
 
     Raises:
@@ -110,13 +113,15 @@ class LocalCritic:
         judge: LocalJudge | None = None,
         alone: bool = False,
         accept_at: float = ACCEPT_AT,
+        agree_at: float = AGREE_AT,
         widen_below: float = WIDEN_BELOW,
     ) -> None:
-        if not 0 <= widen_below <= accept_at <= 1:
-            raise InputError("0 <= widen_below <= accept_at <= 1 must hold")
+        if not (0 <= widen_below <= accept_at <= 1 and widen_below <= agree_at <= 1):
+            raise InputError("widen_below, accept_at and agree_at are from 0 to 1, widen_below the least")
         self.judge = judge if judge is not None else shared_judge()
         self.alone = alone
         self.accept_at = accept_at
+        self.agree_at = agree_at
         self.widen_below = widen_below
         self._question = question
         self._texts = texts
@@ -139,12 +144,15 @@ class LocalCritic:
         known = [p for p in (found, held) if p is not None]
         if found is not None and found < self.widen_below:
             return self._verdict(2, 1, said, known)
-        if place is not None and held is not None and place.probability >= self.accept_at:
+        if place is not None and held is not None:
             if _is_short(answer):
                 # A name in the passages is not therefore the answer: the judge must have found it too.
-                if held > 0.5 and _agree(answer, place.answer.of(passages[place.passage])):
+                agreed = held > 0.5 and _agree(answer, place.answer.of(passages[place.passage]))
+                # Where it knows the sentence only, a word of it says less.
+                least = self.accept_at if place.answer == place.sentence else self.agree_at
+                if agreed and place.probability >= least:
                     return self._verdict(10, 0, f"{said}, and they give the same answer", known)
-            elif held >= self.accept_at:
+            elif min(place.probability, held) >= self.accept_at:
                 return self._verdict(10, 0, said, known)
         if not self.alone:
             return None

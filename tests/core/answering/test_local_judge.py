@@ -11,6 +11,7 @@ from sage_core.answering import (
     LocalCritic,
     LocalJudge,
     local_check,
+    mark_answer,
     split_claims,
     support,
 )
@@ -244,6 +245,8 @@ def test_settings_out_of_range_are_told():
         FeedbackConfig(critic="nobody")
     with pytest.raises(InputError, match="accept_at"):
         LocalCritic(QUESTION, lambda s: [], accept_at=0.1, widen_below=0.5)
+    with pytest.raises(InputError, match="agree_at"):
+        LocalCritic(QUESTION, lambda s: [], agree_at=0.1, widen_below=0.5)
 
 
 # Quoting
@@ -270,6 +273,31 @@ def test_with_the_model_the_answer_is_marked():
         "When was the footbridge built?", FOOTBRIDGE
     )
     assert "**1871**" in text.replace("in 1871", "1871")
+
+
+def test_a_short_answer_that_the_judge_finds_too_is_accepted():
+    pytest.importorskip("torch")
+    judge = LocalJudge(model=True)
+    question = "When was the footbridge built?"
+    found = judge.locate(question, FOOTBRIDGE)
+
+    def graded(answer, agree_at):
+        critic = LocalCritic(question, lambda s: [], judge=judge, accept_at=1.0, agree_at=agree_at)
+        return critic.grade(FOOTBRIDGE, answer)
+
+    assert graded("1871", found.probability).score == 10
+    assert graded("1871", found.probability + 1e-6) is None
+    assert graded("In winter", found.probability) is None
+
+
+def test_what_was_graded_is_shown_without_reading_it_again(monkeypatch):
+    pytest.importorskip("torch")
+    judge = LocalJudge(model=True)
+    question, answer = "When was the footbridge built?", "The bridge of oak was built in 1871."
+    LocalCritic(question, lambda s: [], judge=judge, alone=True).grade(FOOTBRIDGE, answer)
+    monkeypatch.setattr(judge, "_loaded", lambda: pytest.fail("the model was asked again"))
+    assert [m.passage for m in mark_answer(answer, FOOTBRIDGE, question=question, judge=judge)] == [0]
+    assert judge.locate(question, FOOTBRIDGE) is not None
 
 
 def test_without_a_judge_words_are_counted_and_a_table_row_is_no_answer():
