@@ -231,6 +231,7 @@ def show_answer(
     html: Path | None = None,
 ) -> Answer:
     """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
+    from sage_core.answering import ExtractiveAnswerer, is_abstention
     from sage_core.rendering.terminal.answers import answer_view
     from sage_core.rendering.terminal.rankings import retrieval_view
 
@@ -240,6 +241,12 @@ def show_answer(
     out.print()
     answer = answer_with_page(sage, retrieval, options, prices, html)
     out.print(answer_view(answer))
+    if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text):
+        out.print(
+            "The chunks above may answer it all the same: without an LLM sentences are only quoted, and best "
+            "where question and documents are English. --model or --base-url asks an LLM.",
+            style="dim",
+        )
     if prices is not None:
         out.print(str(answer.cost(prices.of(answer.answerer))), markup=False, highlight=False)
     if html is not None:

@@ -196,7 +196,8 @@ def expand_sources(
         kind = kind_of(path)
         if kind == "missing":
             named = f"{shortened(path)}{_TEXT_HINT}" if _is_prose(str(path)) else str(path)
-            raise InputError(f"no such file or folder: {named}")
+            looked = "" if path.is_absolute() or named != str(path) else f" (in {Path.cwd()})"
+            raise InputError(f"no such file or folder: {named}{looked}")
         if kind == "other":
             raise InputError(f"{path} is neither a file nor a folder")
         if kind == "file":

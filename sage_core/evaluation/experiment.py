@@ -164,7 +164,10 @@ def load_experiment(name: str) -> Experiment:
             name = re.sub(r"[^\w.+-]+", "-", path.stem).lstrip(".+-") or "experiment"
             return parse_experiment(path.read_text(encoding="utf-8"), where=str(path), name=name)
         except OSError as error:
-            raise InputError(f"cannot read the experiment {name}: {error.strerror}") from error
+            raise InputError(
+                f"cannot read the experiment {path}: {error.strerror}; `sage-rag eval list` shows "
+                "the built-in ones"
+            ) from error
     name = _ALIASES.get(name, name)
     if name not in experiment_names():
         raise InputError(f"there is no experiment {name!r}: `sage-rag eval list` shows them")

@@ -137,12 +137,15 @@ def _status(error: object, key: str | None) -> Failure:
     if status in (401, 403):
         return Failure(f"status {status}, not allowed: check the API key and its rights ({said})", False)
     if status == 404:
-        return Failure(f"status 404: no such model or address ({said})", False)
+        return Failure(f"status 404: no such model or address, check both ({said})", False)
     if status == 429 and "insufficient_quota" in (code, fields.get("type")):
         return Failure(f"status 429: the account's quota is used up ({said})", False)
     retryable = status in _RETRYABLE_STATUS or status >= 500
     refused = f"{fields.get('param') or ''} {said}" if status in (400, 422) else None
-    return Failure(f"status {status} ({said})", retryable, _seconds(headers.get("retry-after")), refused)
+    later = ", the server failed: try again later" if status >= 500 else ""
+    return Failure(
+        f"status {status}{later} ({said})", retryable, _seconds(headers.get("retry-after")), refused
+    )
 
 
 def _seconds(value: str | None) -> float | None:

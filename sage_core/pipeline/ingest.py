@@ -327,7 +327,9 @@ class Ingest:
                 left += (
                     f"; there are {named_types(self.other_types)}: name such a file to have it read as text"
                 )
-            raise InputError(f"no documents found: {what} (looked for {', '.join(sorted(KINDS))}){left}")
+            raise InputError(
+                f"no documents found: {what}; files of these types are read: {', '.join(sorted(KINDS))}{left}"
+            )
         return found, gone
 
     def _keep_what_cannot_be_read_again(self, closed: Sequence[str]) -> None:

@@ -183,7 +183,7 @@ def select(
 def _explain(reason: str, wanted: int, cut: int, total: int, min_k: int, max_k: int | None) -> str:
     """The rule's reason, or the bound that overruled it."""
     if total <= min_k and cut == total:
-        return f"all {total} candidates: no more than min_k={min_k}"
+        return f"all candidates, as there are no more than min_k={min_k}"
     if max_k is not None and wanted > max_k:
         return f"max_k={max_k} reached before a cliff"
     if wanted < cut:

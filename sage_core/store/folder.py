@@ -276,6 +276,8 @@ class FolderStore:
             )
         if self._has_vectors():
             return self._damaged(f"{DATABASE} is missing")
+        if kind_of(self.path) == "file":
+            return StoreError(f"no store at {self.path}: it is a file, and a store is a folder; name that")
         return StoreError(
             f"no store at {self.path}: make one with `sage-rag ingest docs/ --store {self.path}`"
         )
@@ -327,7 +329,10 @@ class FolderStore:
         try:
             (self.path / _VECTORS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot make a store at {self.path}: {error.strerror or error}") from error
+            raise StoreError(
+                f"cannot make a store at {self.path}: {error.strerror or error}; name another "
+                "folder, or make this one writable"
+            ) from error
         with self._writer_lock(), self._errors():
             self._refuse_other_stores(rebuild=rebuild)
             self._delete(_DRAFT)  # of a rebuild that died

@@ -131,7 +131,7 @@ def test_a_text_in_place_of_a_path_is_not_echoed(use, text: str) -> None:
 def test_a_text_in_place_of_a_path_is_told(text: str) -> None:
     with pytest.raises(InputError, match="looks like a text"):
         expand([text])
-    with pytest.raises(InputError, match=r"ferry and the harbour.txt\Z"):
+    with pytest.raises(InputError, match=r"ferry and the harbour.txt \(in "):
         expand(["my notes on the ferry and the harbour.txt"])
 
 

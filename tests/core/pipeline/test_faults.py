@@ -138,6 +138,12 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def open_names() -> Counter[str]:
+    """What is open, by the names of files and the kinds of other things."""
+    links = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
+    return Counter(link.rpartition("/")[2].partition(":")[0] for link in links)
+
+
 def resident_kib() -> int:
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
@@ -213,7 +219,7 @@ def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
                 if open_files() <= before[0] + allowed and other_threads() <= before[1]:
                     break
             after = open_files(), other_threads(), resident_kib()
-    assert after[0] <= before[0] + allowed, "sockets and the store's files are closed"
+    assert after[0] <= before[0] + allowed, f"sockets and the store's files are closed: {open_names()}"
     assert after[1] <= before[1]
     assert after[2] - before[2] < 20_000, f"memory grew by {after[2] - before[2]} KiB"
 
