@@ -172,17 +172,14 @@ def lists(names: Sequence[str], most: int) -> dict[str, list[Ranked]]:
     """The ranked lists of each set."""
     embedder = SentenceTransformerEmbedder()
     # The fit of a held-out set needs the others, whichever sets are shown.
-    dev = {name: DevSet(name, embedder) for name in SETS}
+    dev = {name: DevSet(name, embedder, max_questions=most) for name in SETS}
     sets = {name: examples(d) for name, d in dev.items()}
     found = {}
     for name in names:
         scores = predict(fit([q for other, q in sets.items() if other != name]), sets[name])
-        step = max(len(scores) // most, 1)
         found[name] = [
             _ranked(dev[name], candidates, example, score)
-            for candidates, example, score in list(
-                zip(dev[name].candidates, sets[name], scores, strict=True)
-            )[::step][:most]
+            for candidates, example, score in zip(dev[name].candidates, sets[name], scores, strict=True)
         ]
     return found
 
@@ -232,7 +229,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
-    parser.add_argument("--questions", type=int, default=100, help="of each set, at most")
+    parser.add_argument("--questions", type=int, default=100, help="of each set, at most, for the fit too")
     parser.add_argument(
         "--judge", type=int, metavar="N", help="only what the judge finds useless; N questions"
     )
