@@ -76,9 +76,12 @@ class MicroBatcher(Generic[T, R]):
                 with self._changed:
                     if job in self._waiting:
                         self._waiting.remove(job)
-        if job.error is not None:
-            raise job.error
-        return job.result[0]
+        try:
+            if job.error is not None:
+                raise job.error
+            return job.result[0]
+        finally:
+            del job  # an error has this frame in its traceback: they would keep each other
 
     def _must_lead(self, job: _Job[T, R]) -> bool:
         """Wait until ``job`` is done (False), or until no batch runs and its caller must run one (True)."""

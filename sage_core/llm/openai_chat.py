@@ -122,7 +122,10 @@ class OpenAIChat:
             except errors as error:
                 outcome = request.after(error)
             if isinstance(outcome, LLMError):
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    del outcome  # else it and this frame would keep each other, and with it the callers' data
             await request.pause(outcome)
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str | Completion]:
@@ -150,7 +153,10 @@ class OpenAIChat:
             except errors as error:
                 outcome = request.after(error, begun=bool(reply.pieces))
             if isinstance(outcome, LLMError):
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    del outcome  # else it and this frame would keep each other, and with it the callers' data
             await request.pause(outcome)
 
     def close(self) -> None:

@@ -62,7 +62,10 @@ class Budget:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             raise OutOfTimeError
-        return task.result()
+        try:
+            return task.result()
+        finally:
+            del task  # an error has this frame in its traceback: a cycle that would keep all callers' data
 
 
 class Clients:
@@ -252,6 +255,8 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         future.cancel()
         raise
+    finally:
+        del future  # as in `Budget.spend`
 
 
 def iterate_blocking(source: AsyncIterator[T]) -> Iterator[T]:
