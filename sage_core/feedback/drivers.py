@@ -213,7 +213,10 @@ def _check_single(loop: FeedbackLoop) -> None:
 def _answer_failed(loop: FeedbackLoop, step: Generate, error: Exception) -> Done:
     """Keep an earlier answer, or raise where there is none."""
     if step.round == 1:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # else it and this frame would keep each other, and with it the callers' data
     _log.warning("answering failed in round %d, an earlier answer is kept: %s", step.round, error)
     return loop.answer_failed(str(error))
 
