@@ -61,9 +61,9 @@ NOISES = {
     "wrong 20%, critic errs 10%": (0.2, 0.1),
 }
 SWEPT = {
-    "accept_at": (0.81,),
-    "agree_at": (0.4, 0.5, 0.6, 0.7, 0.81),
-    "widen_below": (0.11, 0.2),
+    "accept_at": (0.7, 0.81),
+    "agree_at": (0.5, 0.6, 0.7, 0.81),
+    "widen_below": (0.11, 0.2, 0.3),
 }
 ALLOWED = 1.0
 POOLED = {"squad2_dev16": 1400, "clapnq_dev": 300, "hotpot_sample": 100}
@@ -313,7 +313,7 @@ class _Remembering(LocalJudge):
 
 
 def sweep(cases: Sequence[Case], config: FeedbackConfig, seed: int) -> None:
-    """Print judge calls saved, and wrong answers more let through, by thresholds and noise.
+    """Print judge calls saved, by thresholds and noise; answers let through and right in points.
 
     Below the table, for every set: the thresholds that save most on the other sets with at most ``ALLOWED``
     points more let through in every noise, and what they do on this set.
@@ -334,33 +334,47 @@ def sweep(cases: Sequence[Case], config: FeedbackConfig, seed: int) -> None:
         rows = []
         for name, oracle in oracles.items():
             own, other = run_arm(arm, cases, oracle), llm[name]
-            rows.append([own.graded, other.graded, *(100.0 * np.array(t.let_through) for t in (own, other))])
+            rows.append(
+                [
+                    own.graded,
+                    other.graded,
+                    100.0 * (np.array(own.let_through, float) - other.let_through),
+                    100.0 * (np.array(own.right, float) - other.right),
+                    own.tokens,
+                    other.tokens,
+                ]
+            )
         found[thresholds] = np.array(rows, dtype=float)  # noise, figure, question
-    print(f"| {' | '.join(SWEPT)} | {' | '.join(f'{n}: calls saved, wrong more' for n in NOISES)} |")
+    print(f"| {' | '.join(SWEPT)} | {' | '.join(NOISES)} |")
     print("|---" * (len(SWEPT) + len(NOISES)) + "|")
     for thresholds, rows in found.items():
-        cells = [f"{s:.0%}, {m:+.1f}" for s, m in _savings(rows)]
-        print(f"| {' | '.join(map(str, thresholds))} | {' | '.join(cells)} |")
+        print(f"| {' | '.join(map(str, thresholds))} | {' | '.join(map(_told, rows))} |")
     print()
     for pool in [*sorted(set(pools.tolist())), None]:
-        fitted, measured = pools != pool, pools == pool if pool is not None else pools != pool
+        fitted = pools != pool
+        measured = fitted if pool is None else pools == pool
         allowed = [
-            (min(s for s, _ in _savings(rows[..., fitted])), thresholds)
+            (min(_saved(noise[:, fitted]) for noise in rows), thresholds)
             for thresholds, rows in found.items()
-            if max(m for _, m in _savings(rows[..., fitted])) <= ALLOWED
+            if max(noise[2, fitted].mean() for noise in rows) <= ALLOWED
         ]
         best = max(allowed)[1]
-        cells = [f"{s:.0%}, {m:+.1f}" for s, m in _savings(found[best][..., measured])]
-        label = f"{pool} ({measured.sum()}), by the others" if pool else f"all ({measured.sum()})"
-        print(f"{label}: {best}: {'; '.join(cells)}")
+        label = "all" if pool is None else f"{pool}, by the others"
+        cells = "; ".join(_told(noise[:, measured]) for noise in found[best])
+        print(f"{label} ({measured.sum()}): {best}: {cells}")
 
 
-def _savings(rows: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Per noise: share of judge calls saved, points more let through."""
-    return [
-        (1 - own.sum() / max(1.0, calls.sum()), float((through - before).mean()))
-        for own, calls, through, before in rows
-    ]
+def _saved(rows: NDArray[np.float64]) -> float:
+    """Share of judge calls saved."""
+    return float(1 - rows[0].sum() / max(1.0, rows[1].sum()))
+
+
+def _told(rows: NDArray[np.float64]) -> str:
+    """What thresholds do in one noise, in words."""
+    return (
+        f"{_saved(rows):.0%} fewer calls, {rows[2].mean():+.1f} wrong let through, "
+        f"{rows[3].mean():+.1f} right, {rows[4].sum() / rows[5].sum() - 1:+.0%} tokens"
+    )
 
 
 def interval(values: Sequence[float], seed: int) -> tuple[float, float]:

@@ -297,7 +297,7 @@ def main() -> None:
     arguments = parser.parse_args()
     judge = LocalJudge(model=False if arguments.words else None)
     if arguments.time:
-        seconds(judge, arguments.data, 60)
+        seconds(judge, arguments.data, 40)
         return
     answerability(judge, arguments.data, arguments.limit, arguments.peers)
     claims(judge, arguments.data, arguments.limit, arguments.peers)
