@@ -181,6 +181,8 @@ def run_server(workbench: Workbench, token: str, listening: socket.socket, *, br
     )
     out = console()
     out.print(f"sage-rag playground: {address}", markup=False, soft_wrap=True)
+    if problem := workbench.info({})["problem"]:
+        out.print(problem, markup=False, soft_wrap=True, style="yellow")
     out.print("Ctrl-C stops it. Whoever has this address can read the store: do not pass it on.")
     if browser:
         opening = threading.Timer(0.5, partial(webbrowser.open, address))
@@ -248,7 +250,10 @@ class Workbench:
                     for r in self.store.documents()
                 ]
             else:
-                problem = f"There is no store at {self.store.location}: documents can be cut, nothing asked."
+                problem = (
+                    f"There is no store at {self.store.location}: texts can be cut, nothing asked. Make "
+                    f"one with `sage-rag ingest PATH --store {self.store.location}`."
+                )
         except StoreError as error:
             problem = str(error)
         segmenter = self.settings.make_segmenter()

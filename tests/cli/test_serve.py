@@ -406,6 +406,8 @@ def test_the_command_prints_its_address_serves_and_stops_on_ctrl_c(tmp_path: Pat
         assert process.stdout is not None
         address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", process.stdout.readline())
         assert address is not None
+        problem = process.stdout.readline()
+        assert "There is no store at" in problem and "sage-rag ingest PATH" in problem
         for _ in range(200):
             try:
                 page = httpx.get(address[0], trust_env=False)
