@@ -452,6 +452,7 @@ class FolderStore:
             writer.connection = self._connect()
         writer.draft = False
         self._delete_files()
+        writer.connection.close()
 
     def _clear_up(self) -> None:
         """Remove what an interrupted run left, and see that the vector files are whole."""
