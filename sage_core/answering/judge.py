@@ -777,7 +777,7 @@ def answer_features(
     """What is known of a window as an answer: see ``scripts/fit_judge.py``.
 
     The weighted share of the question's words in the sentence with the answer and the one before it, and in
-    the whole window; whether a number is there where one is asked for; and what the model says.
+    the whole window; whether a number is there where the question wants one; and what the model says.
     """
     whole = frozenset().union(*(s.words for s in window))
     if read is None:

@@ -163,7 +163,7 @@ def select(
     least = effective_min_k(min_k, max_k, rule)
     known = usable_scores(scores)
     if scale == "probability":
-        check_probabilities(known)
+        check_probabilities(known, named=False)
     total = len(known)
     if not total:
         return Selection((), (), 0, "no candidates")

@@ -23,6 +23,11 @@ FLAT_SPREAD = 1e-6
 
 def check_scale(scale: str) -> None:
     """Raise InputError for an unknown scale."""
+    if scale in ("auto", "distance"):
+        raise InputError(
+            f"scale={scale!r} is for read_scores of sage_core.selection, which gives scores and their scale: "
+            "found = read_scores(scores, ...); select(found.scores, scale=found.scale)"
+        )
     if scale not in SCALES:
         raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
 
@@ -166,18 +171,22 @@ def check_scale_name(scale: str) -> None:
         raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALE_NAMES)}")
 
 
-def check_probabilities(scores: Iterable[float | None], source: str = "the scores") -> None:
+def check_probabilities(
+    scores: Iterable[float | None], source: str = "the scores", *, named: bool = True
+) -> None:
     """Raise InputError where a score lies outside 0..1 and so is no probability.
 
     Args:
         scores: The scores; None passes.
         source: Whose they are, for the message.
+        named: Whether any `ScaleName` can be given instead; False for a `Scale`.
     """
+    more = ", 'distance', 'auto'" if named else ""
     for score in scores:
         if score is not None and not -_ROUNDING <= score <= 1 + _ROUNDING:
             raise InputError(
                 f"{source} lie outside 0..1 ({score:g}), so they are no probabilities: say what they are, "
-                "scale='logit' (raw model outputs), 'cosine', 'unbounded' (BM25, grades), 'distance', 'auto'"
+                f"scale='logit' (raw model outputs), 'cosine', 'unbounded' (BM25, grades){more}"
             )
 
 

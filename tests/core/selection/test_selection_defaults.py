@@ -7,6 +7,7 @@ import pytest
 
 from sage_core import FeedbackConfig, FeedbackLoop, SageConfig, gradient_cut, select
 from sage_core.errors import InputError
+from sage_core.selection import read_scores
 from sage_core.selection.cut import Gradient, RankedScores, effective_min_k
 from sage_core.selection.rules import (
     Autocut,
@@ -157,3 +158,15 @@ def test_wrong_settings_of_sage_are_named(wrong):
 def test_wrong_settings_of_a_rule_are_told(make):
     with pytest.raises(InputError, match="must be a"):
         make()
+
+
+@pytest.mark.parametrize("name", ["distance", "auto"])
+def test_a_scale_that_has_to_be_read_first_is_told(name: str) -> None:
+    with pytest.raises(InputError, match=r"read_scores.*select\(found.scores, scale=found.scale\)"):
+        select([0.1, 0.5, 0.9], scale=name)  # type: ignore[arg-type]
+    found = read_scores([0.1, 0.5, 0.9], name)  # type: ignore[arg-type]
+    assert select(found.scores, scale=found.scale, min_k=1).indices[0] == 0, "the smallest distance"
+    with pytest.raises(InputError) as told:
+        select([5.0, 1.0], scale="probability")
+    # No scale is proposed that `select` does not know.
+    assert "'distance'" not in str(told.value) and "'unbounded'" in str(told.value)
