@@ -156,9 +156,7 @@ def parse_document(
         headings = find_headings(text, _MARKUPS[kind])
         title = find_title(text, headings)
     if not text or text.isspace():  # without a copy, as strip makes
-        raise InputError(
-            f"{path} holds no text: name a file that does, or a folder, where such files are skipped"
-        )
+        raise InputError(f"{path} holds no text")
     return Document(
         source or source_of(path),
         text,

@@ -360,9 +360,15 @@ class Ingest:
             digest = digest_of(data, self.encoding)
             if known is not None and known.digest == digest:
                 continue
-            document = parse_document(
-                file.path, data, encoding=self.encoding, source=file.source, digest=digest
-            )
+            try:
+                document = parse_document(
+                    file.path, data, encoding=self.encoding, source=file.source, digest=digest
+                )
+            except InputError as error:
+                raise InputError(
+                    f"{error}; nothing was ingested: leave it out, or name its folder, where such files are "
+                    "skipped"
+                ) from error
             kept += len(document.text)
             if kept <= _KEPT_CHARACTERS:
                 self._named_documents[file.source] = document

@@ -36,6 +36,7 @@ def test_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     for command in (["ingest", path, "--store", tmp_path / "store"], ["segment", path]):
         code, error = mistake(capsys, *command)
         assert code == 2 and "is a binary file" in error
+        assert ("leave it out, or name its folder" in error) == (command[0] == "ingest")
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
