@@ -3,7 +3,7 @@
 from sage_core._checks import renamed
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
-from sage_core.answering.judge import Claim, LocalJudge, Located, split_claims, support
+from sage_core.answering.judge import Claim, LocalJudge, Located, abstains, split_claims, support
 from sage_core.answering.local_check import LocalCheck, LocalCritic, local_check, shared_judge
 from sage_core.answering.marks import AnswerMark, mark_answer
 from sage_core.answering.prompts import (
@@ -33,6 +33,7 @@ __all__ = [
     "Located",
     "Pruned",
     "SentencePruner",
+    "abstains",
     "answer_fields",
     "answer_messages",
     "chosen_option",

@@ -270,4 +270,6 @@ def print_answer(
         raise
     cost = {} if prices is None else {"cost": answer.cost(prices.of(answer.answerer)).to_dict()}
     marks = [{**m.to_dict(), "candidate": answer.candidate_of(m)} for m in answer.marks()]
-    print_json({**answer.to_dict(), "marks": marks, **cost})
+    found = answer.closest()
+    closest = {} if found is None else {"closest": {"quote": found.quote, "probability": found.probability}}
+    print_json({**answer.to_dict(), "marks": marks, **closest, **cost})

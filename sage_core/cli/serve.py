@@ -146,6 +146,7 @@ def _listen(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()  # now, for two sockets may be bound to one port until one of them listens
     except OSError as error:
         listening.close()
         raise InputError(

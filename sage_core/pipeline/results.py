@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from sage_core._display import Shown
-from sage_core.answering import AnswerMark, LocalJudge, Pruned, mark_answer
+from sage_core.answering import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Hits
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
@@ -269,6 +269,18 @@ class Answer(Shown):
         """
         passages = self.retrieval.texts(self.feedback.selection)
         return mark_answer(self.text, passages, question=self.question, judge=judge)
+
+    def closest(self, judge: LocalJudge | None = None) -> Located | None:
+        """Where the answer is that the documents do not say: the sentence that comes closest to one.
+
+        Returns:
+            The likeliest sentence of what was sent, ``passage`` as of `marks`; None where there is an answer,
+            and where the judge is unsure.
+        """
+        if not abstains(self.text):
+            return None
+        passages = self.retrieval.texts(self.feedback.selection)
+        return (judge if judge is not None else shared_judge()).locate(self.question, passages)
 
     def candidate_of(self, mark: AnswerMark) -> int | None:
         """Position in ``retrieval.candidates`` of the chunk that supports a part; None where none does."""

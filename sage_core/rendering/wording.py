@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sage_core.answering import AnswerMark
+from sage_core.answering import AnswerMark, Located
 from sage_core.feedback.types import Verdict
 
 GRADERS = {
@@ -35,6 +35,11 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
         reason = "not English, or too long to read" if why else "the evidence is weak"
         said.append(f"{counts['unsure']} unsure ({reason})")
     return f"{', '.join(said)}; by the local judge, no LLM"
+
+
+def closest_words(found: Located) -> str:
+    """How likely the closest sentence answers, before its text."""
+    return f"closest sentence, {found.probability:.0%} likely to answer: "
 
 
 def grade_words(verdict: Verdict | None) -> str:

@@ -17,7 +17,8 @@ _FOREIGN = frozenset(
         "der die das und ist von mit den dem ein eine nicht zu auf im el la los las y que es en "
         "un una por con del le les des et est dans pour une du qui sur il lo gli che di per non "
         "sono della e o os da em um uma não het een van niet dat op te och att som det på av är "
-        "ikke til ve bir bu için na w z się jest nie",
+        "ikke til ve bir bu için na w z się jest nie wann wer wie "
+        "warum quand où cuándo cuando dónde donde quién cómo dove",
     )
 )
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -28,7 +29,8 @@ def is_english(text: str, least: int) -> bool:
 
     Args:
         text: The text; without a letter it counts as English.
-        least: Words from which on small words such as "the" and "der" are looked at; before, letters only.
+        least: Words from which on the shares of small words such as "the" and "der" decide. In fewer words,
+            two of another language and none of English do.
     """
     words = _LETTERS.findall(text)
     letters = "".join(words)
@@ -36,10 +38,11 @@ def is_english(text: str, least: int) -> bool:
         return True
     if sum(c.isascii() for c in letters) < 0.85 * len(letters):
         return False
-    if len(words) < least:
-        return True
     lower = [w.lower() for w in words]
-    if sum(w in COMMON_ENGLISH for w in lower) >= 0.06 * len(words):
+    english, foreign = (sum(w in known for w in lower) for known in (COMMON_ENGLISH, _FOREIGN))
+    if len(words) < least:
+        return english > 0 or foreign < 2
+    if english >= 0.06 * len(words):
         return True
     # Neither English nor another language that is known by its small words: names, a list, a table.
-    return sum(w in _FOREIGN for w in lower) < 0.04 * len(words)
+    return foreign < 0.04 * len(words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -428,13 +427,12 @@ def test_the_command_prints_its_address_serves_and_stops_on_ctrl_c(tmp_path: Pat
 def test_a_port_in_use_and_a_missing_extra(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind((serve.HOST, 0))
-        taken.listen()
+    # Taken from the start: two servers started together must not both print the address.
+    with serve._listen(0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"port {port} of 127.0.0.1 cannot be used"):
             serve._listen(port)
-    assert serve._listen(0).getsockname()[0] == "127.0.0.1"
+        assert taken.getsockname()[0] == "127.0.0.1"
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     code, message = mistake(capsys, "serve", "--store", tmp_path / "none")
     assert code == 1 and 'pip install "sage-rag[serve]"' in message

@@ -21,6 +21,7 @@ from sage_core.rendering.wording import (
     ASKED,
     FLAGS,
     ROLES,
+    closest_words,
     grade_words,
     saving_words,
     short_grade,
@@ -92,6 +93,10 @@ def answer_head(answer: Answer) -> list[Markup]:
     marks = answer.marks()
     text = answer_text(answer, marks) if answer.text else tag("p", "(no answer)", class_="dim")
     support = tag("p", support_words(marks), ".", class_="note support") if support_words(marks) else None
+    if (found := answer.closest()) is not None:
+        support = tag(
+            "p", closest_words(found), "“", foreign(one_line(found.quote)), "”", class_="note support"
+        )
     by = tag(
         "p", grade_badge(result.verdict), tag("span", "answered by ", foreign(answer.answerer)), class_="by"
     )

@@ -13,7 +13,15 @@ from sage_core.feedback import FeedbackResult, Round
 from sage_core.pipeline.results import Answer
 from sage_core.rendering.rows import citations, place_of
 from sage_core.rendering.sanitize import one_line, terminal_safe
-from sage_core.rendering.wording import ASKED, FLAGS, counted, grade_words, short_grade, support_words
+from sage_core.rendering.wording import (
+    ASKED,
+    FLAGS,
+    closest_words,
+    counted,
+    grade_words,
+    short_grade,
+    support_words,
+)
 
 _STYLES = {"unsupported": "underline red", "unsure": "underline yellow"}
 
@@ -25,6 +33,10 @@ def answer_view(answer: Answer) -> RenderableType:
     numbers = citations(answer, marks)
     panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
     parts: list[RenderableType] = [panel, *_footnotes(answer, marks, numbers)]
+    if (found := answer.closest()) is not None:
+        parts.append(
+            Text(closest_words(found), style="bold").append(f"“{one_line(found.quote)}”", "not bold")
+        )
     return Group(*parts, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
 
 

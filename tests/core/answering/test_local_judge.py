@@ -456,3 +456,21 @@ def test_bfloat16_changes_the_logits_little():
     assert np.allclose(half.logits(pairs), logits, atol=0.1)
     assert np.allclose(exact.logits(pairs), logits, atol=1e-4)  # the last layer, of one position or of all
     assert [s[:2] for s in half.spans(pairs)[1]] == [s[:2] for s in spans]
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("Wann legt die Fähre am Nordpier ab?", False),
+        ("Die Fähre legt um neun Uhr am Nordpier ab.", False),
+        ("Quand part le ferry ?", False),
+        ("¿Cuándo sale el ferry?", False),
+        ("When does the ferry leave?", True),
+        ("Who wrote Les Misérables?", True),
+        ("Charles de Gaulle visited Montréal in 1967.", True),
+        ("Los Angeles", True),
+    ],
+)
+def test_a_short_question_of_another_language_is_told_by_its_small_words(judge, text, english):
+    assert (judge.answerable(text, PASSAGES) is not None) == english
+    assert all((c.probability is not None) == english for c in judge.grounding(text, PASSAGES))

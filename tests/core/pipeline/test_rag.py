@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,14 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rich.console import Console
 
-from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
+from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LLMAnswerer
+from sage_core.answering.extractive import MIN_PROBABILITY
 from sage_core.errors import InputError, LLMError, StoreError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.results import Candidate, Retrieval
 from sage_core.pipeline.sage import Sage
+from sage_core.rendering.html.report import answer_report
+from sage_core.rendering.terminal.answers import answer_view
 from sage_core.selection.cut import Scale, Selection, select
 from sage_core.selection.rules import default_rule
 from sage_core.store.chunks import Chunk
@@ -105,6 +110,19 @@ def test_ask_without_an_llm_says_so(sage: Sage) -> None:
     assert answer.feedback.verdict is not None and answer.feedback.verdict.source == "local judge"
     assert answer.feedback.usage.calls == 0
     json.dumps(answer.to_dict(), allow_nan=False)
+
+
+def test_where_nothing_answers_the_closest_sentence_is_shown(sage: Sage) -> None:
+    answer = sage.ask("When was the puffin discovered by Captain Weir?")
+    assert answer.text == NO_ANSWER
+    closest = answer.closest()
+    assert closest is not None and closest.probability < MIN_PROBABILITY
+    shown = Console(width=200, file=io.StringIO())
+    shown.print(answer_view(answer))
+    words = f"closest sentence, {closest.probability:.0%} likely to answer: "
+    assert f"{words}“{closest.quote}”" in shown.file.getvalue()  # type: ignore[attr-defined]
+    assert words in answer_report(answer)
+    assert sage.ask("how many eggs lays the puffin?").closest() is None
 
 
 @pytest.mark.parametrize("question", ["", "  \n", None])
