@@ -64,6 +64,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
 _QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
 _SPACE = re.compile(r"\W+")
+_HEADING_MARKS = re.compile(r"^[#=*\s]+|[#=*~^:\s-]+$")
 _RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|?)+")
 # What opens an answer without claiming anything.
 _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
@@ -681,11 +682,15 @@ def _evidence(own: Sequence[str], material: _Material) -> list[_Sentence]:
 def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) -> dict[int, _Sentence]:
     """The rows of a passage's tables that have a header, by the position of their sentence.
 
-    A row reads as its cells with their headers: "Species: puffin; 2021: 1,890".
+    A row reads as the heading above the table and its cells with their headers: "Counts; Species: puffin;
+    2021: 1,890".
     """
     found: dict[int, _Sentence] = {}
     header: list[_Cell] = []
+    above: tuple[_Cell, ...] = ()
     for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
+        if kind == "heading" and (words := _HEADING_MARKS.sub("", span.of(text))):
+            above = (_Cell("", words, span),)
         if kind != "table":
             header = []
         elif _RULE.fullmatch(span.of(text)):
@@ -694,7 +699,7 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
             named = zip(header, own, strict=True)
             cells = tuple(_Cell(name.text, cell.text, cell.span) for name, cell in named if cell.text)
             if len(cells) > 1:
-                found[i] = _row(passage, span, cells)
+                found[i] = _row(passage, span, above + cells)
     return found
 
 
@@ -740,8 +745,9 @@ def _asked_rows(material: _Material, asked: frozenset[str]) -> list[list[_Senten
     result = []
     for _, row in [item for item in held if item[0] >= 0.9 * best][:_MOST_ROWS]:
         matched = [not asked.isdisjoint(stem_list(f"{c.header} {c.text}")) for c in row.cells]
-        matched[0] = True
-        if sum(matched) > 1:
+        label = 0 if row.cells[0].header else 1  # Behind the heading.
+        matched[: label + 1] = [True] * (label + 1)
+        if sum(matched) > label + 1:
             row = _row(
                 row.passage, row.span, tuple(c for c, own in zip(row.cells, matched, strict=True) if own)
             )

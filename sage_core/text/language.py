@@ -11,13 +11,14 @@ COMMON_ENGLISH = frozenset(
         "her their its they you your can does did what who when where how we our",
     )
 )
+# No single letters: those of "E17" are such.
 _FOREIGN = frozenset(
     re.findall(
         r"\w+",
-        "der die das und ist von mit den dem ein eine nicht zu auf im el la los las y que es en "
-        "un una por con del le les des et est dans pour une du qui sur il lo gli che di per non "
-        "sono della e o os da em um uma não het een van niet dat op te och att som det på av är "
-        "ikke til ve bir bu için na w z się jest nie wann wer wie "
+        "der die das und ist von mit den dem ein eine nicht zu auf im el la los las que es en "
+        "un una por con del le les des et est dans pour une du qui sur il lo gli che di non "
+        "sono della os da em um uma não het een van niet dat op te och att som det på av är "
+        "ikke til ve bir bu için na się jest nie wann wer wie "
         "warum quand où cuándo cuando dónde donde quién cómo dove",
     )
 )

@@ -400,6 +400,28 @@ def test_a_row_of_a_table_answers_together_with_its_header(judge, question, quot
     assert claim.probability > 0.5
 
 
+TABLES = [
+    "## Error codes\n\n| Code | Meaning |\n|---|---|\n| E17 | Thermocouple broken |\n| E22 | Door not closed |",
+    "### Members\n\n| Service | Price per kilo |\n|---|---|\n| Bisque | 4.20 |\n| Glaze | 6.80 |",
+    "### Guests\n\n| Service | Price per kilo |\n|---|---|\n| Bisque | 7.10 |\n| Glaze | 9.90 |",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("What is the meaning of error code E22?", "Error codes; Code: E22; Meaning: Door not closed"),
+        ("What is the price per kilo of glaze for guests?", "Guests; Service: Glaze; Price per kilo: 9.90"),
+        ("What is the price per kilo of glaze for members?", "Members; Service: Glaze; Price per kilo: 6.80"),
+    ],
+)
+def test_the_heading_above_a_table_says_which_table_it_is(judge, question, quote):
+    found = judge.locate(question, TABLES)
+    assert found.quote == quote
+    if judge.reads:
+        assert found.probability > 0.7 and found.marked.of(quote) == quote.rpartition(": ")[2]
+
+
 HARBOR = [
     "Sales of tickets rose in 2020. Sales of tickets fell in 2021. The crossing to the outer island takes 11 "
     "hours. The way back takes 18 hours.",
