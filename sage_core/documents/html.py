@@ -30,6 +30,11 @@ _CHARSET = re.compile(
 class HtmlPage(NamedTuple):
     """What a page says.
 
+    Examples:
+        >>> page = read_html("<title>Ferry</title><h2>Times</h2><p>It leaves at <b>seven</b>.</p>")
+        >>> page.title, page.headings[0].text
+        ('Ferry', 'Times')
+
     Attributes:
         text: Its main content as Markdown.
         title: Its ``<title>``, else its only ``<h1>``, where it has one.
