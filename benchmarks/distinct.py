@@ -66,11 +66,12 @@ class Ranked:
     @cached_property
     def answers(self) -> Floats:
         """The local judge's probability that a chunk alone answers; 1 where it cannot say."""
-        found = (JUDGE.answerable(self.question, [text]) for text in self.texts[:30])
-        return np.array([1.0 if p is None else p for p in found] + [1.0] * (len(self.texts) - 30))
+        found = [JUDGE.answerable(self.question, [text]) for text in self.texts[:JUDGED_CHUNKS]]
+        return np.array([1.0 if p is None else p for p in found] + [1.0] * (len(self.texts) - len(found)))
 
 
 JUDGE = LocalJudge()
+JUDGED_CHUNKS = 15  # As many as the default selection keeps at most; it takes long.
 
 Order = Callable[[Ranked], Sequence[int]]
 
@@ -234,7 +235,9 @@ def main() -> None:
         "--judge", type=int, metavar="N", help="only what the judge finds useless; N questions"
     )
     arguments = parser.parse_args()
-    found = lists(arguments.sets, arguments.judge or arguments.questions)
+    found = lists(arguments.sets, arguments.questions)
+    if arguments.judge:
+        found = {name: rows[:: -(-len(rows) // arguments.judge)] for name, rows in found.items()}
     families = JUDGED if arguments.judge else FAMILIES
     base = _measured(found, prefix)
     print(", ".join(f"{name} {len(questions)}" for name, questions in found.items()))
