@@ -65,7 +65,7 @@ SWEPT = {
     "agree_at": (0.5, 0.6, 0.7, 0.81),
     "widen_below": (0.11, 0.2, 0.3),
 }
-ALLOWED = 1.0
+ALLOWED = 2.0
 POOLED = {"squad2_dev16": 1400, "clapnq_dev": 300, "hotpot_sample": 100}
 
 
@@ -358,6 +358,9 @@ def sweep(cases: Sequence[Case], config: FeedbackConfig, seed: int) -> None:
             for thresholds, rows in found.items()
             if max(noise[2, fitted].mean() for noise in rows) <= ALLOWED
         ]
+        if not allowed:
+            print(f"{pool or 'all'}: every choice lets more than {ALLOWED:g} points more through")
+            continue
         best = max(allowed)[1]
         label = "all" if pool is None else f"{pool}, by the others"
         cells = "; ".join(_told(noise[:, measured]) for noise in found[best])
