@@ -7,8 +7,9 @@ Documents, articles and questions are those that ``train_judge.py`` holds out, o
 
 Answerability: questions of ClapNQ's training part, SQuAD and FairytaleQA, each with one to seven passages;
 with the answer, and without it (other passages of the article or alike to the question, the passage less
-the sentence with the answer, the question with a name or number changed). A first model scores the windows
-of the passages, a second one turns the best score and the number of windows into a probability.
+the sentence with the answer, the question with a name or number changed), or one sentence alone. A first
+model scores the windows of the passages, a second one turns the best score and the length of what was read
+into a probability.
 
 Support: claims made by ``judge_examples.py`` and WiCE's claims against their whole page, weighted alike.
 What is decided word for word is left out. The counts are fitted first; the model's logit is added with the
@@ -16,11 +17,11 @@ fixed weight `LOGIT`, and with `CLOSE` more where all words of the claim stand c
 scaled together. A fitted weight trusts the model too much: it is better on claims made by us than on those
 of people.
 
-Thresholds: ``min_probability`` turns down 89% of the questions without an answer; below ``widen_below`` lie
+Thresholds: ``min_probability`` turns down 85% of the questions without an answer; below ``widen_below`` lie
 3% of those with one; from ``accept_at`` on lies one in ten of the wrong answers, each the answer to another
 question about the same passage. Half of the questions fit the models, the other half gives those
 thresholds and the calibration error. ``supported_from`` and ``unsupported_below``: of the claims shown as
-supported or as unsupported at least the share `SURE` is.
+supported 80% are, and of those shown as unsupported 85%.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ COUNTS = 6  # Features of a claim before the model's logit.
 FITTED_CLAIMS = 175
 """WiCE's claims to fit on, in the order of `WICE_SEED`; the others measure."""
 WICE_SEED = 5
-REFUSED, LOST, WRONG, SURE = 0.89, 0.03, 0.1, 0.8
+REFUSED, LOST, WRONG = 0.85, 0.03, 0.1
+SUPPORTED_SURE, UNSUPPORTED_SURE = 0.8, 0.85
 
 
 @dataclass
@@ -158,6 +160,10 @@ def reader_cases(maker: Maker, bundle: dict[str, Any], at: int, kind: str, rng: 
     rest = [s for s in sentences if not any(a.lower() in s.lower() for a in answers)]
     if len(rest) > 1 and rng.random() < 0.6:
         found.append(Case(question, [" ".join(rest), *others[:more]], False, source=kind))
+    alone = next((s for s in sentences if answers[0] in s), "")
+    if key & keyset(alone) and rng.random() < 0.5:  # A passage of one sentence.
+        found.append(Case(question, [alone], True, 0, source=kind))
+        found += [Case(question, [s], False, source=kind) for s in rest if len(key & keyset(s)) > 1][:1]
     changed = corrupt(question, text, " ".join(others[:3]), rng)
     if changed is not None and changed[3] and rng.random() < 0.6:
         found.append(Case(changed[0], passages, False, source=kind))
@@ -171,6 +177,11 @@ class Scored:
     case: Case
     rows: Rows
     places: list[int]
+    windows: list[list[Any]]
+
+    def whole(self, fitted: Rows) -> list[float]:
+        """The features of the case, by a model of windows."""
+        return parts.case_features((self.rows @ fitted[:-1] + fitted[-1]).tolist(), self.windows)
 
 
 def features(model: PairModel | None, made: Sequence[Case]) -> list[Scored]:
@@ -186,7 +197,7 @@ def features(model: PairModel | None, made: Sequence[Case]) -> list[Scored]:
             continue
         read = judge._read_windows(case.question, windows)
         rows = [parts.answer_features(material, asked, w, r) for w, r in zip(windows, read, strict=True)]
-        result.append(Scored(case, np.array(rows), [w[0].passage for w in windows]))
+        result.append(Scored(case, np.array(rows), [w[0].passage for w in windows], windows))
     return result
 
 
@@ -195,7 +206,7 @@ def fit_answerability(scored: Sequence[Scored], name: str) -> dict[str, Rows]:
     width = scored[0].rows.shape[1]
     windows = np.zeros(width + 1)
     windows[min(3, width - 1) if width > 3 else 0] = 1.0
-    shares = (0, 1, 2)
+    signed = tuple(range(width))  # More of any of them is never evidence against an answer.
     for _ in range(8):
         x, y, weights = [], [], []
         for item in scored:
@@ -207,8 +218,8 @@ def fit_answerability(scored: Sequence[Scored], name: str) -> dict[str, Rows]:
                     x.append(item.rows[max(chosen, key=lambda i: odds[i])])
                     y.append(label)
                     weights.append(weight)
-        windows = logistic(np.array(x), np.array(y), np.array(weights), least_zero=shares)
-    best = [[float((s.rows @ windows[:-1] + windows[-1]).max()), math.log(len(s.rows))] for s in scored]
+        windows = logistic(np.array(x), np.array(y), np.array(weights), least_zero=signed)
+    best = [s.whole(windows) for s in scored]
     labels = np.array([float(s.case.answered) for s in scored])
     # Both kinds of question weigh alike.
     balance = np.where(labels == 1, 0.5 / labels.mean(), 0.5 / (1 - labels.mean()))
@@ -218,8 +229,7 @@ def fit_answerability(scored: Sequence[Scored], name: str) -> dict[str, Rows]:
 def probabilities(scored: Sequence[Scored], fitted: dict[str, Rows], name: str) -> Rows:
     """Probability of each case."""
     windows, whole = fitted[name], fitted[f"{name}_all"]
-    best = [(s.rows @ windows[:-1] + windows[-1]).max() for s in scored]
-    x = np.column_stack([best, [math.log(len(s.rows)) for s in scored]])
+    x = np.array([s.whole(windows) for s in scored])
     return 1 / (1 + np.exp(-(x @ whole[:-1] + whole[-1])))
 
 
@@ -272,18 +282,18 @@ def fit_support(
     scale, shift = logistic(both[:, None], labels, weights, ridge=1e-3)
     joint = np.concatenate([scale * words[:-1], [scale * LOGIT, scale * CLOSE, scale * words[-1] + shift]])
     sure = {
-        "supported_from": surest(both, labels, weights),
-        "unsupported_below": -surest(-both, 1 - labels, weights),
+        "supported_from": surest(both, labels, weights, SUPPORTED_SURE),
+        "unsupported_below": -surest(-both, 1 - labels, weights, UNSUPPORTED_SURE),
     }
     at = {name: round(1 / (1 + math.exp(-(scale * v + shift))), 2) for name, v in sure.items()}
     return {"supported_words": words, "supported": joint}, at
 
 
-def surest(scores: Rows, labels: Rows, weights: Rows) -> float:
-    """The lowest score from which on the share `SURE` of the labels is 1."""
+def surest(scores: Rows, labels: Rows, weights: Rows, share: float) -> float:
+    """The lowest score from which on at least this share of the labels is 1."""
     order = np.argsort(-scores)
     right = np.cumsum((labels * weights)[order]) / np.cumsum(weights[order])
-    return float(scores[order][np.flatnonzero(right >= SURE)[-1]])
+    return float(scores[order][np.flatnonzero(right >= share)[-1]])
 
 
 # -- thresholds ----------------------------------------------------------------------------------------------

@@ -328,8 +328,7 @@ class LocalJudge:
             for row, w, r in zip(rows, windows, read, strict=True)
         ]
         at = max(range(len(odds)), key=lambda i: (odds[i], -i))
-        # The best of many windows is high by chance.
-        probability = _apply(f"{name}_all", [odds[at], math.log(len(windows))])
+        probability = _apply(f"{name}_all", case_features(odds, windows))
         window, found = windows[at], read[at]
         if found is None:
             return _located(probability, _likeliest(material, asked, window, None), 0, 0)
@@ -803,6 +802,12 @@ def answer_features(
         read.relevant,
         margin,
     ]
+
+
+def case_features(odds: Sequence[float], windows: Sequence[Sequence[_Sentence]]) -> list[float]:
+    """The odds of the best window, and how much was read: the best of much is high by chance."""
+    size = sum(len(s.stems) for window in windows for s in window)
+    return [max(odds), math.log(len(windows)), min(math.log(1 + size), 5.0)]
 
 
 def _likeliest(

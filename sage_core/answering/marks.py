@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from sage_core.answering.judge import Claim, LocalJudge
+from sage_core.answering.judge import Claim, LocalJudge, threshold
 from sage_core.answering.local_check import shared_judge
 from sage_core.answering.words import stem_list
 from sage_core.errors import InputError
@@ -15,9 +15,9 @@ from sage_core.text.spans import Span
 
 Support = Literal["supported", "unsupported", "unsure", "nothing claimed"]
 
-# Probabilities in between are not worth a statement either way.
-SUPPORTED_FROM = 0.6
-UNSUPPORTED_BELOW = 0.35
+# From training data, see ``scripts/fit_judge.py``; in between nothing is said either way.
+SUPPORTED_FROM = threshold("supported_from")
+UNSUPPORTED_BELOW = threshold("unsupported_below")
 # An answer of fewer content words, such as "1932", claims something only together with its question.
 _SHORT = 4
 

@@ -49,7 +49,7 @@ _DATES = frozenset(
     _listed(
         "january february march april june july august september october november december monday tuesday "
         "wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
-        "sundays"
+        "sundays noon midnight hundred thousand million billion"
     )
 )
 _ENDINGS = _listed("ations ation ingly edly ings ing ies ied ers er es ed ly s e y")
@@ -161,9 +161,9 @@ def question_words(question: str) -> frozenset[str]:
 
 
 def stems(text: str) -> frozenset[str]:
-    """Content words of a text, stemmed; `NUMBER` where it has a digit, a month or a weekday."""
+    """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
     plain = [w for w in _WORD.findall(text.lower()) if w not in _STOP]
-    dated = any(w in _DATES or any(c.isdigit() for c in w) for w in plain)
+    dated = any(w in _DATES or w in _NUMBERS or any(c.isdigit() for c in w) for w in plain)
     return frozenset({_stem(w) for w in plain} | ({NUMBER} if dated else set()))
 
 

@@ -1,6 +1,7 @@
 """The judge that needs no LLM: claims, evidence, what is not English, and its place in the loop."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -420,6 +421,33 @@ def test_the_heading_above_a_table_says_which_table_it_is(judge, question, quote
     assert found.quote == quote
     if judge.reads:
         assert found.probability > 0.7 and found.marked.of(quote) == quote.rpartition(": ")[2]
+
+
+SHORT = [
+    ("When does the ferry leave?", "The ferry leaves the north pier at nine.", "nine"),
+    ("Who owns the mill?", "The mill belongs to Mara Berg.", "Mara Berg"),
+    (
+        "How long does the firing of the glaze take?",
+        "The biscuit firing takes 18 hours. The glaze firing takes 11 hours and reaches 1240 degrees.",
+        "11 hours",
+    ),
+    (
+        "How many kittiwake nests were counted in 2021?",
+        Path(__file__).parents[3].joinpath("demo", "documents", "seabird-survey.md").read_text("utf-8"),
+        "2,210",
+    ),
+    ("When does the mill open?", "The mill closed in 1932.", None),
+    ("When does the bus leave?", "The ferry leaves the north pier at nine.", None),
+]
+
+
+@pytest.mark.parametrize(("question", "passage", "answer"), SHORT)
+def test_short_passages_neighboring_facts_and_tables_are_read(question, passage, answer):
+    pytest.importorskip("torch")
+    text, _ = ExtractiveAnswerer(judge=LocalJudge(model=True)).generate(question, [passage])
+    assert answer in text.replace("**", "") if answer else text == NO_ANSWER
+    if answer:
+        assert "18 hours" not in text
 
 
 HARBOR = [
