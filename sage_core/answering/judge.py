@@ -220,7 +220,7 @@ class LocalJudge:
     """Says whether passages answer a question, and whether they support an answer. English; no LLM.
 
     Deterministic; safe across threads. The model loads on first use. Expected calibration error of the
-    probabilities on held-out data: 0.04 for `answerable`, 0.07 for `grounding` (``benchmarks/judge.py``).
+    probabilities on held-out data: 0.04 for `answerable`, 0.06 for `grounding` (``benchmarks/judge.py``).
 
     Examples:
         >>> judge = LocalJudge(model=False)
