@@ -820,7 +820,7 @@ def _likeliest(
 
 
 def _asks_otherwise(question: str, sentence: _Sentence) -> bool:
-    """Whether a sentence says the opposite of what is asked for, or says it of another number."""
+    """Whether a sentence denies a word of the question, has its opposite, or has another number."""
     other, _ = contrary(terms(question), terms(sentence.text))
     return any(said.startswith("not ") == instead.startswith("not ") for said, instead in other.values())
 

@@ -1,7 +1,7 @@
 """A BERT that reads pairs of texts: the bundled cross-encoder and the local judge. Needs torch.
 
-Written out here rather than taken from transformers: importing that takes seconds, the last layer is needed
-for one position only where no span is asked for, and matrices can be held in bfloat16 where the processor
+Written out here rather than taken from transformers: importing that takes seconds; where no span is wanted,
+the last layer computes the first position alone; and matrices can be held in bfloat16 where the processor
 computes with it.
 """
 
@@ -17,8 +17,35 @@ _SIZES = {
     "embeddings.word_embeddings.weight": ("vocab_size", "hidden_size"),
     "embeddings.position_embeddings.weight": ("max_position_embeddings", "hidden_size"),
     "embeddings.token_type_embeddings.weight": ("type_vocab_size", "hidden_size"),
+    "embeddings.LayerNorm.weight": ("hidden_size",),
     "pooler.dense.weight": ("hidden_size", "hidden_size"),
 }
+_LAYER_SIZES = {
+    "attention.self.query.weight": ("hidden_size", "hidden_size"),
+    "attention.self.key.weight": ("hidden_size", "hidden_size"),
+    "attention.self.value.weight": ("hidden_size", "hidden_size"),
+    "attention.output.dense.weight": ("hidden_size", "hidden_size"),
+    "attention.output.LayerNorm.weight": ("hidden_size",),
+    "intermediate.dense.weight": ("intermediate_size", "hidden_size"),
+    "output.dense.weight": ("hidden_size", "intermediate_size"),
+    "output.LayerNorm.weight": ("hidden_size",),
+}
+
+
+def _check_sizes(tensors: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> None:
+    """Raise where a tensor is missing or of another shape than the configuration says."""
+    sizes = dict(_SIZES)
+    for i in range(int(config["num_hidden_layers"])):
+        sizes.update({f"encoder.layer.{i}.{name}": of for name, of in _LAYER_SIZES.items()})
+    for name, of in sizes.items():
+        expected = tuple(int(config[size]) for size in of)
+        if tensors[f"bert.{name}"].shape != expected:
+            raise ValueError(f"{name} is {tensors[f'bert.{name}'].shape}, not {expected}")
+        if "_embeddings" not in name and f"bert.{name.removesuffix('weight')}bias" not in tensors:
+            raise ValueError(f"{name} has no bias")
+    heads = int(config["num_attention_heads"])
+    if heads < 1 or int(config["hidden_size"]) % heads:
+        raise ValueError(f"{heads} heads do not divide {config['hidden_size']}")
 
 
 def computes_bfloat16() -> bool:
@@ -61,10 +88,7 @@ class Bert:
     ) -> None:
         import torch
 
-        for name, sizes in _SIZES.items():
-            expected = tuple(int(config[size]) for size in sizes)
-            if tensors[f"bert.{name}"].shape != expected:
-                raise ValueError(f"{name} is {tensors[f'bert.{name}'].shape}, not {expected}")
+        _check_sizes(tensors, config)
         if config.get("hidden_act", "gelu") != "gelu":
             raise ValueError(f"hidden_act is {config['hidden_act']!r}, not 'gelu'")
         self.device = torch.device(device or "cpu")

@@ -101,8 +101,9 @@ class PackedCrossEncoder:
         try:
             # In float32: a score must not depend on the other questions of a shared batch.
             self._bert = Bert(tensors, config["bert"], device=chosen)
-            self.predict([("a", "b")])
-        except Exception as error:  # a configuration can be wrong in as many ways as BERT has settings
+            if len(tensors["classifier.weight"]) != 1:
+                raise ValueError("the classifier has several labels")
+        except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{folder}: the weights do not fit the configuration ({error})") from error
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:

@@ -117,10 +117,10 @@ def test_where_nothing_answers_the_closest_sentence_is_shown(sage: Sage) -> None
     assert answer.text == NO_ANSWER
     closest = answer.closest()
     assert closest is not None and closest.probability < MIN_PROBABILITY
-    shown = Console(width=200, file=io.StringIO())
-    shown.print(answer_view(answer))
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(answer_view(answer))
     words = f"closest sentence, {closest.probability:.0%} likely to answer: "
-    assert f"{words}“{closest.quote}”" in shown.file.getvalue()  # type: ignore[attr-defined]
+    assert f"{words}“{closest.quote}”" in shown.getvalue()
     assert words in answer_report(answer)
     assert sage.ask("how many eggs lays the puffin?").closest() is None
 
