@@ -68,6 +68,7 @@ Examples:
 """
 
 HOST = "127.0.0.1"
+_SLOT_POLL_SECONDS = 0.02
 MOST_BYTES = 10_000_000
 """Of an uploaded file."""
 MOST_CHARACTERS = 300_000
@@ -613,8 +614,8 @@ class _Desk:
 
     def __init__(self, seconds: float, workers: int) -> None:
         self._seconds = seconds
-        self._workers = workers
-        self._slots: asyncio.Semaphore | None = None
+        # Not asyncio's: the thread that works gives the slot back, when the request's loop may be closed.
+        self._slots = threading.Semaphore(workers)
 
     async def json(self, request: Request, work: Callable[[dict[str, Any]], Any]) -> Response:
         """Work on a JSON object."""
@@ -673,16 +674,14 @@ class _Desk:
     async def _done(self, work: Callable[[], Any]) -> Response:
         from starlette.responses import Response
 
-        if self._slots is None:
-            self._slots = asyncio.Semaphore(self._workers)
-        slots = self._slots
-        try:
-            await asyncio.wait_for(slots.acquire(), self._seconds)
-        except asyncio.TimeoutError:
-            return _problem(503, "busy with earlier requests: try again")
+        deadline = time.monotonic() + self._seconds
+        while not self._slots.acquire(blocking=False):
+            if time.monotonic() >= deadline:
+                return _problem(503, "busy with earlier requests: try again")
+            await asyncio.sleep(_SLOT_POLL_SECONDS)
         try:
             # The slot is given back when the work ends, not when nobody waits for it any more.
-            found = await asyncio.wait_for(_in_thread(work, slots.release), self._seconds)
+            found = await asyncio.wait_for(_in_thread(work, self._slots.release), self._seconds)
         except asyncio.TimeoutError:
             return _problem(504, f"not finished within {self._seconds:g} seconds: try a shorter text")
         except SageError as error:
@@ -705,9 +704,14 @@ def _problem(status: int, words: str) -> Response:
     return JSONResponse({"error": words}, status)
 
 
-async def _in_thread(work: Callable[[], T], finished: Callable[[], None]) -> T:
-    """Run in a daemon thread, which does not keep the program from ending on Ctrl-C."""
-    loop = asyncio.get_running_loop()
+async def _in_thread(work: Callable[[], T], finished: Callable[[], object]) -> T:
+    """Run in a daemon thread, which does not keep the program from ending on Ctrl-C.
+
+    Args:
+        work: What to run.
+        finished: Called in that thread when the work has ended, before its result can be seen, so that
+            whoever reads the result finds the slot free.
+    """
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()  # a caller that waits no longer leaves the work running
 
@@ -715,11 +719,11 @@ async def _in_thread(work: Callable[[], T], finished: Callable[[], None]) -> T:
         try:
             result = work()
         except BaseException as error:  # raised again where the work is awaited
+            finished()
             done.set_exception(error)
         else:
+            finished()
             done.set_result(result)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
-            loop.call_soon_threadsafe(finished)
 
     threading.Thread(target=run, name="sage-serve", daemon=True).start()
     return await asyncio.wrap_future(done)
