@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sage_eval.experiment import load_experiment
+
 from sage_core.errors import InputError
-from sage_core.evaluation.experiment import load_experiment
 
 CLAIMS = Path(__file__).with_name("claims.json")
 

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from sage_eval.metrics import bootstrap_mean
+
 from benchmarks.boundaries import DATA, SETS, Gold, read_set
-from sage_core.evaluation.metrics import bootstrap_mean
 from sage_core.segmentation.models.load import load_model
 from sage_core.segmentation.training.metrics import f1, roc_auc
 from sage_core.segmentation.training.options import TrainOptions, TrainReport

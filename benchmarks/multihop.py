@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sage_eval.datasets.load import dev_folder
 
 from sage_core import Sage, SageConfig, TokenUsage, Verdict
-from sage_core.evaluation.datasets.load import dev_folder
 from sage_core.feedback import FeedbackConfig
 from sage_core.pipeline.results import Candidate
 from sage_core.selection import select

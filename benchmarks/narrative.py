@@ -15,9 +15,9 @@ import gzip
 import json
 
 import numpy as np
+from sage_eval.datasets.load import dev_folder
+from sage_eval.metrics import Interval, bootstrap_mean
 
-from sage_core.evaluation.datasets.load import dev_folder
-from sage_core.evaluation.metrics import Interval, bootstrap_mean
 from sage_core.segmentation import Segmenter
 
 

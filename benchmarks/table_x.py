@@ -37,7 +37,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from sage_core.evaluation.pair_features import (
+from sage_eval.pair_features import (
     FEATURES,
     PROTOCOLS,
     STATIC,
@@ -54,6 +54,7 @@ from sage_core.evaluation.pair_features import (
     static_row,
     take,
 )
+
 from sage_core.segmentation.models.transformer import TransformerEncoder
 from sage_core.segmentation.training.corpus import read_corpus
 from sage_core.segmentation.training.tables import pretrained_features

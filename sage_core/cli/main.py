@@ -11,10 +11,11 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 
 import typer
 
-from sage_core.cli import ask, demo, ingest, mcp, segment, serve, train
+from sage_core.cli import ask, demo, ingest, mcp, segment, serve, train, tune
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
@@ -62,15 +63,10 @@ app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
-try:  # the rest works in an installation that leaves `sage_core.evaluation` out
-    from sage_core.evaluation.cli import TUNE_EXAMPLES, tune
-    from sage_core.evaluation.cli import app as evaluation_app
-except ModuleNotFoundError as error:
-    if error.name is None or not error.name.startswith("sage_core.evaluation"):
-        raise
-else:
-    app.add_typer(evaluation_app)
-    app.command(epilog=TUNE_EXAMPLES)(tune)
+app.command(epilog=tune.EXAMPLES)(tune.tune)
+# Commands of other distributions: `sage-rag eval` comes with sage-rag-eval.
+for _command in entry_points(group="sage_rag.commands"):
+    app.add_typer(_command.load(), name=_command.name)
 
 
 @app.callback(invoke_without_command=True)

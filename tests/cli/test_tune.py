@@ -10,7 +10,7 @@ import pytest
 
 from sage_core import Sage, SageSettings
 from sage_core.cli.main import EXIT_INTERRUPTED, run
-from sage_core.evaluation import tuning
+from sage_core.tuning import tuner as tuning
 from tests.cli.support import DEMO, mistake
 from tests.fakes.llm_server import LLMServer
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sage_core.evaluation.records import EvalDocument, EvalQuestion, Evidence
 from sage_core.text.spans import Span
+from sage_core.tuning.records import EvalDocument, EvalQuestion, Evidence
 
 PARAGRAPHS = [
     "The island of Hestran lies forty miles off the coast. Two hundred people live there all year. "

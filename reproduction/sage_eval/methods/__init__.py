@@ -1,0 +1,26 @@
+"""Methods of answering questions about documents: SAGE, its ablations, and what it is compared with."""
+
+from sage_core.tuning.fixed_chunks import FixedChunker
+from sage_eval.methods.chunking import SentenceChunker, make_chunker
+from sage_eval.methods.factory import SharedWork, make_method, method_names
+from sage_eval.methods.retrieval import Plan, RetrievalMethod
+from sage_eval.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
+from sage_eval.methods.tree import TreeOptions, TreeSource
+from sage_eval.methods.whole_document import WholeDocumentMethod
+
+__all__ = [
+    "ExtractiveSummariser",
+    "FixedChunker",
+    "LLMSummariser",
+    "Plan",
+    "RetrievalMethod",
+    "SentenceChunker",
+    "SharedWork",
+    "Summariser",
+    "TreeOptions",
+    "TreeSource",
+    "WholeDocumentMethod",
+    "make_chunker",
+    "make_method",
+    "method_names",
+]

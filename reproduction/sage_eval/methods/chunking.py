@@ -1,0 +1,147 @@
+"""How documents are cut into pieces: fixed sizes, sentences, or a segmenter; and cuts that are remembered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from sage_core.errors import InputError
+from sage_core.llm.usage import TokenUsage
+from sage_core.pipeline.ingest import DocumentSegmenter
+from sage_core.segmentation import Segmenter
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span
+from sage_core.text.tokens import TokenCounter, without_lone_surrogates
+from sage_core.tuning.fixed_chunks import NAIVE_TOKENS, FixedChunker
+from sage_core.tuning.records import EvalDocument, Piece, ProgressCallback
+from sage_eval.methods.answering import Stopwatch
+from sage_eval.specs import Settings, Spec
+
+
+class SentenceChunker:
+    """A piece for every sentence."""
+
+    fingerprint = "sentences"
+
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        """Spans of the sentences of each text."""
+        return [split_sentences(text) for text in texts]
+
+
+class SharedSpans:
+    """Cuts by chunker and text, so that the methods of a table cut a document once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], list[Span]] = {}
+
+    def spans(self, chunker: DocumentSegmenter, texts: Sequence[str]) -> list[list[Span]]:
+        """The chunks of each text. Two threads may compute the same cut; both get the same one."""
+        fingerprint = chunker.fingerprint
+        keys = [(fingerprint, _digest(text)) for text in texts]
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+        if missing:
+            self._known.update(zip(missing, chunker.segment_many(list(missing.values())), strict=True))
+        return [self._known[key] for key in keys]
+
+
+def make_chunker(spec: Spec) -> DocumentSegmenter:
+    """What cuts documents, from its configuration.
+
+    Kinds and their settings:
+
+    - ``fixed``: ``tokens`` (200), ``overlap`` (0), ``counter`` (``"bert"``).
+    - ``sentences``.
+    - ``segmenter``: the arguments of `Segmenter` that JSON can hold: ``model``, ``strategy``, ``threshold``,
+      ``coarse_tokens``, ``target_tokens``, ``max_tokens``, ``min_tokens``, ``counter``.
+    - ``paper``: the segmenter as the paper has it: pair model, threshold 0.55, windows of 400 tokens.
+
+    Raises:
+        InputError: For an unknown kind or setting, or a value out of range.
+    """
+    settings = Settings(spec, "chunker")
+    chunker: DocumentSegmenter
+    if settings.kind == "fixed":
+        chunker = FixedChunker(
+            settings.take("tokens", int, NAIVE_TOKENS),
+            overlap=settings.take("overlap", int, 0),
+            counter=settings.take("counter", str, "bert"),
+        )
+    elif settings.kind == "sentences":
+        chunker = SentenceChunker()
+    elif settings.kind == "segmenter":
+        known = (
+            "strategy", "threshold", "coarse_tokens", "target_tokens", "max_tokens", "min_tokens", "counter",
+        )  # fmt: skip
+        given: dict[str, Any] = {name: settings.raw(name) for name in known if name in settings}
+        chunker = Segmenter(settings.take("model", str, "default"), **given)
+    elif settings.kind == "paper":
+        chunker = Segmenter("pair", strategy="threshold", threshold=0.55, max_tokens=400, min_tokens=0)
+    else:
+        raise InputError(f"unknown chunker {settings.kind!r}: one of fixed, sentences, segmenter, paper")
+    settings.end()
+    return chunker
+
+
+def cut_to(text: str, tokens: int, *, counter: TokenCounter) -> Span:
+    """The start of a text, in whole sentences, that has at most so many tokens; empty for a blank text."""
+    if counter.count(text) <= tokens:
+        return Span(0, len(text))
+    found = FixedChunker(tokens, counter=counter).segment_many([text])[0]
+    return found[0] if found else Span(0, 0)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class PieceSource(Protocol):
+    """Makes the pieces that are indexed."""
+
+    def describe(self) -> object:
+        """What changes the pieces, JSON-ready."""
+        ...
+
+    def pieces(
+        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+    ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
+        """The pieces of all documents in order, and the LLM usage by role."""
+        ...
+
+
+class ChunkSource:
+    """The chunks of a chunker.
+
+    Args:
+        chunker: Cuts.
+        shared: Cuts made before.
+    """
+
+    def __init__(self, chunker: DocumentSegmenter, shared: SharedSpans) -> None:
+        self._chunker = chunker
+        self._shared = shared
+
+    def describe(self) -> object:
+        """The chunker's fingerprint, and its repr where it says more."""
+        fingerprint = self._chunker.fingerprint
+        shown = repr(self._chunker)
+        return fingerprint if shown.startswith("<") else f"{shown} {fingerprint[:16]}"
+
+    def pieces(
+        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+    ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
+        """See `PieceSource.pieces`."""
+        found: list[Piece] = []
+        with watch.stage("segment"):
+            cuts = self._shared.spans(self._chunker, [document.text for document in documents])
+        for document, spans in zip(documents, cuts, strict=True):
+            found += [Piece(span.of(document.text), document.id, span) for span in spans]
+        if progress is not None:
+            progress("segment", len(documents), len(documents))
+        return found, {}
+
+
+def readable(documents: Sequence[EvalDocument]) -> list[EvalDocument]:
+    """The documents as models can read them: lone surrogates replaced, every position as it was."""
+    return [replace(d, text=without_lone_surrogates(d.text)) for d in documents]

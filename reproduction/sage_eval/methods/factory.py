@@ -1,0 +1,468 @@
+"""Methods from JSON-like configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+from sage_core.answering import Answerer
+from sage_core.embedding.protocol import Embedder
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig
+from sage_core.llm import ChatModel
+from sage_core.pipeline.config import SageConfig
+from sage_core.pipeline.context import Order
+from sage_core.ranking import Reranker
+from sage_core.selection import rules as selection_rules
+from sage_core.selection.cut import PAPER_GRADIENT, Rule, RuleName
+from sage_core.selection.rules import FixedK
+from sage_core.text.tokens import TokenCounter, get_counter
+from sage_core.tuning.records import Method
+from sage_eval.methods.answering import Reading, digest
+from sage_eval.methods.chunking import ChunkSource, PieceSource, SharedSpans, make_chunker
+from sage_eval.methods.context_builders import Arrangement, AsRanked, Assembled, SentenceWindow
+from sage_eval.methods.retrieval import Plan, RetrievalMethod
+from sage_eval.methods.shipped import ShippedSage
+from sage_eval.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
+from sage_eval.methods.tree import TreeOptions, TreeSource
+from sage_eval.methods.whole_document import (
+    ContextMaker,
+    FullText,
+    GoldContext,
+    NoContext,
+    Placement,
+    RecursiveSummary,
+    TitleAndAbstract,
+    WholeDocumentMethod,
+    WholeTextRouter,
+)
+from sage_eval.readers import PAPER_COIN, PAPER_CRITIC_SYSTEM, PaperCritic
+from sage_eval.retrievers import ModelPool, make_index
+from sage_eval.specs import Settings, Spec
+
+_LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_tokens")
+_RULES = {
+    "autocut": "Autocut",
+    "gap": "LargestGap",
+    "knee": "Knee",
+    "relative": "RelativeToTop",
+    "threshold": "Threshold",
+    "top_p": "TopP",
+}
+
+
+def read_selection(
+    settings: Settings, *, top_k: int | None, feedback: bool, paper: bool = False
+) -> FeedbackConfig:
+    """Selection and loop.
+
+    Settings: ``rule`` (``"auto"``, ``"gradient"``, or ``{"kind": ..., ...}`` with a rule of
+    `sage_core.selection.rules`), ``min_k``, ``gradient``, ``max_k``; and of the loop ``accept_score``,
+    ``max_rounds``, ``policy``, ``max_calls``, ``max_tokens``.
+
+    Args:
+        settings: The method's configuration.
+        top_k: Take so many, whatever their scores; None selects by the rule.
+        feedback: Whether there is a loop; without one its settings are left for `Settings.end` to complain.
+        paper: Whether the paper's values stand where a setting is left out.
+
+    Raises:
+        InputError: For a value out of range.
+    """
+    values: dict[str, Any] = {"policy": "paper"} if paper else {}
+    if feedback:
+        values.update((name, settings.raw(name)) for name in _LOOP if name in settings)
+    if top_k is not None:
+        # The rule takes min_k alone, so that the loop's steps of min_k are steps of the number of chunks.
+        return FeedbackConfig(rule=FixedK(1), min_k=top_k, **values)
+    if paper:
+        values = {"min_k": PAPER_MIN_K, "gradient": PAPER_GRADIENT, **values}
+    for name in ("min_k", "max_k", "gradient"):
+        if name in settings:
+            values[name] = settings.raw(name)
+    if "rule" in settings:
+        values["rule"] = _rule(settings.spec("rule", "auto"))
+    return FeedbackConfig(**values)
+
+
+def _rule(spec: object) -> Rule | RuleName:
+    if isinstance(spec, str) and spec not in _RULES:
+        return cast("RuleName", spec)  # FeedbackConfig says what names there are
+    settings = Settings(cast("Any", spec), "selection rule")
+    if settings.kind not in _RULES:
+        raise InputError(f"unknown selection rule {settings.kind!r}: one of {', '.join(_RULES)}")
+    rule = getattr(selection_rules, _RULES[settings.kind])
+    known = {field.name: field.default is MISSING for field in fields(rule)}
+    given = settings.rest()
+    if not given.keys() <= known.keys() or any(needed and n not in given for n, needed in known.items()):
+        raise InputError(f"selection rule {settings.kind!r} takes {', '.join(known) or 'no settings'}")
+    made: Rule = rule(**given)
+    return made
+
+
+class SharedWork:
+    """Give the same object to every `make_method` of a table.
+
+    A table of eight ablations then loads each model once, and cuts and embeds each document once per way of
+    cutting it. On a CPU that is most of the time a table takes.
+    """
+
+    def __init__(self) -> None:
+        self.spans = SharedSpans()
+        self._pools: dict[tuple[object, ...], tuple[ModelPool, object]] = {}
+
+    def models(
+        self,
+        embedder: Embedder | None,
+        reranker: Reranker | None,
+        cache_dir: str | Path | None,
+        base_url: str | None = None,
+        language: str = "en",
+    ) -> ModelPool:
+        """The pool of these models: the same for the same objects."""
+        key = (id(embedder), id(reranker), str(cache_dir), base_url, language)
+        if key not in self._pools:
+            pool = ModelPool(
+                embedder=embedder,
+                reranker=reranker,
+                cache_dir=cache_dir,
+                base_url=base_url,
+                language=language,
+            )
+            # The objects are kept too: the id of one that is gone may come again.
+            self._pools[key] = (pool, (embedder, reranker))
+        return self._pools[key][0]
+
+
+WHOLE_TEXTS = ("full-context", "recursive-summary", "title+abstract")
+
+_TOP_K = 10
+PAPER_MIN_K = 7
+_CANDIDATES = 30
+
+# What each name of the family switches on.
+_SWITCHES: dict[str, dict[str, object]] = {
+    "naive": {},
+    "naive+segmentation": {"segmentation": True},
+    "naive+selection": {"selection": True},
+    "naive+feedback": {"feedback": True},
+    "sage-segmentation": {"selection": True, "feedback": True},
+    "sage-selection": {"segmentation": True, "feedback": True},
+    "sage-feedback": {"segmentation": True, "selection": True},
+    "sage": {"segmentation": True, "selection": True, "feedback": True},
+    "sage-paper": {"segmentation": True, "selection": True, "feedback": True, "paper": True},
+    "bm25+reranker": {"index": "bm25", "rerank": True, "candidates": 50},
+}
+
+
+def method_names() -> tuple[str, ...]:
+    """The names `make_method` knows."""
+    return (*_SWITCHES, *_OTHERS)
+
+
+def make_method(
+    spec: Spec,
+    *,
+    reader: Answerer,
+    embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
+    summary_model: ChatModel | None = None,
+    counter: TokenCounter | None = None,
+    shared: SharedWork | None = None,
+    cache_dir: str | Path | None = None,
+    base_url: str | None = None,
+    language: str = "en",
+) -> Method:
+    """A method from its configuration.
+
+    A string is short for ``{"method": string}``; ``name`` sets the name shown in tables. All settings have
+    defaults.
+
+    Naive RAG, SAGE and its ablations are one family with three switches. ``naive`` has none on, ``sage`` all;
+    ``naive+selection`` has one, ``sage-selection`` all but one; ``sage-paper`` is ``sage`` with the paper's
+    own settings. Their settings:
+
+    - ``segmentation``: chunks of the segmenter, else of 200 tokens; ``chunks`` names others (`make_chunker`).
+    - ``selection``: rerank, then select by ``rule`` (`read_selection`); else the index's best ``top_k`` (10).
+    - ``feedback``: grade and try again (`read_selection`); without ``selection`` it moves ``top_k``.
+    - ``paper``: the paper's own settings: pair model at threshold 0.55, a ratio of 0.3 to the score before,
+      min_k 7, plus or minus 1, and its critic's prompt (figure 6, in our words). ``coin`` (False) keeps that
+      prompt's instruction to draw the adjustment; ``printed`` (False) takes Algorithm 2 as it is printed,
+      which keeps min_k chunks whatever their scores.
+    - ``with_options`` (False): search with the options of a multiple-choice question too.
+    - ``index`` (`make_index`; ``dense``), ``candidates`` (30: asked of the index).
+    - ``rerank`` (whether to rerank without ``selection`` too), ``reranker`` (`make_reranker`).
+    - ``order`` (``"rank"``, or ``"document"``, which also joins neighbours), ``budget`` (tokens of context).
+
+    ``bm25+reranker`` is ``naive`` with BM25 and 50 candidates, reranked. The others:
+
+    - ``dos-rag``: the best chunks up to ``budget`` (2,000) tokens, in document order. As ``naive``.
+    - ``sentence-window``: the best ``top_k`` (5) sentences, each with ``window`` (3) neighbours on either
+      side. As ``naive``.
+    - ``raptor``: leaves of 100 tokens and summaries above them (`TreeOptions`: ``summary_tokens``,
+      ``cluster_tokens``, ``levels``, ``least``), the best of all up to ``budget`` (2,000). As ``naive``.
+    - ``recursive-summary``: ``part_tokens`` (1,200), ``summary_tokens`` (200), ``max_tokens`` (1,000).
+    - ``full-context``: ``max_tokens`` (100,000). ``title+abstract``: none.
+    - ``sage-shipped``: `Sage` itself over a store of its own; ``embedder`` (`make_embedder`), ``reranker``,
+      ``candidates``, ``order``, ``budget``, and the settings of selection and loop as for ``sage``.
+    - ``gold-context``: the chunks that hold the marked evidence; ``chunks`` (1,000 tokens); with ``tokens``
+      and ``depth`` (0 to 1) they stand so deep in a context of that size. ``no-context``: none.
+
+    Any method takes ``whole_text``: one of ``full-context``, ``recursive-summary`` and ``title+abstract``, to
+    which questions about the text as a whole go (`WholeTextRouter`).
+
+    A method also has ``prepare_seconds``, the seconds by stage (``segment``, ``cluster``, ``summarise``,
+    ``index``) of its last `prepare`.
+
+    Args:
+        spec: The configuration.
+        reader: Answers and grades.
+        embedder: The embedding model where a configuration names none; all-MiniLM-L6-v2 where None.
+        reranker: The reranker where a configuration names none; `HybridReranker` over ``embedder`` where
+            None.
+        summary_model: Writes summaries for the methods that need them. Without one, sentences near the
+            centroid are quoted, which the settings say.
+        counter: Counts context tokens; the bundled word-piece counter where None.
+        shared: What the methods of one table share.
+        cache_dir: Folder where embeddings are kept between runs.
+        base_url: Server of OpenAI-compatible embeddings; see `ModelPool`.
+        language: Of the texts, for indexes of words.
+
+    Raises:
+        InputError: For an unknown name or setting, or a value out of range.
+        MissingExtraError: Where an optional dependency is not installed.
+    """
+    settings = Settings(spec, "method", key="method")
+    if settings.kind not in method_names():
+        raise InputError(f"unknown method {settings.kind!r}: one of {', '.join(method_names())}")
+    shared = shared if shared is not None else SharedWork()
+    counter = counter if counter is not None else get_counter()
+    models = shared.models(embedder, reranker, cache_dir, base_url, language)
+    summariser: Callable[[], Summariser] = lambda: (  # noqa: E731
+        LLMSummariser(summary_model)
+        if summary_model is not None
+        else ExtractiveSummariser(models.embedder(), counter=counter)
+    )
+    name = settings.take("name", str, settings.kind)
+    kit = _Kit(name, settings, Reading(reader, counter), models, shared, summariser)
+    whole = settings.spec("whole_text")
+    method = _family(kit) if settings.kind in _SWITCHES else _OTHERS[settings.kind](kit)
+    settings.end()
+    return method if whole is None else _routed(method, kit, whole)
+
+
+def _routed(method: Method, kit: _Kit, spec: Spec) -> Method:
+    """The method, and another one for questions about the text as a whole."""
+    settings = Settings(spec, "method", key="method")
+    if settings.kind not in WHOLE_TEXTS:
+        raise InputError(f"whole_text is one of {', '.join(WHOLE_TEXTS)}, not {settings.kind!r}")
+    whole = _OTHERS[settings.kind](replace(kit, settings=settings))
+    settings.end()
+    assert isinstance(whole, WholeDocumentMethod)
+    return WholeTextRouter(method, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """What every method is built of."""
+
+    name: str
+    settings: Settings
+    reading: Reading
+    models: ModelPool
+    shared: SharedWork
+    summariser: Callable[[], Summariser]
+
+    def chunks(self, default: Spec) -> ChunkSource:
+        """The chunks of the configuration."""
+        return ChunkSource(make_chunker(self.settings.spec("chunks", default)), self.shared.spans)
+
+    def arrangement(self, *, order: Order = "rank", budget: int | None = None) -> Arrangement:
+        """How the context is put together."""
+        chosen = cast("Order", self.settings.take("order", str, order))
+        if chosen not in ("rank", "document"):
+            raise InputError(f"method {self.settings.kind!r}: order is 'rank' or 'document', not {chosen!r}")
+        limit = self.settings.take("budget", int, budget)
+        if chosen == "rank" and limit is None:
+            return AsRanked()
+        return Assembled(chosen, limit, self.reading.counter)
+
+    def candidates(self, least: int, default: int = _CANDIDATES) -> int:
+        """How many hits are requested from the index."""
+        return max(least, self.settings.take("candidates", int, default))
+
+    def top_k(self, default: int) -> int:
+        """A fixed number of pieces."""
+        top_k = self.settings.take("top_k", int, default)
+        if top_k < 1:
+            raise InputError(f"method {self.settings.kind!r}: top_k must be at least 1, not {top_k}")
+        return top_k
+
+    def index_spec(self, default: Spec = "dense") -> Spec:
+        """The index of the configuration."""
+        return self.settings.spec("index", default)
+
+    def reranker(self, wanted: bool) -> Reranker | None:
+        """The reranker, where there is one."""
+        spec = self.settings.spec("reranker")
+        wanted = self.settings.take("rerank", bool, wanted or spec is not None)
+        return self.models.reranker(spec) if wanted else None
+
+
+def _family(kit: _Kit) -> Method:
+    """Naive RAG, SAGE, and all between."""
+    settings = kit.settings
+    on = _SWITCHES[settings.kind]
+    switch = {
+        name: settings.take(name, bool, bool(on.get(name)))
+        for name in ("segmentation", "selection", "feedback", "paper")
+    }
+    segmented: Spec = "paper" if switch["paper"] else "segmenter"
+    source = kit.chunks(segmented if switch["segmentation"] else "fixed")
+    top_k = None if switch["selection"] else kit.top_k(_TOP_K)
+    printed, coin = settings.take("printed", bool, False), settings.take("coin", bool, False)
+    if (printed or coin) and not switch["paper"]:
+        raise InputError(f"method {settings.kind!r}: printed and coin are settings of sage-paper")
+    selection = read_selection(
+        settings,
+        top_k=PAPER_MIN_K if printed and top_k is None else top_k,
+        feedback=switch["feedback"],
+        paper=switch["paper"],
+    )
+    reading = kit.reading
+    about: dict[str, object] = {"method": settings.kind, **switch}
+    if switch["paper"]:
+        reading = replace(reading, reader=PaperCritic(reading.reader, coin=coin))
+        about |= {"printed": printed, "coin": coin, "critic": digest(PAPER_CRITIC_SYSTEM, PAPER_COIN)}
+    return RetrievalMethod(
+        kit.name,
+        source=source,
+        index=make_index(kit.index_spec(cast("Spec", on.get("index", "dense"))), models=kit.models),
+        reading=reading,
+        plan=Plan(
+            selection,
+            switch["feedback"],
+            kit.candidates(top_k or 1, cast("int", on.get("candidates", _CANDIDATES))),
+        ),
+        arrangement=kit.arrangement(),
+        reranker=kit.reranker(switch["selection"] or bool(on.get("rerank"))),
+        about=about,
+        with_options=settings.take("with_options", bool, False),
+    )
+
+
+def _best_up_to(kit: _Kit, source: PieceSource, arrangement: Arrangement, top_k: int) -> Method:
+    """The best pieces by rank, of which the arrangement makes the context."""
+    feedback = kit.settings.take("feedback", bool, False)
+    return RetrievalMethod(
+        kit.name,
+        source=source,
+        index=make_index(kit.index_spec(), models=kit.models),
+        reading=kit.reading,
+        plan=Plan(
+            read_selection(kit.settings, top_k=top_k, feedback=feedback),
+            feedback,
+            kit.candidates(top_k),
+        ),
+        arrangement=arrangement,
+        reranker=kit.reranker(False),
+        about={"method": kit.settings.kind},
+        with_options=kit.settings.take("with_options", bool, False),
+    )
+
+
+def _dos_rag(kit: _Kit) -> Method:
+    # Enough candidates to fill the budget with pieces of 25 tokens.
+    budget = kit.settings.take("budget", int, 2_000)
+    return _best_up_to(
+        kit,
+        kit.chunks("fixed"),
+        Assembled("document", budget, kit.reading.counter),
+        max(budget // 25, _CANDIDATES),
+    )
+
+
+def _sentence_window(kit: _Kit) -> Method:
+    window = SentenceWindow(kit.settings.take("window", int, 3))
+    return _best_up_to(kit, kit.chunks("sentences"), window, kit.top_k(5))
+
+
+def _raptor(kit: _Kit) -> Method:
+    sizes: Mapping[str, Any] = {
+        name: kit.settings.take(name, int)
+        for name in ("summary_tokens", "cluster_tokens", "levels", "least")
+        if name in kit.settings
+    }
+    budget = kit.settings.take("budget", int, 2_000)
+    source = TreeSource(
+        kit.chunks({"kind": "fixed", "tokens": 100}),
+        kit.models.embedder(),
+        kit.summariser(),
+        kit.reading.counter,
+        TreeOptions(**sizes),
+    )
+    arrangement = Assembled("rank", budget, kit.reading.counter)
+    return _best_up_to(kit, source, arrangement, max(budget // 25, _CANDIDATES))
+
+
+def _whole(kit: _Kit, maker: ContextMaker) -> Method:
+    return WholeDocumentMethod(
+        kit.name, maker=maker, reading=kit.reading, about={"method": kit.settings.kind}
+    )
+
+
+def _recursive_summary(kit: _Kit) -> Method:
+    sizes = {"part_tokens": 1_200, "summary_tokens": 200, "max_tokens": 1_000}
+    taken = {name: kit.settings.take(name, int, size) for name, size in sizes.items()}
+    return _whole(kit, RecursiveSummary(kit.summariser(), kit.reading.counter, **taken))
+
+
+def _full_context(kit: _Kit) -> Method:
+    return _whole(kit, FullText(kit.settings.take("max_tokens", int, 100_000), kit.reading.counter))
+
+
+def _title_and_abstract(kit: _Kit) -> Method:
+    return _whole(kit, TitleAndAbstract())
+
+
+def _gold(kit: _Kit) -> Method:
+    tokens, depth = kit.settings.take("tokens", int), kit.settings.take("depth", float)
+    if (tokens is None) != (depth is None):
+        raise InputError("method 'gold-context' takes tokens and depth together")
+    place = None if tokens is None or depth is None else Placement(tokens, depth)
+    return GoldContext(kit.name, kit.chunks({"kind": "fixed", "tokens": 1000}), kit.reading, place)
+
+
+def _shipped(kit: _Kit) -> Method:
+    settings, usual = kit.settings, SageConfig()
+    order = cast("Order", settings.take("order", str, usual.order))
+    config = replace(
+        usual,
+        feedback=read_selection(settings, top_k=None, feedback=True),
+        candidates=settings.take("candidates", int, usual.candidates),
+        order=order,
+        max_context_tokens=settings.take("budget", int),
+    )
+    reranker = settings.spec("reranker")
+    return ShippedSage(
+        kit.name,
+        kit.reading,
+        kit.models.embedder(settings.spec("embedder")),
+        None if reranker is None else kit.models.reranker(reranker),
+        config,
+    )
+
+
+_OTHERS: dict[str, Callable[[_Kit], Method]] = {
+    "title+abstract": _title_and_abstract,
+    "recursive-summary": _recursive_summary,
+    "raptor": _raptor,
+    "full-context": _full_context,
+    "sentence-window": _sentence_window,
+    "dos-rag": _dos_rag,
+    "sage-shipped": _shipped,
+    "gold-context": _gold,
+    "no-context": lambda kit: NoContext(kit.name, kit.reading),
+}

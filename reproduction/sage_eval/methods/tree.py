@@ -1,0 +1,237 @@
+"""A tree of summaries over clusters of a document's chunks, searched flat: RAPTOR (arXiv 2401.18059)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.embedding.protocol import Embedder
+from sage_core.errors import InputError, MissingExtraError
+from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.tokens import TokenCounter
+from sage_core.tuning.records import EvalDocument, Piece, ProgressCallback
+from sage_eval.methods.answering import Stopwatch
+from sage_eval.methods.chunking import ChunkSource
+from sage_eval.methods.summaries import Summariser, summarise_all
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Settings of `soft_clusters`.
+
+    Attributes:
+        dimensions: Dimensions that vectors are reduced to before they are clustered (RAPTOR: 10).
+        neighbours: Neighbours of a vector within a coarse cluster that shape the reduction (RAPTOR: 10; over
+            all vectors it is the square root of their number, there and here).
+        share: A vector belongs to every cluster it has this probability for (RAPTOR: 0.1).
+        most: Most clusters looked for at a time (RAPTOR: 50).
+        patience: So many numbers of clusters without a better BIC end the search.
+        seed: Of the reduction and the mixtures.
+
+    Raises:
+        InputError: Where a value is out of its range.
+    """
+
+    dimensions: int = 10
+    neighbours: int = 10
+    share: float = 0.1
+    most: int = 50
+    patience: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = min(self.dimensions, self.neighbours, self.most, self.patience)
+        if least < 1 or not 0 < self.share <= 0.5:
+            raise InputError("cluster settings are at least 1, and share is above 0 and at most 0.5")
+
+
+def soft_clusters(vectors: Floats, options: ClusterOptions | None = None) -> list[list[int]]:
+    """Clusters in two steps: coarse ones over all vectors, then finer ones within each.
+
+    Vectors are reduced by the graph of their nearest neighbours and clustered by the mixture of least BIC. A
+    vector may be in several clusters, and is in at least one. RAPTOR reduces with UMAP; here it is the
+    spectral embedding that UMAP starts from, which scikit-learn has and which comes out the same every time.
+    (In principal components the BIC sees no clusters at all.)
+
+    Args:
+        vectors: Shape ``(n, d)``.
+        options: Settings.
+
+    Returns:
+        Positions of each cluster, ascending; clusters in the order of their first members, none twice.
+
+    Raises:
+        MissingExtraError: Where scikit-learn is not installed.
+    """
+    options = options or ClusterOptions()
+    found: set[tuple[int, ...]] = set()
+    for coarse in _mixture(vectors, max(2, math.isqrt(max(len(vectors) - 1, 0))), options):
+        for fine in _mixture(vectors[coarse], options.neighbours, options):
+            found.add(tuple(coarse[i] for i in fine))
+    return [list(cluster) for cluster in sorted(found)]
+
+
+def _mixture(vectors: Floats, neighbours: int, options: ClusterOptions) -> list[list[int]]:
+    """Clusters of the mixture with the least BIC; one where there are too few vectors to tell."""
+    n = len(vectors)
+    if n <= options.dimensions + 1 or not np.ptp(vectors, axis=0).any():
+        return [list(range(n))] if n else []
+    with warnings.catch_warnings():
+        # A graph in parts, or a mixture that has not settled, still clusters well enough.
+        warnings.simplefilter("ignore")
+        points = _reduced(vectors, min(neighbours, n - 1), options)
+        best, least, since = None, np.inf, 0
+        for count in range(1, min(options.most, n // 2) + 1):
+            model = _fitted(points, count, options.seed)
+            bic = float(model.bic(points))
+            if bic < least:
+                best, least, since = model, bic, 0
+            elif (since := since + 1) >= options.patience:
+                break
+        assert best is not None, "BIC is a number"
+        probabilities = best.predict_proba(points)
+    belongs = (probabilities >= options.share) | (probabilities == probabilities.max(axis=1, keepdims=True))
+    return [np.flatnonzero(column).tolist() for column in belongs.T if column.any()]
+
+
+def _reduced(vectors: Floats, neighbours: int, options: ClusterOptions) -> NDArray[np.float64]:
+    """Laplacian eigenmaps of the neighbour graph, of variance 1."""
+    try:
+        from sklearn.manifold import SpectralEmbedding
+    except ImportError as error:
+        raise MissingExtraError("clustering for the summary tree", "eval") from error
+    reduction = SpectralEmbedding(
+        options.dimensions,
+        affinity="nearest_neighbors",
+        n_neighbors=neighbours,
+        random_state=options.seed,
+    )
+    points = np.asarray(reduction.fit_transform(vectors), np.float64)
+    scaled: NDArray[np.float64] = points / max(float(points.std()), 1e-12)
+    return scaled
+
+
+def _fitted(points: NDArray[np.float64], count: int, seed: int) -> Any:
+    from sklearn.mixture import GaussianMixture
+
+    # The floor under the variances keeps a cluster of two points from having an endless likelihood.
+    return GaussianMixture(count, covariance_type="diag", reg_covar=0.01, random_state=seed).fit(points)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeOptions:
+    """Settings of the tree.
+
+    Attributes:
+        summary_tokens: Length asked of a summary (RAPTOR: 100; its summaries come to 131 on average).
+        cluster_tokens: Most tokens summarised at once (RAPTOR: 3,500); a larger cluster is cut into parts.
+        levels: Most levels of summaries (RAPTOR: 5).
+        least: A level of so few nodes is not summarised further (RAPTOR: 11).
+        clusters: How clusters are formed.
+
+    Raises:
+        InputError: Where a value is out of its range.
+    """
+
+    summary_tokens: int = 100
+    cluster_tokens: int = 3_500
+    levels: int = 5
+    least: int = 11
+    clusters: ClusterOptions = field(default_factory=ClusterOptions)
+
+    def __post_init__(self) -> None:
+        if min(self.summary_tokens, self.cluster_tokens, self.levels, self.least) < 1:
+            raise InputError("summary_tokens, cluster_tokens, levels and least must be at least 1")
+
+
+class TreeSource:
+    """The leaves of every document, and the summaries above them, level by level, as one list of pieces.
+
+    Retrieval over that list is RAPTOR's "collapsed tree", which its authors found best. Summaries have no
+    span: they are no slices of the document. A document of few leaves has no summaries.
+
+    Args:
+        leaves: Makes the leaves.
+        embedder: Its vectors are clustered.
+        summariser: Writes the summaries.
+        counter: Counts tokens.
+        options: Settings.
+    """
+
+    def __init__(
+        self,
+        leaves: ChunkSource,
+        embedder: Embedder,
+        summariser: Summariser,
+        counter: TokenCounter,
+        options: TreeOptions | None = None,
+    ) -> None:
+        self._leaves = leaves
+        self._embedder = embedder
+        self._summariser = summariser
+        self._counter = counter
+        self._options = options or TreeOptions()
+
+    def describe(self) -> object:
+        """See `PieceSource.describe`."""
+        return {
+            "leaves": self._leaves.describe(),
+            "summaries": self._summariser.name,
+            "clustered by": self._embedder.name,
+            **asdict(self._options),
+        }
+
+    def pieces(
+        self, documents: Sequence[EvalDocument], watch: Stopwatch, progress: ProgressCallback | None
+    ) -> tuple[list[Piece], Mapping[str, TokenUsage]]:
+        """See `PieceSource.pieces`."""
+        found: list[Piece] = []
+        spent = NO_USAGE
+        for document in documents:
+            level, _ = self._leaves.pieces([document], watch, progress)
+            found += level
+            for _ in range(self._options.levels):
+                if len(level) < self._options.least:
+                    break
+                above, usage = self._summarised(level, watch, progress)
+                spent += usage
+                found += above
+                if len(above) >= len(level):
+                    break
+                level = above
+        return found, {"summary": spent} if spent.calls else {}
+
+    def _summarised(
+        self, level: Sequence[Piece], watch: Stopwatch, progress: ProgressCallback | None
+    ) -> tuple[list[Piece], TokenUsage]:
+        """The level above."""
+        with watch.stage("cluster"):
+            vectors = self._embedder.embed_documents([piece.text for piece in level])
+            groups = soft_clusters(vectors, self._options.clusters)
+            texts = [text for group in groups for text in self._joined([level[i].text for i in group])]
+        with watch.stage("summarise"):
+            summaries, usage = summarise_all(
+                self._summariser, texts, self._options.summary_tokens, progress=progress
+            )
+        document = level[0].document
+        return [Piece(s, document) for s in dict.fromkeys(summaries) if s.strip()], usage
+
+    def _joined(self, texts: Sequence[str]) -> list[str]:
+        """The texts of a cluster as one; as several where they are too long together."""
+        parts: list[list[str]] = []
+        room = 0
+        for text, count in zip(texts, self._counter.count_many(texts), strict=True):
+            if not parts or count > room:
+                parts.append([])
+                room = self._options.cluster_tokens
+            parts[-1].append(text)
+            room -= count
+        return ["\n\n".join(part) for part in parts]

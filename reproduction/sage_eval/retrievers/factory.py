@@ -1,0 +1,276 @@
+"""Retrievers, embedding models and rerankers from JSON-like configurations, each model made once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from sage_core.embedding.openai import OpenAIEmbedder
+from sage_core.embedding.protocol import Embedder
+from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
+from sage_core.errors import InputError
+from sage_core.ranking import CrossEncoderReranker, GenerativeReranker, Reranker, named_reranker
+from sage_core.ranking.named import GENERATIVE, HYBRID, HYBRID_CROSSED
+from sage_core.tuning.records import PieceIndex
+from sage_eval.retrievers.bm25 import BM25Index
+from sage_eval.retrievers.cached import CachedEmbedder
+from sage_eval.retrievers.dense import (
+    DPR_CONTEXT_MODEL,
+    DPR_QUESTION_MODEL,
+    DenseIndex,
+    DualEncoder,
+    make_store,
+)
+from sage_eval.retrievers.fusion import HybridIndex, RerankedIndex
+from sage_eval.specs import Settings, Spec
+
+EMBEDDERS = ("sbert", "dpr", "openai")
+
+T = TypeVar("T")
+
+
+class ModelPool:
+    """Makes each model once, and keeps what it has embedded.
+
+    Args:
+        embedder: Used where a configuration names none; all-MiniLM-L6-v2 where None.
+        reranker: Used where a configuration names none; `HybridReranker` over ``embedder`` where None.
+        cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
+        base_url: Server of OpenAI-compatible embeddings where a configuration names none; None for
+            ``OPENAI_BASE_URL``, else OpenAI's own.
+        language: Of the texts, for indexes of words.
+    """
+
+    def __init__(
+        self,
+        *,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        cache_dir: str | Path | None = None,
+        base_url: str | None = None,
+        language: str = "en",
+    ) -> None:
+        self.language = language
+        self._cache_dir = cache_dir
+        self._base_url = base_url
+        self._made: dict[str, object] = {}
+        self._shared = self._kept(embedder) if embedder is not None else None
+        self._reranker = reranker
+
+    def embedder(self, spec: Spec | None = None) -> Embedder:
+        """The embedding model of a configuration (see `make_embedder`), or the shared one."""
+        if spec is None:
+            if self._shared is None:
+                self._shared = self.embedder("sbert")
+            return self._shared
+        if isinstance(spec, str) and spec not in EMBEDDERS:
+            spec = {"kind": "sbert", "model": spec}
+        if isinstance(spec, str):
+            spec = {"kind": spec}
+        return self._once("embedder", spec, lambda: self._make(spec))
+
+    def reranker(self, spec: Spec | None = None) -> Reranker:
+        """The reranker of a configuration (see `make_reranker`), or the shared one."""
+        if spec is None:
+            if self._reranker is None:
+                self._reranker = self.reranker("hybrid")
+            return self._reranker
+        if isinstance(spec, str):
+            spec = _reranker_spec(spec)
+        return self._once("reranker", spec, lambda: self._make_reranker(spec))
+
+    def _once(self, what: str, spec: Spec, make: Callable[[], T]) -> T:
+        """What was made of an equal configuration before, or a new one."""
+        try:
+            key = f"{what} {json.dumps(spec, sort_keys=True)}"
+        except TypeError as error:
+            raise InputError(f"an {what} is configured with what JSON can hold, not {spec!r}") from error
+        if key not in self._made:
+            self._made[key] = make()
+        found: T = self._made[key]  # type: ignore[assignment]
+        return found
+
+    def _kept(self, embedder: Embedder) -> Embedder:
+        return embedder if isinstance(embedder, CachedEmbedder) else CachedEmbedder(embedder, self._cache_dir)
+
+    def _make(self, spec: Spec) -> Embedder:
+        settings = Settings(spec, "embedder")
+        model: Embedder
+        if settings.kind == "sbert":
+            name, device = settings.take("model", str, DEFAULT_EMBEDDER), settings.take("device", str)
+            if self._shared is not None and self._shared.name == name and device is None:
+                model = self._shared
+            else:
+                model = SentenceTransformerEmbedder(name, device=device)
+        elif settings.kind == "dpr":
+            model = DualEncoder(
+                settings.take("question_model", str, DPR_QUESTION_MODEL),
+                settings.take("context_model", str, DPR_CONTEXT_MODEL),
+                device=settings.take("device", str),
+                normalize=settings.take("normalize", bool, False),
+            )
+        elif settings.kind == "openai":
+            model = OpenAIEmbedder(
+                settings.take("model", str, "text-embedding-3-small"),
+                base_url=settings.take("base_url", str) or self._base_url,
+                dimensions=settings.take("dimensions", int),
+                batch_size=settings.take("batch_size", int, 256),
+            )
+        else:
+            raise InputError(f"unknown embedder {settings.kind!r}: one of {', '.join(EMBEDDERS)}")
+        settings.end()
+        return self._kept(model)
+
+    def _make_reranker(self, spec: Spec) -> Reranker:
+        settings = Settings(spec, "reranker")
+        reranker: Reranker
+        if settings.kind in (HYBRID, HYBRID_CROSSED):
+            reranker = named_reranker(settings.kind, embedder=self.embedder())
+        elif settings.kind == "cross-encoder":
+            reranker = CrossEncoderReranker(
+                settings.need("model", str),
+                device=settings.take("device", str),
+                batch_size=settings.take("batch_size", int, 32),
+                max_length=settings.take("max_length", int),
+            )
+        elif settings.kind == "generative":
+            reranker = GenerativeReranker(
+                settings.need("model", str),
+                device=settings.take("device", str),
+                batch_size=settings.take("batch_size", int, 16),
+                max_length=settings.take("max_length", int),
+            )
+        else:
+            raise InputError(
+                f"unknown reranker {settings.kind!r}: one of {HYBRID}, {HYBRID_CROSSED}, cross-encoder, "
+                "generative"
+            )
+        settings.end()
+        return reranker
+
+
+def index_names() -> tuple[str, ...]:
+    """The kinds `make_index` knows."""
+    return ("bm25", "dense", *EMBEDDERS, "hybrid", "reranked")
+
+
+def make_index(
+    spec: Spec,
+    *,
+    embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
+    cache_dir: str | Path | None = None,
+    models: ModelPool | None = None,
+) -> PieceIndex:
+    """A retriever from its configuration.
+
+    A string is short for ``{"kind": string}``. Kinds and their settings (all optional):
+
+    - ``bm25``: ``k1`` (1.5), ``b`` (0.75), ``language`` (the run's: "en", "pt", ..., or "plain").
+    - ``dense``: ``embedder`` (see `make_embedder`; the shared one where left out), ``store`` (``"numpy"``,
+      ``"faiss"`` or ``"chroma"``).
+    - ``sbert``, ``dpr``, ``openai``: ``dense`` with that kind of embedder, whose settings
+      stand beside ``store``.
+    - ``hybrid``: ``parts`` (at least two configurations; BM25 and ``dense`` where left out), ``k`` (60),
+      ``depth`` (100).
+    - ``reranked``: ``first`` (a configuration; BM25 where left out), ``candidates`` (50), ``reranker`` (see
+      `make_reranker`; the shared one where left out).
+
+    Args:
+        spec: The configuration.
+        embedder: Used where a configuration names none; all-MiniLM-L6-v2 where None.
+        reranker: Used where a configuration names none; `HybridReranker` over ``embedder`` where None.
+        cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
+        models: Where several indexes share models; takes the place of the three arguments before.
+
+    Raises:
+        InputError: For an unknown kind or setting, or a value out of range.
+        MissingExtraError: Where an optional dependency is not installed.
+    """
+    if models is None:
+        models = ModelPool(embedder=embedder, reranker=reranker, cache_dir=cache_dir)
+    settings = Settings(spec, "index")
+    index: PieceIndex
+    if settings.kind == "bm25":
+        index = BM25Index(
+            k1=settings.take("k1", float, 1.5),
+            b=settings.take("b", float, 0.75),
+            language=settings.take("language", str, models.language),
+        )
+    elif settings.kind == "dense":
+        store = make_store(settings.take("store", str, "numpy"))
+        index = DenseIndex(models.embedder(settings.spec("embedder")), store)
+    elif settings.kind in EMBEDDERS:
+        store = make_store(settings.take("store", str, "numpy"))
+        index = DenseIndex(models.embedder({**settings.rest(), "kind": settings.kind}), store)
+    elif settings.kind == "hybrid":
+        index = _hybrid(settings, models)
+    elif settings.kind == "reranked":
+        first = make_index(settings.spec("first", "bm25"), models=models)
+        second = models.reranker(settings.spec("reranker"))
+        index = RerankedIndex(first, second, candidates=settings.take("candidates", int, 50))
+    else:
+        raise InputError(f"unknown index {settings.kind!r}: one of {', '.join(index_names())}")
+    settings.end()
+    return index
+
+
+def make_embedder(spec: Spec, *, cache_dir: str | Path | None = None) -> Embedder:
+    """An embedding model from its configuration; what it has embedded is kept (`CachedEmbedder`).
+
+    A string is a kind, or else the name or folder of a sentence-transformers model. Kinds and their settings:
+
+    - ``sbert``: ``model`` (all-MiniLM-L6-v2), ``device``.
+    - ``dpr``: ``question_model``, ``context_model`` (Facebook's), ``device``, ``normalize`` (False).
+    - ``openai``: ``model`` (text-embedding-3-small), ``base_url``, ``dimensions``, ``batch_size`` (256).
+
+    Args:
+        spec: The configuration.
+        cache_dir: See `make_index`.
+
+    Raises:
+        InputError: For an unknown setting, or a value out of range.
+    """
+    return ModelPool(cache_dir=cache_dir).embedder(spec)
+
+
+def make_reranker(spec: Spec, *, embedder: Embedder | None = None) -> Reranker:
+    """A reranker from its configuration.
+
+    Kinds and their settings:
+
+    - ``hybrid``: the offline default, over ``embedder``.
+    - ``cross-encoder``: ``model`` (a name or folder; required), ``device``, ``batch_size`` (32),
+      ``max_length``.
+    - ``generative``: the same for a model such as monoT5 or Qwen3-Reranker (`GenerativeReranker`).
+
+    Args:
+        spec: The configuration; a string that is not ``"hybrid"`` is the name of a cross-encoder.
+        embedder: For ``hybrid``; all-MiniLM-L6-v2 where None.
+
+    Raises:
+        InputError: For an unknown kind or setting, or a value out of range.
+    """
+    return ModelPool(embedder=embedder).reranker(spec)
+
+
+def _hybrid(settings: Settings, models: ModelPool) -> HybridIndex:
+    """The ``hybrid`` kind."""
+    parts = settings.raw("parts")
+    if parts is None:
+        parts = ["bm25", "dense"]
+    if not isinstance(parts, list | tuple):
+        raise InputError(f"index 'hybrid': parts is a list of configurations, not {parts!r}")
+    made = [make_index(part, models=models) for part in parts]
+    return HybridIndex(made, k=settings.take("k", float, 60.0), depth=settings.take("depth", int, 100))
+
+
+def _reranker_spec(name: str) -> dict[str, str]:
+    """The configuration that a reranker's name is short for."""
+    if name in (HYBRID, HYBRID_CROSSED):
+        return {"kind": name}
+    if name.startswith(GENERATIVE):
+        return {"kind": "generative", "model": name.removeprefix(GENERATIVE)}
+    return {"kind": "cross-encoder", "model": name}

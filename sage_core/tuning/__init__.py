@@ -1,0 +1,28 @@
+"""Settings chosen on a user's own questions, and questions made from a user's own documents.
+
+>>> from sage_core.tuning import QuotedQuestion
+>>> QuotedQuestion("When does the ferry leave?", ("leaves at seven",)).quotes
+('leaves at seven',)
+"""
+
+from sage_core.tuning.questions import MadeDataset, make_dataset
+from sage_core.tuning.quotations import QuotedQuestion, read_questions
+from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, Evidence
+from sage_core.tuning.statistics import bootstrap_mean, paired_bootstrap
+from sage_core.tuning.tuner import TuneOptions, Tuning, tune
+
+__all__ = [
+    "Dataset",
+    "EvalDocument",
+    "EvalQuestion",
+    "Evidence",
+    "MadeDataset",
+    "QuotedQuestion",
+    "TuneOptions",
+    "Tuning",
+    "bootstrap_mean",
+    "make_dataset",
+    "paired_bootstrap",
+    "read_questions",
+    "tune",
+]
