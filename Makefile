@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
 
-.PHONY: help install hooks demo test quick lint format types docs notebooks recipes matrix floors check build clean
+.PHONY: help install install-core hooks demo test soak quick lint format types docs notebooks recipes matrix floors check build clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -27,15 +27,28 @@ $(VENV)/.installed: pyproject.toml reproduction/pyproject.toml
 	@$(PIP) -e ".[all]" -e reproduction --group dev
 	touch $@
 
+# Enough for the rooms of the core that need no model of a framework: no torch, no Ray, a minute instead of ten.
+install-core:  ## Make the virtual environment with the base install and the tools of the tests, without torch
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) -e . "pytest>=8" "pytest-asyncio>=0.24" "hypothesis>=6.100" "pytest-xdist>=3.6" "ruff>=0.6"
+	@echo "Now, for example: $(BIN)/python -m pytest tests/core/selection tests/core/text tests/core/feedback"
+
 demo: install  ## Ingest sample documents, ask questions, show every step (offline; a key or DEMO="--base-url ..." uses an LLM)
 	$(BIN)/sage-rag demo $(DEMO)
 
-test: install  ## Run the tests
-	$(BIN)/python -m pytest
+# Two workers, each with one thread for matrix products: more would compete for the same cores.
+WORKERS ?= 2
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:langsmith_plugin -n $(WORKERS) --dist loadfile
+
+test: install  ## Run the tests, except those of `soak` and `docs`
+	$(PYTEST)
+
+soak: install  ## Run the tests of leaks, load, killed processes, Ray and the browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:langsmith_plugin -m soak
 
 # The plugin of langsmith, which LangChain brings, takes seconds to import and is not used.
-quick: install  ## Run the quick tests: under a minute, no models
-	SAGE_TEST_EXAMPLES=20 $(BIN)/python -m pytest -p no:langsmith_plugin -m "not slow and not exhaustive"
+quick: install  ## Run the quick tests: no models, no processes
+	SAGE_TEST_EXAMPLES=10 $(PYTEST) -m "not slow and not soak and not docs"
 
 lint: install  ## Check style and formatting
 	$(BIN)/ruff check .
@@ -48,15 +61,16 @@ format: install  ## Put style and formatting right, where that can be done by it
 types: install  ## Check types (mypy strict)
 	$(BIN)/mypy
 
-hooks: install  ## Check style and types before every commit (pre-commit, offline)
-	$(BIN)/pre-commit install
+hooks: install  ## Check style before every commit and types before every push (pre-commit, offline)
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
 
 $(VENV)/.docs: $(VENV)/.installed
 	@echo "Installing the tools that build the documentation"
 	@$(PIP) --group docs
 	touch $@
 
-docs: $(VENV)/.docs  ## Build the documentation into site/; a warning is an error
+docs: $(VENV)/.docs  ## Run the blocks of README and docs, build the site into site/; a warning is an error
+	$(PYTEST) -m docs --dist load tests/test_documentation.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python scripts/check_site.py site
 
@@ -76,13 +90,12 @@ build: install  ## Build the distributions and prove the wheel in an environment
 	$(BIN)/python scripts/check_readme.py dist
 
 floors: install  ## Run the tests on the lowest declared version of every dependency, without the extra models
-	$(BIN)/python scripts/lowest_versions.py
+	$(BIN)/nox -s floors
 
 matrix: install  ## Run the adapters' tests on the lowest and newest framework versions
-	bash scripts/matrix_llamaindex.sh
-	$(BIN)/python scripts/langchain_matrix.py
+	$(BIN)/nox -s llamaindex langchain
 
-check: lint types test notebooks build docs  ## Everything that CI runs
+check: lint types test soak notebooks build docs demo  ## Everything that must hold before a change lands
 
 clean:  ## Remove what the targets above made
 	rm -rf $(VENV) dist build site .demo .matrix .mypy_cache .ruff_cache .pytest_cache .hypothesis

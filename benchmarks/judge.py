@@ -188,7 +188,7 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
 
 def opposites(judge: LocalJudge, data: Path, each: int) -> None:
     """Print how well true sentences are told from the same turned false."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
     import judge_examples as made
 
     rng = random.Random(SEED)

@@ -2,7 +2,7 @@
 
 Both probabilities come from a logistic model of a few plain counts (which of the words, neighboring words,
 numbers and names of a claim are in the passages) and, where torch is installed, of the logits of a small
-cross-encoder. The coefficients are in ``judge.json``; ``scripts/fit_judge.py`` makes them.
+cross-encoder. The coefficients are in ``judge.json``; ``training/fit_judge.py`` makes them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
 
 COEFFICIENTS = Path(__file__).with_name("judge.json")
-"""Logistic models and thresholds, made by ``scripts/fit_judge.py``."""
+"""Logistic models and thresholds, made by ``training/fit_judge.py``."""
 
 _EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the model.
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
@@ -514,7 +514,7 @@ def _opened(answer: str, start: int, end: int) -> int:
 
 
 def support_features(text: str, own: Sequence[str], material: _Material) -> list[float]:
-    """What the counts say of a claim: see ``scripts/fit_judge.py``.
+    """What the counts say of a claim: see ``training/fit_judge.py``.
 
     Args:
         text: The claim.
@@ -779,7 +779,7 @@ def _windows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]
 def answer_features(
     material: _Material, asked: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
 ) -> list[float]:
-    """What is known of a window as an answer: see ``scripts/fit_judge.py``.
+    """What is known of a window as an answer: see ``training/fit_judge.py``.
 
     The weighted share of the question's words in the sentence with the answer and the one before it, and in
     the whole window; whether a number is there where the question wants one; and what the model says.

@@ -15,7 +15,7 @@ from sage_core.text.spans import Span
 
 Support = Literal["supported", "unsupported", "unsure", "nothing claimed"]
 
-# From training data, see ``scripts/fit_judge.py``; in between nothing is said either way.
+# From training data, see ``training/fit_judge.py``; in between nothing is said either way.
 SUPPORTED_FROM = threshold("supported_from")
 UNSUPPORTED_BELOW = threshold("unsupported_below")
 # An answer of fewer content words, such as "1932", claims something only together with its question.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,13 @@ NAMES = (
     "google-chrome-stable",
     "msedge",
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A page drawn by a browser takes seconds."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.soak)
 
 
 def find_browser() -> str | None:

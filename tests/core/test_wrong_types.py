@@ -39,7 +39,11 @@ def test_a_part_that_is_none_says_what_goes_there(part: str, wrong: object, tmp_
         Sage(tmp_path / "store", **{part: wrong})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("options", ["abc", 3, {"a": 1}, ["a", 3], ["a", " "], iter(["a", "b"])], ids=repr)
+@pytest.mark.parametrize(
+    "options",
+    ["abc", 3, {"a": 1}, ["a", 3], ["a", " "], iter(["a", "b"])],
+    ids=["text", "number", "mapping", "mixed", "blank", "iterator"],
+)
 def test_options_are_a_list_of_texts(options: Any, tmp_path: Path) -> None:
     sage = Sage(tmp_path / "store", embedder=HashEmbedder(), segmenter=BlankLineSegmenter())
     uses: list[Callable[[], object]] = [

@@ -20,7 +20,7 @@ from sage_core.selection.rules import FixedK
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 pytest.importorskip("openai")
 

@@ -30,7 +30,7 @@ pytest.importorskip("ray.data", reason="the ray extra is not installed")
 
 from sage_core.pipeline.ray import ingest_with_ray  # noqa: E402
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 ROOT = Path(__file__).parents[3]
 QUERY = HashEmbedder().embed_query("the")

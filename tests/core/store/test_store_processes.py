@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 DOCUMENTS = 30
 ROOT = Path(__file__).parents[3]
@@ -73,7 +73,7 @@ def start(script: str, *args: object) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(50, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("rounds", [6])
 def test_a_writer_and_three_readers(tmp_path: Path, rounds: int) -> None:
     store, folder = tmp_path / "store", tmp_path / "docs"
     subprocess.run([sys.executable, "-c", WRITER, store, folder, str(DOCUMENTS), "1"], cwd=ROOT, check=True)

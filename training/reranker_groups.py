@@ -1,6 +1,6 @@
 """Training groups for the bundled cross-encoder: a question, a passage that answers it, and hard negatives.
 
-    python scripts/reranker_groups.py groups.jsonl
+    python training/reranker_groups.py groups.jsonl
 
 Negatives come from the same document and from BM25 over all passages. Passages are cut to runs of sentences
 as long as the chunks that the library makes, positives around the sentence that shares most with the

@@ -1,6 +1,6 @@
 """Train the heads of the local judge, from the weights of a packed cross-encoder.
 
-    python scripts/train_judge.py START model/ --minutes 60 --install
+    python training/train_judge.py START model/ --minutes 60 --install
 
 ``START`` is a folder that ``train_cross_encoder.py --pack`` or this script wrote. Examples are made on the
 way, see ``judge_examples.py``. A run that was cut off goes on from its last checkpoint. At the end the

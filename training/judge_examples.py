@@ -24,62 +24,6 @@ from sage_core.text.sentences import split_sentences
 Bundle = dict[str, Any]
 Near = dict[tuple[str, int], Any]
 
-ANTONYMS_TEXT = """
-increase decrease;increased decreased;increases decreases;increasing decreasing;higher lower;
-highest lowest;high low;more less;most least;larger smaller;largest smallest;large small;big small;
-bigger smaller;long short;longer shorter;longest shortest;early late;earlier later;earliest latest;
-first last;before after;north south;northern southern;northeast southwest;northwest southeast;east west;
-eastern western;upper lower;above below;over under;inside outside;internal external;interior exterior;
-top bottom;left right;front rear;old new;older newer;oldest newest;young old;younger older;male female;
-men women;man woman;boy girl;boys girls;son daughter;sons daughters;father mother;brother sister;
-husband wife;king queen;good bad;better worse;best worst;strong weak;stronger weaker;hot cold;warm cool;
-warmer cooler;wet dry;light dark;heavy light;fast slow;faster slower;rich poor;hard soft;wide narrow;
-wider narrower;deep shallow;thick thin;full empty;open closed;public private;rural urban;
-domestic foreign;positive negative;minimum maximum;majority minority;major minor;common rare;
-rarely often;usually seldom;always never;frequently rarely;all none;many few;every no;both neither;
-won lost;win lose;wins loses;victory defeat;success failure;successful unsuccessful;began ended;
-begins ends;begin end;started stopped;accepted rejected;accept reject;allowed forbidden;allow prevent;
-allows prevents;supported opposed;support oppose;supports opposes;bought sold;buy sell;gained lost;
-gain lose;added removed;add remove;rose fell;rise fall;rises falls;raised lowered;arrived left;
-joined left;entered left;built destroyed;created destroyed;opened closed;born died;birth death;
-appointed dismissed;love hate;loved hated;friend enemy;friends enemies;ally enemy;peace war;
-import export;imports exports;imported exported;sender receiver;employer employee;teacher student;
-buyer seller;cause effect;causes prevents;caused prevented;required optional;possible impossible;
-legal illegal;able unable;likely unlikely;known unknown;complete incomplete;direct indirect;
-dependent independent;regular irregular;formal informal;visible invisible;active inactive;ancient modern;
-temporary permanent;primary secondary;simple complex;single multiple;solid liquid;natural artificial;
-include exclude;includes excludes;including excluding;with without;agree disagree;agreed disagreed;
-approve disapprove;more fewer;greater smaller;greatest smallest;maximum minimum;near far;
-nearest farthest;forward backward;upward downward;day night;morning evening;summer winter;spring autumn;
-January June;February July;March August;April October;May November;September December;Monday Thursday;
-Tuesday Friday;Wednesday Saturday;red blue;black white;green yellow;two three;four six;five seven;
-eight ten;second third;fourth fifth;half twice;hundred thousand;million billion;hour day;days weeks;
-months years;decade century
-"""
-SYNONYMS_TEXT = """
-began|started;begin|start;begins|starts;located|situated;approximately|about|roughly|around;large|big;
-largest|biggest;often|frequently;usually|typically|generally;several|a number of;many|numerous;
-because|since;however|but;although|though|even though;also|additionally|as well;
-important|significant|key;main|primary|principal;purchased|bought;received|got;obtained|got;created|made;
-constructed|built;established|founded|set up;died|passed away;required|needed;requires|needs;
-require|need;used|employed|utilized;uses|employs|makes use of;shows|demonstrates;showed|demonstrated;
-show|demonstrate;said|stated;called|known as|named;famous|well-known;allows|lets|enables;
-allow|let|enable;helped|assisted;help|assist;helps|assists;wrote|authored;children|kids;
-during|in the course of;nearly|almost;entire|whole;rapidly|quickly|fast;difficult|hard;easy|simple;
-illness|disease;physician|doctor;film|movie;people|persons;country|nation;area|region;city|town;
-various|different;resulted in|led to;results in|leads to;result in|lead to;consists of|is made up of;
-consisted of|was made up of;comprises|includes;contains|includes;in order to|to;due to|because of;
-prior to|before;subsequently|later|afterwards;currently|now|at present;previously|earlier|formerly;
-within|inside;upon|on;amongst|among;whilst|while;obtain|get;occurs|happens|takes place;
-occurred|happened|took place;occur|happen|take place;remained|stayed;remain|stay;attempted|tried;
-attempt|try;sufficient|enough;additional|further|more;completed|finished;ended|finished;produced|made;
-produces|makes;produce|make;provides|gives|offers;provided|gave|offered;provide|give|offer;
-primarily|mainly|mostly;approximately|some;throughout|all over;near|close to;beneath|under;portion|part;
-majority of|most of;leader|head;received|was given;fought|battled;attacked|assaulted;defeated|beat;
-selected|chosen;killed|slain;developed|worked out;discovered|found;introduced|brought in;
-increased|rose|grew;decreased|fell|dropped;considered|regarded as|seen as;believed|thought;think|believe;
-thus|therefore|so;originally|at first|initially
-"""
 NUMBER_WORDS = tuple(
     re.findall(r"\w+", "zero one two three four five six seven eight nine ten eleven twelve")
 )
@@ -102,17 +46,18 @@ STOP = frozenset(
 )
 
 
-def _pairs(text: str) -> dict[str, list[str]]:
+def _groups(name: str, separator: str | None) -> dict[str, list[str]]:
+    """Each word of a file in this folder with the others of its line."""
     table: dict[str, list[str]] = {}
-    for group in text.replace("\n", "").split(";"):
-        words = group.split() if "|" not in group else group.split("|")
+    for line in (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()[1:]:
+        words = [word.strip() for word in line.split(separator)]
         for word in words:
-            table.setdefault(word.strip(), []).extend(w.strip() for w in words if w.strip() != word.strip())
+            table.setdefault(word, []).extend(w for w in words if w != word)
     return table
 
 
-ANTONYMS = _pairs(ANTONYMS_TEXT)
-SYNONYMS = _pairs(SYNONYMS_TEXT)
+ANTONYMS = _groups("antonyms.txt", None)
+SYNONYMS = _groups("synonyms.txt", "|")
 SYN_RE = re.compile(r"\b(" + "|".join(sorted(map(re.escape, SYNONYMS), key=len, reverse=True)) + r")\b")
 WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w])")

@@ -1,6 +1,6 @@
 """Fit the logistic models and the thresholds of the local judge, from counts and the logits of its model.
 
-    python scripts/fit_judge.py sage_core/ranking/weights/sage-minilm --write
+    python training/fit_judge.py sage_core/ranking/weights/sage-minilm --write
 
 Nothing that ``benchmarks/judge.py`` measures is read, but the half of WiCE's claims it names as fitted on.
 Documents, articles and questions are those that ``train_judge.py`` holds out, one in ten.
