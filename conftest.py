@@ -12,8 +12,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
 
-# CI draws the same examples every time; anywhere else they are new, which finds more. Set SAGE_TEST_EXAMPLES=200
-# for a longer search.
+# CI draws the same examples every time; anywhere else they are new, which finds more.
+# SAGE_TEST_EXAMPLES=200 searches longer.
 settings.register_profile(
     "sage",
     deadline=None,
