@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from sage_core.text.headings import heading_paths
 from tests.core.documents.pages import PAGES
 from tests.core.documents.test_docx import BODY, paragraph, word_file
 from tests.fakes import pdfs
+from tests.fakes.growth import assert_linear
 
 SUFFIXES = sorted(KINDS)
 SEEDS = (
@@ -96,15 +96,7 @@ def test_time_grows_with_the_file(suffix: str) -> None:
             return word_file(paragraph("Every vessel pays at the office.") * size * 20)
         return (UNITS[suffix] * size * 60).encode()
 
-    def seconds(size: int) -> float:
-        data = file(size)
-        began = time.process_time()
-        parse_document(f"a{suffix}", data)
-        return time.process_time() - began
-
-    seconds(1)  # what is loaded at first use
-    one, two, four = (seconds(n) for n in (5, 10, 20))
-    assert four < 10 * one + 0.3 and four < 5 * two + 0.3  # quadratic would be 16 and 4 times 4
+    assert_linear(lambda size: parse_document(f"a{suffix}", file(size)), size=3)
 
 
 def test_every_kind_is_read_by_its_suffix(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from sage_core.text.headings import (
     heading_path,
     heading_paths,
 )
+from tests.fakes.growth import assert_linear
 
 PROSE = (
     "The pilot boat goes out at six in the morning and comes back before the tide turns. Two men row it, and "
@@ -421,18 +420,11 @@ ATTACKS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_text_takes_linear_time(attack) -> None:
-    def seconds(size: int) -> float:
-        text = (attack * size)[:size]
-        runs = []
-        for _ in range(3):  # the best of three: a garbage collection may fall into one of them
-            began = time.process_time()
-            for markup in ("auto", "rst", "asciidoc", "plain"):
-                find_headings(text, markup)  # type: ignore[arg-type]
-            runs.append(time.process_time() - began)
-        return min(runs)
+    def run(size: int) -> None:
+        for markup in ("auto", "rst", "asciidoc", "plain"):
+            find_headings((attack * size)[:size], markup)  # type: ignore[arg-type]
 
-    small, large = seconds(20_000), seconds(160_000)
-    assert large < 30 * small + 0.2  # eight times the text; quadratic would be 64 times
+    assert_linear(run, size=10_000)
 
 
 @given(st.text(alphabet="#=-~ \n\t`>|*_1.AaI<![](){}:+\\\r", max_size=200))
