@@ -214,14 +214,14 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return []
         if self.score_key is not None:
             return self._scored(documents, self._scores_found(documents, self.score_key), ordered=True)
-        scores = score_in_context(self._scorer(), query, *_texts(documents))
+        scores = score_in_context(self._scorer(), query, *texts_of(documents))
         return self._scored(documents, scores, ordered=False)
 
     async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """`rank`, without blocking the event loop."""
         if not documents or self.score_key is not None:
             return self.rank(documents, query)
-        scores = await ascore_in_context(self._scorer(), query, *_texts(documents))
+        scores = await ascore_in_context(self._scorer(), query, *texts_of(documents))
         return self._scored(documents, scores, ordered=False)
 
     def keep(self, ranked: Sequence[Document], *, k: int | None = None) -> list[Document]:
@@ -277,7 +277,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         documents = [without_header(document) for document in documents]
         final = read.scores
         if self.score_key is None if self.neighbors is None else self.neighbors:
-            final = vouch(final, link([_place(d) for d in documents]), read.scale)
+            final = vouch(final, link([place_of(d) for d in documents]), read.scale)
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
         return [
             document.model_copy(
@@ -302,7 +302,7 @@ def without_header(document: Document) -> Document:
     return document.model_copy(update={"page_content": text, "metadata": metadata})
 
 
-def _texts(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
+def texts_of(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
     """The documents' texts; and each with its title and headings, as far as they are known."""
     counter = get_counter("bert")
     texts, embedded = [], []
@@ -313,7 +313,7 @@ def _texts(documents: Sequence[Document]) -> tuple[list[str], list[str]]:
     return texts, embedded
 
 
-def _place(document: Document) -> Place | None:
+def place_of(document: Document) -> Place | None:
     """Where a document stands in its source, as far as its metadata says so."""
     source, start = document.metadata.get("source"), document.metadata.get("start_index")
     if source is None or isinstance(start, bool) or not isinstance(start, int):

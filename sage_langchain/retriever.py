@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -17,9 +18,10 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
+from sage_core.ranking.candidates import CANDIDATES
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SageCompressor, without_header
-from sage_langchain.scored_search import ScoredVectorStoreRetriever
+from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
 
 
 class SageRetriever(CheckedModel, BaseRetriever):
@@ -66,19 +68,30 @@ class SageRetriever(CheckedModel, BaseRetriever):
         cls,
         vectorstore: VectorStore,
         *,
-        candidates: int = 30,
+        candidates: int = CANDIDATES,
         search_kwargs: dict[str, Any] | None = None,
+        words: Literal["auto", "off"] = "auto",
+        documents: Sequence[Document] | None = None,
+        words_path: Path | str | None = None,
         similarity: Callable[[float], float] | None = None,
         score_key: str = "score",
         distance_key: str = "distance",
         **kwargs: Any,
     ) -> Self:
-        """A retriever over a vector store that keeps the store's scores (`ScoredVectorStoreRetriever`).
+        """A retriever over a vector store: candidates by meaning and by words, as `Sage` finds them.
+
+        Words are searched in the documents of the store where it gives them back: `InMemoryVectorStore`,
+        Chroma, FAISS; their index follows the store. `words_from` says what is searched. A ``filter``
+        holds for both searches.
 
         Args:
-            vectorstore: The store.
-            candidates: Number of documents to fetch before reranking (paper: N).
+            vectorstore: The store. Nothing in it is changed, and no vector is made again.
+            candidates: Number of documents by meaning that are reranked (paper: N). The search by words gives
+                up to half as many more.
             search_kwargs: Passed to every search (such as ``filter``).
+            words: ``"auto"``: search by words where there is a way. ``"off"``: by meaning alone.
+            documents: The documents to search by words, for a store that does not give them back.
+            words_path: A file that keeps the index of words; None for memory.
             similarity: From the store's raw score to a similarity; None takes the store's own.
             score_key: Metadata key for the store's similarity.
             distance_key: Metadata key for its raw distance, where it reports one.
@@ -92,10 +105,13 @@ class SageRetriever(CheckedModel, BaseRetriever):
                 f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
                 "there is SageRetriever(base_retriever=retriever)"
             )
-        search = ScoredVectorStoreRetriever(
+        search = CandidateSearch(
             vectorstore=vectorstore,
             k=candidates,
             search_kwargs=search_kwargs or {},
+            words=words,
+            documents=None if documents is None else list(documents),
+            words_path=words_path,
             similarity=similarity,
             score_key=score_key,
             distance_key=distance_key,
@@ -129,6 +145,12 @@ class SageRetriever(CheckedModel, BaseRetriever):
         if isinstance(value, VectorStore):
             raise InputError("for a vector store use SageRetriever.from_vectorstore(store)")
         return as_runnable(value)
+
+    @property
+    def words_from(self) -> str:
+        """What is searched by words besides: ``"none"`` where nothing is."""
+        inner = self.base_retriever
+        return inner.words_from if isinstance(inner, CandidateSearch) else "none"
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:

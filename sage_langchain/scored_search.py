@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from typing_extensions import Self
 
+from sage_core.errors import InputError
+from sage_core.ranking import link
+from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, words_of
 from sage_core.selection.scales import store_similarities
 from sage_langchain._runnables import CheckedModel
+from sage_langchain._words import (
+    GivenDocuments,
+    ReadableStore,
+    Scored,
+    WordSearch,
+    readable,
+    searches_words_itself,
+)
+from sage_langchain.compressor import place_of, without_header
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +66,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     vectorstore: VectorStore = Field(repr=False)
-    k: int = Field(default=30, ge=1)
+    k: int = Field(default=CANDIDATES, ge=1)
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     similarity: Callable[[float], float] | None = Field(default=None, repr=False)
     score_key: str = "score"
@@ -122,6 +138,115 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
                 "pass similarity= to set another",
                 type(self.vectorstore).__name__,
             )
+
+
+class CandidateSearch(ScoredVectorStoreRetriever):
+    """Candidates of `SageRetriever`: by meaning and by words, with neighbors of the best.
+
+    Attributes:
+        words: ``"auto"``: search by words where the store can be read, or ``documents`` are given.
+        documents: What is searched by words, for a store that cannot be read.
+        words_path: A file that keeps the index of words; None for memory.
+    """
+
+    words: Literal["auto", "off"] = "auto"
+    documents: list[Document] | None = Field(default=None, repr=False)
+    words_path: Path | str | None = None
+
+    _store: ReadableStore | None = PrivateAttr(default=None)
+    _search: WordSearch | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _prepare(self) -> Self:
+        self._store = readable(self.vectorstore)
+        if self.words == "auto":
+            searched = self._store if self.documents is None else GivenDocuments(self.documents)
+            self._search = None if searched is None else WordSearch(searched, self.words_path)
+        return self
+
+    @property
+    def words_from(self) -> str:
+        """What is searched by words: ``"none"`` where nothing can be."""
+        if self._search is not None:
+            return self._search.store.name
+        return "the vector store's own hybrid search" if searches_words_itself(self.vectorstore) else "none"
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
+    ) -> list[Document]:
+        limits = self._arguments(k, kwargs)
+        n = limits.pop("k")
+        vector = None if self._store is None else _embedding(self.vectorstore).embed_query(query)
+        near = self._near(vector, n + RUNNERS_UP, limits)
+        if near is None:
+            near = self.vectorstore.similarity_search_with_score(query, k=n + RUNNERS_UP, **limits)
+        return self._candidates(query, vector, near, n, limits)
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        limits = self._arguments(k, kwargs)
+        n = limits.pop("k")
+        vector = None if self._store is None else await _embedding(self.vectorstore).aembed_query(query)
+        near = await asyncio.to_thread(self._near, vector, n + RUNNERS_UP, limits)
+        if near is None:
+            near = await self.vectorstore.asimilarity_search_with_score(query, k=n + RUNNERS_UP, **limits)
+        return await asyncio.to_thread(self._candidates, query, vector, near, n, limits)
+
+    def _near(self, vector: list[float] | None, k: int, limits: Mapping[str, Any]) -> Scored | None:
+        return None if self._store is None or vector is None else self._store.near(vector, k, limits)
+
+    def _candidates(
+        self, query: str, vector: list[float] | None, near: Scored, n: int, limits: Mapping[str, Any]
+    ) -> list[Document]:
+        """The candidates: no text twice, each with its similarity where the store knows it."""
+        near = _distinct(near)
+        by_words: list[Document] = []
+        if self._search is not None:
+            by_words = self._search.store.documents(self._search.search(query, words_of(n), limits))
+        texts = {_text(document) for document, _ in near}
+        new = {_text(d): d for d in reversed(by_words) if _text(d) not in texts}
+        raw: dict[str, float] = {}
+        if self._store is not None and vector is not None:
+            raw = self._store.scores(vector, [str(d.id) for d in new.values()])
+        falls = not near or near[0][1] >= near[-1][1]
+        known = [(d, raw[str(d.id)]) for d in new.values() if str(d.id) in raw]
+        # As the store itself would go on.
+        known.sort(key=lambda pair: pair[1], reverse=falls)
+        documents = self._scored([*near, *known])
+        documents += [self._unscored(d) for d in new.values() if str(d.id) not in raw]
+        words = {_text(d) for d in by_words}
+        found_by_words = {i for i, d in enumerate(documents) if _text(d) in words}
+        links = link([place_of(without_header(d)) for d in documents])
+        similarities = [d.metadata[self.score_key] for d in documents]
+        return [documents[i] for i in choose_candidates(similarities, found_by_words, links, n)]
+
+    def _unscored(self, document: Document) -> Document:
+        metadata = {**copy.deepcopy(document.metadata), self.score_key: None}
+        return document.model_copy(update={"metadata": metadata})
+
+
+def _embedding(store: VectorStore) -> Embeddings:
+    if store.embeddings is None:
+        raise InputError(f"{type(store).__name__} has no embedding model: make it with one")
+    return store.embeddings
+
+
+def _distinct(found: Scored) -> Scored:
+    """The first of each text."""
+    first: dict[str, tuple[Document, float]] = {}
+    for document, score in found:
+        first.setdefault(_text(document), (document, score))
+    return list(first.values())
+
+
+def _text(document: Document) -> str:
+    return " ".join(without_header(document).page_content.split())
 
 
 def _relevance_function(store: VectorStore) -> Callable[[float], float] | None:

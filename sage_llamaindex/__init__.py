@@ -1,6 +1,6 @@
-"""sage-rag for LlamaIndex: a node parser, a node postprocessor and a query engine.
+"""sage-rag for LlamaIndex: a node parser, a retriever, a node postprocessor and a query engine.
 
-    from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
+    from sage_llamaindex import SageNodeParser, SageQueryEngine, SageRetriever
 
 Names are loaded when first used, so that importing this package alone costs nothing.
 """
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.pruner import SagePruner
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
+    from sage_llamaindex.retriever import SageRetriever
     from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageWorkflow
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "SagePruner",
     "SageQueryEngine",
     "SageQueryEvent",
+    "SageRetriever",
     "SageRoundEvent",
     "SageWorkflow",
     "feedback_of",
@@ -47,6 +49,7 @@ _HOMES = {
     "SagePruner": "pruner",
     "SageQueryEngine": "query_engine",
     "SageQueryEvent": "workflow",
+    "SageRetriever": "retriever",
     "SageRoundEvent": "workflow",
     "SageWorkflow": "workflow",
     "feedback_of": "query_engine",

@@ -27,14 +27,14 @@ from typing_extensions import Self
 from sage_core._checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, FeedbackResult, Policy
+from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._question import RESULT, Parts, SageQuestion
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
+from sage_llamaindex.retriever import SageRetriever
 
 dispatcher = get_dispatcher(__name__)
-
-DEFAULT_CANDIDATES = 30
 
 Feedback = Literal["before_stream", "after_stream", "off"]
 
@@ -137,7 +137,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         1
 
     Args:
-        retriever: Where candidates come from; let it return plenty, some 30.
+        retriever: Where candidates come from. Of a `SageRetriever` its candidates and its postprocessor are
+            used; let another one return plenty, some 60.
         response_synthesizer: Answers from nodes. None: the default one with ``Settings.llm``.
         node_postprocessors: Applied in order. Those before the `SageNodePostprocessor` see all candidates,
             once; those after it see every selection. Without one of ours, a default one is put at the end.
@@ -228,6 +229,15 @@ class SageQueryEngine(RetrieverQueryEngine):
             raise InputError(
                 f"{', '.join(settings)} go into the SageNodePostprocessor that is among node_postprocessors"
             )
+        if isinstance(retriever, SageRetriever):
+            if retriever.selects and (ours or settings):
+                raise InputError(
+                    "the SageRetriever ranks and selects: give it the settings, or select=False"
+                )
+            if retriever.selects:
+                given.append(retriever.postprocessor)
+                ours = [len(given) - 1]
+            retriever = retriever.unselected()
         if not ours:
             given.append(SageNodePostprocessor(**settings))
         self._at = ours[0] if ours else len(given) - 1
@@ -288,7 +298,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         cls,
         index: BaseIndex[Any],
         *,
-        similarity_top_k: int = DEFAULT_CANDIDATES,
+        similarity_top_k: int = CANDIDATES,
         llm: LLMType | None = None,
         retriever_args: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -297,7 +307,8 @@ class SageQueryEngine(RetrieverQueryEngine):
 
         Args:
             index: Any index.
-            similarity_top_k: Number of candidates to retrieve (paper: N).
+            similarity_top_k: Number of candidates by meaning (paper: N); where the index can be searched by
+                words, as `SageRetriever` does, they come besides.
             llm: As for ``as_query_engine``.
             retriever_args: Further arguments of ``index.as_retriever``, such as ``{"filters": ...}``.
             kwargs: As for `from_args`.
@@ -314,7 +325,9 @@ class SageQueryEngine(RetrieverQueryEngine):
         known = OPTIONS | _SELECTION | _PARTS | _SYNTHESIS | {"response_synthesizer"}
         hint = "; retriever arguments go into retriever_args={...}"
         refuse_unknown(kwargs, known, "SageQueryEngine.from_index", hint)
-        retriever = index.as_retriever(similarity_top_k=similarity_top_k, **(retriever_args or {}))
+        retriever = SageRetriever.from_index(
+            index, candidates=similarity_top_k, retriever_args=dict(retriever_args or {}), select=False
+        )
         chosen = resolve_llm(llm, callback_manager=index._callback_manager) if llm else Settings.llm
         return cls.from_args(retriever, llm=chosen, **kwargs)
 

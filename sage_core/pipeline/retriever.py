@@ -37,6 +37,7 @@ from sage_core.ranking import (
     link,
     vouch,
 )
+from sage_core.ranking.candidates import RUNNERS_UP, choose_candidates, words_of
 from sage_core.ranking.hybrid import LRUCache
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection.scales import rank_order
@@ -47,8 +48,6 @@ from sage_core.text.tokens import TokenCounter
 
 T = TypeVar("T")
 
-# Found by their vectors, beyond the candidates: neighbors lift some of them among those.
-_RUNNERS_UP = 40
 # More would only make the first of a batch wait for the last.
 _MAX_BATCH = 64
 # Threads of asynchronous callers: they mostly wait for a batch, which is only as large as they are many.
@@ -188,9 +187,9 @@ class Retriever:
             return self.store.search_many(vectors, n, identity=identity)
         near = self.store.search_many(
             vectors,
-            n + _RUNNERS_UP,
+            n + RUNNERS_UP,
             questions=[a.question for a in asked],
-            words=max(n // 2, 1),
+            words=words_of(n),
             identity=identity,
         )
         return [_candidates(found, n) for found in near]
@@ -268,9 +267,9 @@ def _places(found: Sequence[Found]) -> list[Place]:
 
 def _candidates(found: Sequence[Found], n: int) -> list[Found]:
     """The ``n`` of highest cosine, neighbors having vouched, and all that have the question's words."""
-    vouched = vouch([f.similarity for f in found], link(_places(found), longest_gap=0), "cosine")
-    best = {found[i].chunk.id for i in rank_order(vouched)[:n]}
-    return [f for f in found if f.by_words is not None or f.chunk.id in best]
+    links = link(_places(found), longest_gap=0)
+    by_words = {i for i, f in enumerate(found) if f.by_words is not None}
+    return [found[i] for i in choose_candidates([f.similarity for f in found], by_words, links, n)]
 
 
 def _known(score: float) -> float | None:

@@ -34,6 +34,7 @@ from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, versi
 from sage_core.store.identity import Setting, StoreIdentity, StoreInfo
 from sage_core.store.protocol import DocumentRecord
 from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
+from sage_core.store.words import WORD_TABLES, rows_with_terms
 from sage_core.text.keywords import index_terms
 
 logger = logging.getLogger(__name__)
@@ -59,20 +60,13 @@ _TABLES = (
     "CREATE TABLE chunks (row INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL,"
     " stop INTEGER NOT NULL, page INTEGER, after TEXT NOT NULL, headings TEXT NOT NULL, header TEXT NOT NULL,"
     " text TEXT NOT NULL)",
-    # What `index_terms` gives for header and text of each row, and how many rows have a term.
-    "CREATE VIRTUAL TABLE words USING fts5(terms,"
-    " tokenize = \"unicode61 remove_diacritics 2 tokenchars '_'\")",
-    "CREATE VIRTUAL TABLE word_counts USING fts5vocab('words', 'row')",
+    *WORD_TABLES,
     "CREATE TABLE segments (number INTEGER PRIMARY KEY, file TEXT NOT NULL, rows INTEGER NOT NULL)",
     # Rows that no longer count, from `first` up to `stop`, since this change.
     "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",
     "CREATE INDEX dead_by_change ON dead (change)",
 )
 _MOST_PARAMETERS = 500
-# Words in more than this share of the chunks, and in this many at least, are not searched for.
-_COMMON, _COMMON_LEAST = 0.05, 2_000
-# Of a question that is a whole text.
-_MOST_TERMS = 64
 # Chunks kept in memory, some 2 KB each.
 _MOST_CACHED = 8_192
 _INHERITED: list[object] = []
@@ -949,34 +943,14 @@ def _with_words(
     n: int,
 ) -> list[Found]:
     """``near``, then what only the word index finds; both know their place in the word index."""
-    rows = _rows_with_words(connection, index_terms(question), n)
+    [(total,)] = connection.execute("SELECT rows FROM state")
+    rows = rows_with_terms(connection, index_terms(question), total, n=n, below=total)
     hits = list(zip(rows, view.index.cosines(query, rows), strict=True))
     by_words = _found(connection, view, hits, n)
     places = {words: place for place, words in enumerate(by_words)}
     all_found = {**by_words, **near}
     ordered = [*near, *(words for words in by_words if words not in near)]
     return [Found(f.chunk, f.similarity, places.get(words)) for words in ordered for f in [all_found[words]]]
-
-
-def _rows_with_words(connection: sqlite3.Connection, terms: Sequence[str], n: int) -> list[int]:
-    """The rows of highest BM25 (SQLite's: k1 1.2, b 0.75) for any of the terms, best first."""
-    [(total,)] = connection.execute("SELECT rows FROM state")
-    # A common word tells little, and every row that has it must be scored.
-    most = max(_COMMON_LEAST, int(_COMMON * total))
-    counts = _row_counts(connection, list(dict.fromkeys(terms))) if total > most else {}
-    rare = [t for t in dict.fromkeys(terms) if counts.get(t, 0) <= most]
-    if not rare:
-        return []
-    asked = " OR ".join(f'"{term}"' for term in rare[:_MOST_TERMS])
-    found = connection.execute(
-        "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (asked, total, n)
-    )
-    return [row for (row,) in found]
-
-
-def _row_counts(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, int]:
-    """How many rows have each term. One that the index has not, or with other diacritics, is missing."""
-    return dict(_select(connection, "SELECT term, doc FROM word_counts WHERE term IN ({})", terms))
 
 
 _CHUNKS = (

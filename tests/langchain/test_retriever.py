@@ -258,7 +258,7 @@ class Runs(BaseCallbackHandler):
 def test_rerank_and_select_show_in_traces():
     runs = Runs()
     over_words().invoke("bees", {"callbacks": [runs]})
-    assert runs.names == ["SageRetriever", "ScoredVectorStoreRetriever", "sage_rerank", "sage_select"]
+    assert runs.names == ["SageRetriever", "CandidateSearch", "sage_rerank", "sage_select"]
     assert runs.metadata[0]["ls_retriever_name"] == "sage"
     assert runs.metadata[0]["ls_vector_store_provider"] == "InMemoryVectorStore"
     assert runs.metadata[0]["ls_embedding_provider"] == "WordEmbeddings"

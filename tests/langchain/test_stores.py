@@ -11,6 +11,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from sage_core.errors import InputError
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, ScoredVectorStoreRetriever
 from tests.fakes.langchain import TEXT, WordEmbeddings
 from tests.fakes.models import HashModel, WordReranker
@@ -153,11 +154,11 @@ def test_the_whole_way_from_text_to_chunks_in_chroma():
 def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silence(make, caplog):
     store = make()
     store.add_documents(
-        [Document(page_content="bees on the roof", metadata={"score": "A+", "distance": "near"})]
+        [Document(page_content="bees on the new roof", metadata={"score": "A+", "distance": "near"})]
     )
     first = ScoredVectorStoreRetriever(vectorstore=store, k=9)
     for _ in range(2):
-        assert all(type(d.metadata["score"]) is float for d in first.invoke("bees on the roof"))
+        assert all(type(d.metadata["score"]) is float for d in first.invoke("bees on the new roof"))
     assert caplog.text.count("Pass score_key= to keep both") == 1
     caplog.clear()
     kept = SageRetriever.from_vectorstore(
@@ -165,7 +166,7 @@ def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silen
         score_key="similarity",
         distance_key="far",
         base_compressor=SageCompressor(score_key="similarity", scale="cosine", select=False),
-    ).invoke("bees on the roof")
+    ).invoke("bees on the new roof")
     own = next(d for d in kept if "score" in d.metadata)
     assert (own.metadata["score"], own.metadata["distance"]) == ("A+", "near")
     assert own.metadata["similarity"] == own.metadata["relevance_score"] == pytest.approx(1.0, abs=1e-5)
@@ -175,3 +176,185 @@ def test_a_user_s_own_score_is_kept_under_other_keys_and_never_replaced_in_silen
 def test_distances_of_inner_products_are_kept_as_such():
     for d in ScoredVectorStoreRetriever(vectorstore=chroma("ip"), k=5).invoke("bees near the bridge"):
         assert d.metadata["score"] == pytest.approx(1 - d.metadata["distance"], abs=1e-5)
+
+
+MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
+PART = "Spare parts: seal XK-200/7b fits."
+QUESTION = "the pump of the ferry painted green, what fits XK-200/7b?"
+
+
+def fill(store: VectorStore) -> VectorStore:
+    texts = [*MANY, PART]
+    store.add_texts(
+        texts, metadatas=[{"kind": f"k{i % 2}"} for i in range(81)], ids=[f"n{i}" for i in range(81)]
+    )
+    return store
+
+
+def many(make: Any) -> VectorStore:
+    store = make()
+    store.delete([f"id{i}" for i in range(5)])
+    return fill(store)
+
+
+class WithDocstore(VectorStore):
+    """A stand-in with the attributes of LangChain's FAISS, which is in a package that is not imported here."""
+
+    def __init__(self) -> None:
+        self._inner = InMemoryVectorStore(WordEmbeddings())
+        self.docstore = self
+        self._dict: dict[str, Document] = {}
+        self.index_to_docstore_id: dict[int, str] = {}
+
+    @property
+    def embeddings(self) -> Any:
+        return self._inner.embeddings
+
+    def add_texts(self, texts: Any, metadatas: Any = None, *, ids: Any = None, **_: Any) -> list[str]:
+        self._inner.add_texts(texts, metadatas, ids=ids)
+        for key, text, metadata in zip(ids, texts, metadatas, strict=True):
+            self._dict[key] = Document(text, metadata=metadata)
+            self.index_to_docstore_id[len(self.index_to_docstore_id)] = key
+        return list(ids)
+
+    def similarity_search_with_score_by_vector(self, vector: Any, k: int, filter: Any = None) -> Any:  # noqa: A002
+        passes = None if filter is None else lambda d: all(d.metadata[x] == y for x, y in filter.items())
+        found = self._inner.similarity_search_with_score_by_vector(vector, k, filter=passes)
+        return [(document, 1 - score) for document, score in found]  # distances
+
+    def delete(self, ids: Any = None, **_: Any) -> None:
+        for key in ids:
+            self._dict.pop(key, None)
+        self.index_to_docstore_id = {i: x for i, x in self.index_to_docstore_id.items() if x in self._dict}
+        self._inner.delete(ids)
+
+    def similarity_search(self, query: str, k: int = 4, **_: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def from_texts(cls, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+READABLE = pytest.mark.parametrize(
+    "make",
+    [memory, lambda: chroma("cosine"), lambda: chroma("ip"), lambda: chroma("l2"), WithDocstore],
+    ids=["memory", "cosine", "ip", "l2", "docstore"],
+)
+
+
+async def candidates(store: VectorStore, question: str = QUESTION, **options: Any) -> list[Document]:
+    retriever = SageRetriever.from_vectorstore(store, candidates=3, **options).base_retriever
+    found = retriever.invoke(question)
+    assert await retriever.ainvoke(question) == found
+    return found
+
+
+@READABLE
+async def test_a_rare_word_finds_its_document_whatever_the_vector(make):
+    store = many(make)
+    found = await candidates(store)
+    assert PART not in [d.page_content for d in await candidates(store, words="off")]
+    [part] = [d for d in found if d.page_content == PART]
+    assert len({d.page_content for d in found}) == len(found)
+    if make is WithDocstore:
+        assert part.metadata["score"] is None
+        return
+    exact = ScoredVectorStoreRetriever(vectorstore=store, k=81).invoke(QUESTION)
+    truth = {d.page_content: d.metadata["score"] for d in exact}
+    scores = {d.page_content: d.metadata["score"] for d in found}
+    assert scores == pytest.approx({text: truth[text] for text in scores}, abs=1e-5)
+    assert scores[PART] == min(scores.values())
+
+
+@READABLE
+async def test_filters_hold_for_words_too(make):
+    def only(kind: str) -> dict[str, Any]:
+        if make is memory:
+            return {"filter": lambda document: document.metadata["kind"] == kind}
+        return {"filter": {"kind": kind}}
+
+    store = many(make)
+    found = await candidates(store, search_kwargs=only("k1"))
+    assert {d.metadata["kind"] for d in found} == {"k1"}
+    assert PART in [d.page_content for d in await candidates(store, search_kwargs=only("k0"))]
+
+
+@READABLE
+async def test_documents_that_come_and_go_are_followed(make):
+    store = many(make)
+    retriever = SageRetriever.from_vectorstore(store, candidates=3).base_retriever
+    retriever.invoke(QUESTION)
+    store.add_texts(["Valve QZ-9 is red."], metadatas=[{"kind": "k0"}], ids=["new"])
+    asked = "the green pump of the ferry, and QZ-9"
+    assert "Valve QZ-9 is red." in [d.page_content for d in retriever.invoke(asked)]
+    store.delete(["new"])
+    assert "Valve QZ-9 is red." not in [d.page_content for d in retriever.invoke(asked)]
+
+
+async def test_the_index_of_words_is_kept_in_a_file(tmp_path):
+    for _ in range(2):
+        found = await candidates(many(memory), words_path=tmp_path / "words.sqlite3")
+        assert PART in [d.page_content for d in found]
+
+
+async def test_documents_for_a_store_that_cannot_be_read():
+    store = Unreadable(many(memory))
+    assert SageRetriever.from_vectorstore(store).words_from == "none"
+    documents = [Document(t, metadata={"kind": f"k{i % 2}"}) for i, t in enumerate([*MANY, PART])]
+    assert PART in [d.page_content for d in await candidates(store, documents=documents)]
+    with pytest.raises(InputError):
+        await candidates(store, documents=documents, search_kwargs={"filter": {"$or": []}})
+
+
+class Unreadable(VectorStore):
+    """A store of a kind that is not known."""
+
+    def __init__(self, inner: VectorStore) -> None:
+        self.inner = inner
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
+        return self.inner.similarity_search_with_score(query, k)
+
+    def similarity_search(self, query: str, k: int = 4, **_: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def from_texts(cls, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_it_says_what_it_searches_by_words():
+    assert SageRetriever.from_vectorstore(memory()).words_from == "in-memory store"
+    assert SageRetriever.from_vectorstore(chroma("l2")).words_from == "Chroma collection"
+    assert SageRetriever.from_vectorstore(WithDocstore()).words_from == "docstore"
+    assert SageRetriever.from_vectorstore(memory(), words="off").words_from == "none"
+    assert SageRetriever(base_retriever=lambda q: []).words_from == "none"
+    hybrid = Unreadable(memory())
+    hybrid.retrieval_mode = "hybrid"
+    assert "own" in SageRetriever.from_vectorstore(hybrid).words_from
+
+
+def test_the_question_is_embedded_once():
+    class Counting(WordEmbeddings):
+        questions = 0
+
+        def embed_query(self, text: str) -> list[float]:
+            self.questions += 1
+            return super().embed_query(text)
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [WordEmbeddings().embed_query(text) for text in texts]
+
+    model = Counting()
+    store = fill(InMemoryVectorStore(model))
+    SageRetriever.from_vectorstore(store, candidates=3).invoke(QUESTION)
+    assert model.questions == 1
+
+
+def test_headers_are_searched():
+    store = InMemoryVectorStore(WordEmbeddings())
+    texts = ["It leaves at seven.", "Bees fly."]
+    store.add_texts(texts, metadatas=[{"title": "Ferry guide"}, {"title": "Bees"}], ids=["a", "b"])
+    search = SageRetriever.from_vectorstore(store).base_retriever
+    assert search._search.search("ferry", 5, {}) == ["a"]

@@ -16,6 +16,7 @@ from sage_llamaindex import (
     SageNodeParser,
     SageNodePostprocessor,
     SageQueryEngine,
+    SageRetriever,
 )
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, scored, story
 from tests.fakes.llamaindex_engines import LADDER, both, engine
@@ -85,8 +86,9 @@ class TestMaking:
             [n.node for n in scored(*[None] * 40)], embed_model=MockEmbedding(embed_dim=4)
         )
         found = SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), retriever_args={"alpha": 0.5})
-        assert len(found.retriever.retrieve("q")) == 30
-        assert found.retriever._alpha == 0.5  # type: ignore[attr-defined]
+        assert isinstance(found.retriever, SageRetriever)
+        assert len(found.retriever.retrieve("q")) == 40
+        assert found.retriever._retriever._alpha == 0.5  # type: ignore[attr-defined]
         assert (
             len(
                 SageQueryEngine.from_index(index, similarity_top_k=3, llm=ScriptedLLM.of()).retrieve(

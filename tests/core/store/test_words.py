@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import sage_core.store.folder as folder_module
+import sage_core.store.words as words_module
+from sage_core.errors import StoreError
 from sage_core.store.chunks import Found
 from sage_core.store.folder import FolderStore
+from sage_core.store.words import WordIndex
 from sage_core.text.keywords import index_terms
 from tests.fakes.models import HashEmbedder
 from tests.fakes.stores import TEXTS, fill, run
@@ -71,7 +77,7 @@ def test_words_are_found_with_other_diacritics_and_in_titles(tmp_path: Path) -> 
 
 def test_common_words_are_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path / "store", fill(tmp_path / "docs"))
-    monkeypatch.setattr(folder_module, "_COMMON_LEAST", 1)
+    monkeypatch.setattr(words_module, "COMMON_LEAST", 1)
     hits = found(tmp_path / "store", "the ferry and the mill", n=1)
     assert {h.chunk.text for h in hits if h.by_words is not None} == {"The ferry sails at seven."}
 
@@ -115,3 +121,74 @@ def test_parts_of_a_document_count_only_when_it_is_whole(tmp_path: Path) -> None
     assert [h.chunk.position for h in sorted(hits, key=lambda h: h.chunk.start)] == [0, 1, 2]
     assert {h.chunk.title for h in hits} == {"Zebras"}
     check(store)
+
+
+def index_of(texts: dict[str, str], path: Path | None = None) -> tuple[WordIndex, int]:
+    index = WordIndex(path)
+    versions = {key: str(hash(text)) for key, text in texts.items()}
+    return index, index.update(versions, lambda ids: [texts[key] for key in ids])
+
+
+SAILING = {"a": "Guide\nThe ferry sails at seven.", "b": "Bees fly.", "c": "The ferry ferry ferry."}
+
+
+def test_a_word_index_finds_by_words_and_by_nothing_else() -> None:
+    index, read = index_of(SAILING)
+    assert read == len(index) == 3
+    assert index.search("sailing of the ferry", 5) == ["c", "a"]
+    assert index.search("guide", 5) == ["a"], "what stands before the text is searched too"
+    assert index.search("the of and", 5) == index.search('" OR *', 5) == index.search("", 5) == []
+
+
+def test_a_filter_holds_however_far_down_the_first_that_passes_is() -> None:
+    texts = {str(i): "ferry " * (400 - i) + "boat" for i in range(400)}
+    index, _ = index_of(texts)
+    asked: list[int] = []
+
+    def allowed(ids: Sequence[str]) -> set[str]:
+        asked.append(len(ids))
+        return {key for key in ids if int(key) >= 395}
+
+    assert set(index.search("boat", 3, allowed=allowed)) < {str(i) for i in range(395, 400)}
+    assert sum(asked) <= 400
+
+
+def test_only_what_changed_is_read_and_what_went_is_not_found() -> None:
+    index, _ = index_of(SAILING)
+    seen: list[str] = []
+
+    def read(ids: Sequence[str]) -> list[str]:
+        seen.extend(ids)
+        return ["A new ferry."] * len(ids)
+
+    versions = {key: str(hash(text)) for key, text in SAILING.items()}
+    assert index.update(versions, read) == 0 and not seen
+    del versions["c"]
+    assert index.update({**versions, "b": "changed", "d": "new"}, read) == 2 and seen == ["b", "d"]
+    assert set(index.search("ferry", 9)) == {"a", "b", "d"} and index.search("bees", 9) == []
+
+
+def test_an_index_in_a_file_is_read_by_the_next_process(tmp_path: Path) -> None:
+    index_of(SAILING, tmp_path / "beside" / "words.sqlite3")
+    again, read = index_of(SAILING, tmp_path / "beside" / "words.sqlite3")
+    assert read == 0 and again.search("bees", 5) == ["b"]
+    thawed = pickle.loads(pickle.dumps(again))
+    assert thawed.search("bees", 5) == ["b"]
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Not a database. " * 400)
+    with pytest.raises(StoreError):
+        WordIndex(tmp_path / "notes.txt")
+    with closing(sqlite3.connect(tmp_path / "theirs.db")) as connection:
+        connection.execute("CREATE TABLE words (mine TEXT)")
+    with pytest.raises(StoreError):
+        WordIndex(tmp_path / "theirs.db")
+    with closing(sqlite3.connect(tmp_path / "theirs.db")) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM words").fetchone() == (0,)
+
+
+def test_threads_share_an_index() -> None:
+    index, _ = index_of(SAILING)
+    with ThreadPoolExecutor(8) as pool:
+        assert set(map(tuple, pool.map(lambda _: index.search("ferry", 5), range(100)))) == {("c", "a")}

@@ -1,0 +1,228 @@
+"""An index of words over chunks that are kept elsewhere: in a vector store, or in the docstore beside it.
+
+Search by meaning misses names, numbers and rare words. `Sage` has words in its own store; inside a framework
+the chunks are somebody else's, and this index stands beside them. SQLite's FTS5 ranks (BM25), so that nothing
+needs to be installed and an index can be a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sage_core.errors import StoreError
+from sage_core.text.keywords import index_terms
+
+WORD_TABLES = (
+    # What `index_terms` gives for header and text of each row, and how many rows have a term.
+    "CREATE VIRTUAL TABLE words USING fts5(terms,"
+    " tokenize = \"unicode61 remove_diacritics 2 tokenchars '_'\")",
+    "CREATE VIRTUAL TABLE word_counts USING fts5vocab('words', 'row')",
+)
+# Words in more than this share of the chunks, and in this many at least, are not searched for.
+COMMON, COMMON_LEAST = 0.05, 2_000
+# Of a question that is a whole text.
+_MAX_TERMS = 64
+_MAX_PARAMETERS = 500
+# Raised with a change of the tables or of `index_terms`: an index made before is made again.
+_VERSION = 1
+# Ids that a filter is asked about at once.
+_FILTERED = 128
+_WAIT_SECONDS = 30.0
+
+
+class WordIndex:
+    r"""Finds chunks by the words of a question (BM25), as `Sage` does. Safe across threads.
+
+    Examples:
+        >>> texts = {"a": "Ferry\nIt leaves at seven.", "b": "Bees fly."}
+        >>> index = WordIndex()
+        >>> index.update({"a": "1", "b": "1"}, lambda ids: [texts[i] for i in ids])
+        2
+        >>> index.search("When does the ferry leave?", 5)
+        ['a']
+
+    Args:
+        path: A file that keeps the index from one process to the next; None keeps it in memory. A pickle
+            holds the path alone.
+
+    Raises:
+        StoreError: For a file that is no word index.
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        self.path = None if path is None else Path(path)
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._connection = self._open()
+        self._versions: dict[str, str] = dict(self._connection.execute("SELECT id, version FROM entries"))
+
+    def __len__(self) -> int:
+        """Number of chunks."""
+        return len(self._versions)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]  # a connection belongs to its process
+
+    def __deepcopy__(self, memo: object) -> WordIndex:
+        return self  # as a connection to one index
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self.path or ":memory:", check_same_thread=False, isolation_level=None, timeout=_WAIT_SECONDS
+        )
+        try:
+            [(version,)] = connection.execute("PRAGMA user_version")
+            if version != _VERSION:
+                self._create(connection)
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise StoreError(
+                f"{self.path} is no word index ({error}): give the path of a file that does not exist, or "
+                "delete this one"
+            ) from None
+        return connection
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        if tables and "entries" not in tables:
+            raise StoreError(f"{self.path} is a database of something else: give the path of a new file")
+        with _transaction(connection):
+            for table in ("entries", "word_counts", "words"):
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+            connection.execute(
+                "CREATE TABLE entries"
+                " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, version TEXT NOT NULL)"
+            )
+            for table in WORD_TABLES:
+                connection.execute(table)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def update(self, versions: Mapping[str, str], read: Callable[[Sequence[str]], Iterable[str]]) -> int:
+        """Hold exactly these chunks; only what is new or has another version is read.
+
+        Args:
+            versions: A chunk's version by its id: a hash of its text, or whatever changes with it.
+            read: Gives the texts of chunks, each with its header before it, in the order of their ids.
+
+        Returns:
+            How many chunks were read.
+        """
+        with self._lock:
+            self._own()
+            if versions == self._versions:
+                return 0
+            gone = [key for key, version in self._versions.items() if versions.get(key) != version]
+            new = [key for key, version in versions.items() if self._versions.get(key) != version]
+            texts = list(read(new)) if new else []
+            with _transaction(self._connection):
+                for part in _parts(gone):
+                    marks = ",".join("?" * len(part))
+                    rows = f"SELECT row FROM entries WHERE id IN ({marks})"
+                    self._connection.execute(f"DELETE FROM words WHERE rowid IN ({rows})", part)
+                    self._connection.execute(f"DELETE FROM entries WHERE id IN ({marks})", part)
+                [(first,)] = self._connection.execute("SELECT COALESCE(MAX(row), 0) + 1 FROM entries")
+                # Another process may have added some to the same file.
+                self._connection.executemany(
+                    "INSERT OR REPLACE INTO entries (row, id, version) VALUES (?, ?, ?)",
+                    [(first + i, key, versions[key]) for i, key in enumerate(new)],
+                )
+                self._connection.executemany(
+                    "INSERT INTO words (rowid, terms) VALUES (?, ?)",
+                    [(first + i, " ".join(index_terms(text))) for i, text in enumerate(texts)],
+                )
+            self._versions = dict(versions)
+            return len(new)
+
+    def search(
+        self,
+        question: str,
+        n: int,
+        *,
+        allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
+    ) -> list[str]:
+        """Ids of the ``n`` chunks of highest BM25 for any word of the question, best first.
+
+        Args:
+            question: The question. Its common words are not searched for.
+            n: Most chunks.
+            allowed: Which of some ids may be returned, as by a filter on metadata; None for all.
+        """
+        with self._lock:
+            self._own()
+            ids = self._ids(rows_with_terms(self._connection, index_terms(question), len(self._versions)))
+            if allowed is None:
+                return list(islice(ids, n))
+            results: list[str] = []
+            while len(results) < n and (some := list(islice(ids, _FILTERED))):
+                passing = allowed(some)
+                results += [key for key in some if key in passing]
+            return results[:n]
+
+    def _ids(self, rows: Iterable[int]) -> Iterator[str]:
+        for row in rows:
+            known = self._connection.execute("SELECT id FROM entries WHERE row = ?", (row,)).fetchone()
+            if known is not None and known[0] in self._versions:
+                yield known[0]
+
+    def _own(self) -> None:
+        """A connection must not be used by a forked process."""
+        if self._process != os.getpid():
+            self.__init__(self.path)  # type: ignore[misc]
+
+
+def rows_with_terms(
+    connection: sqlite3.Connection, terms: Sequence[str], total: int, *, n: int = -1, below: int = 1 << 62
+) -> list[int]:
+    """Rows of ``words`` by BM25 (SQLite's: k1 1.2, b 0.75) for any of the terms, best first.
+
+    Args:
+        connection: To a database with `WORD_TABLES`.
+        terms: From `index_terms`.
+        total: How many rows there are.
+        n: Most rows; -1 for all.
+        below: Only rows of smaller numbers.
+    """
+    # A common word tells little, and every row that has it must be scored.
+    most = max(COMMON_LEAST, int(COMMON * total))
+    distinct = list(dict.fromkeys(terms))
+    counts: dict[str, int] = {}
+    for part in _parts(distinct) if total > most else ():
+        marks = ",".join("?" * len(part))
+        counts.update(connection.execute(f"SELECT term, doc FROM word_counts WHERE term IN ({marks})", part))
+    rare = [term for term in distinct if counts.get(term, 0) <= most]
+    if not rare:
+        return []
+    query = " OR ".join(f'"{term}"' for term in rare[:_MAX_TERMS])
+    rows = connection.execute(
+        "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (query, below, n)
+    )
+    return [row for (row,) in rows]
+
+
+def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(values), _MAX_PARAMETERS):
+        yield values[start : start + _MAX_PARAMETERS]
+
+
+class _transaction:  # noqa: N801  # used as a function
+    """All of it, or nothing."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, error: object, *_: object) -> None:
+        self._connection.execute("COMMIT" if error is None else "ROLLBACK")

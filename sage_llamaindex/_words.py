@@ -1,0 +1,251 @@
+"""Where an index keeps its nodes, and how to search them by words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from llama_index.core.indices import VectorStoreIndex
+from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+)
+from llama_index.core.vector_stores.utils import build_metadata_filter_fn
+
+from sage_core.store.words import WordIndex
+from sage_core.text.header import with_header
+from sage_core.text.outline import header_of
+from sage_core.text.tokens import get_counter
+
+
+class NodeSource(Protocol):
+    """Nodes that can be read one by one, for an index of their words."""
+
+    name: str
+
+    def versions(self) -> Mapping[str, str]:
+        """What changes with a node's text, by the node's id."""
+        ...
+
+    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
+        """The nodes of these ids, as far as they are still there."""
+        ...
+
+    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
+        """Which of these nodes pass the filters."""
+        ...
+
+
+class WordSearch:
+    """Searches the nodes of a source by the words of a question, header and text.
+
+    Args:
+        source: The nodes.
+        path: A file that keeps the index of words; None for memory.
+    """
+
+    def __init__(self, source: NodeSource, path: Path | str | None) -> None:
+        self.source = source
+        self.index = WordIndex(path)
+
+    def search(
+        self,
+        question: str,
+        n: int,
+        *,
+        filters: MetadataFilters | None = None,
+        node_ids: Collection[str] | None = None,
+        doc_ids: Collection[str] | None = None,
+    ) -> list[BaseNode]:
+        """The ``n`` nodes that words find first; nodes that changed since the last search are read again."""
+        self.index.update(self.source.versions(), self._texts)
+        filtering = bool(filters and filters.filters)
+        nodes = frozenset(node_ids or ())
+
+        def allowed(ids: Sequence[str]) -> Collection[str]:
+            some: Collection[str] = [i for i in ids if not nodes or i in nodes]
+            if doc_ids is not None:
+                some = [n.node_id for n in self.source.nodes(list(some)) if n.ref_doc_id in doc_ids]
+            if filtering and filters is not None:
+                some = self.source.passing(list(some), filters)
+            return set(some)
+
+        restricted = filtering or bool(nodes) or doc_ids is not None
+        ids = self.index.search(question, n, allowed=allowed if restricted else None)
+        return self.source.nodes(ids)
+
+    def _texts(self, ids: Sequence[str]) -> list[str]:
+        counter = get_counter("bert")
+        texts = {}
+        for node in self.source.nodes(ids):
+            text = node.get_content(metadata_mode=MetadataMode.NONE)
+            texts[node.node_id] = with_header(header_of(text, node.metadata, counter), text)
+        return [texts.get(node_id, "") for node_id in ids]
+
+
+class GivenNodes:
+    """Nodes that the caller handed over."""
+
+    name = "nodes given"
+
+    def __init__(self, nodes: Sequence[BaseNode]) -> None:
+        self._nodes = {node.node_id: node for node in nodes}
+        self._versions = {node.node_id: node.hash for node in nodes}
+
+    def versions(self) -> Mapping[str, str]:
+        """Their hashes."""
+        return self._versions
+
+    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
+        """See `NodeSource.nodes`."""
+        return [self._nodes[i] for i in ids if i in self._nodes]
+
+    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
+        """See `NodeSource.passing`."""
+        return _passing(self.nodes(ids), filters)
+
+
+class DocstoreNodes:
+    """The nodes of an index that are in its docstore."""
+
+    name = "docstore"
+
+    def __init__(self, index: VectorStoreIndex) -> None:
+        self._index = index
+        self._known: dict[str, str] = {}
+
+    def versions(self) -> Mapping[str, str]:
+        """Hashes of the nodes. Those of a docstore on a server are asked for where nodes came or went."""
+        # A node deleted from the index may stay in its docstore.
+        ids = set(self._index.index_struct.nodes_dict.values())
+        store, docstore = self._index.vector_store, self._index.docstore
+        if isinstance(store, SimpleVectorStore):
+            ids &= store.data.embedding_dict.keys()
+        if not isinstance(docstore, SimpleDocumentStore) and self._known.keys() == ids:
+            return self._known
+        hashes = {node_id: own for own, node_id in docstore.get_all_document_hashes().items()}
+        self._known = {node_id: hashes.get(node_id, "") for node_id in ids}
+        return self._known
+
+    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
+        """See `NodeSource.nodes`."""
+        found = self._index.docstore.get_nodes(list(ids), raise_error=False)
+        nodes = {node.node_id: node for node in found if node is not None}
+        return [nodes[i] for i in ids if i in nodes]
+
+    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
+        """See `NodeSource.passing`."""
+        return _passing(self.nodes(ids), filters)
+
+
+class ChromaNodes:
+    """The nodes of a Chroma collection, which keeps their texts."""
+
+    name = "Chroma collection"
+
+    def __init__(self, vector_store: Any) -> None:
+        self._store = vector_store
+        self._count = -1
+        self._known: dict[str, str] = {}
+
+    def versions(self) -> Mapping[str, str]:
+        """Hashes of the texts, read again where their number has changed."""
+        count = self._store.client.count()
+        if count != self._count:
+            found = self._store.client.get(include=["documents"])
+            texts = zip(found["ids"], found["documents"], strict=True)
+            self._known = {i: hashlib.sha256((text or "").encode()).hexdigest() for i, text in texts}
+            self._count = count
+        return self._known
+
+    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
+        """See `NodeSource.nodes`."""
+        nodes = {node.node_id: node for node in self._store.get_nodes(list(ids))} if ids else {}
+        return [nodes[i] for i in ids if i in nodes]
+
+    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
+        """See `NodeSource.passing`."""
+        return {node.node_id for node in self._store.get_nodes(list(ids), filters)} if ids else set()
+
+
+def source_of(index: Any) -> NodeSource | None:
+    """Where the nodes of an index can be read; None where nowhere."""
+    if not isinstance(index, VectorStoreIndex):
+        return None
+    if index.index_struct.nodes_dict:
+        return DocstoreNodes(index)
+    store = index.vector_store
+    if store.class_name() == "ChromaVectorStore" and store.client is not None:
+        return ChromaNodes(store)
+    # Filled later: nodes go where those of a store that keeps no text go.
+    return DocstoreNodes(index) if not store.stores_text else None
+
+
+def sparse_mode(vector_store: Any) -> VectorStoreQueryMode | None:
+    """The mode in which the vector store searches by words alone; None where it does not."""
+    # Qdrant's and Milvus' name; Postgres'.
+    for setting in ("enable_hybrid", "enable_sparse", "hybrid_search"):
+        if getattr(vector_store, setting, False) is True:
+            return VectorStoreQueryMode.SPARSE
+    return None
+
+
+def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[str, float]:
+    """Similarity of the question and each of these nodes, as the vector store's own search gives it.
+
+    Args:
+        index: The index.
+        bundle: The question, with its embedding.
+        ids: Nodes.
+
+    Returns:
+        By id; without those that the store cannot tell of.
+    """
+    if not ids or bundle.embedding is None or not isinstance(index, VectorStoreIndex):
+        return {}
+    store: Any = index.vector_store
+    query = VectorStoreQuery(
+        query_embedding=bundle.embedding, similarity_top_k=len(ids), query_str=bundle.query_str
+    )
+    options: dict[str, Any] = {}
+    if isinstance(store, SimpleVectorStore) or store.class_name() == "QdrantVectorStore":
+        query.node_ids = list(ids)
+    elif store.class_name() == "ChromaVectorStore":
+        options = {"ids": list(ids)}
+    else:
+        return {}
+    found = store.query(query, **options)
+    known = found.ids or [node.node_id for node in found.nodes or []]
+    return dict(zip(known, found.similarities or [], strict=False))
+
+
+def _passing(nodes: Sequence[BaseNode], filters: MetadataFilters) -> Collection[str]:
+    """Ids of the nodes that pass."""
+    metadata: dict[str, Mapping[str, Any]] = {}
+    for node in nodes:
+        document = dict.fromkeys(("document_id", "doc_id", "ref_doc_id"), node.ref_doc_id)
+        metadata[node.node_id] = {**document, **node.metadata}
+    passes = _filter(metadata.__getitem__, filters)
+    return {node_id for node_id in metadata if passes(node_id)}
+
+
+def _filter(lookup: Callable[[str], Mapping[str, Any]], filters: MetadataFilters) -> Callable[[str], bool]:
+    """As LlamaIndex's own for its simple store, which refuses filters within filters."""
+    parts = [
+        _filter(lookup, part)
+        if isinstance(part, MetadataFilters)
+        else build_metadata_filter_fn(lookup, MetadataFilters(filters=[part]))
+        for part in filters.filters
+    ]
+    if filters.condition == FilterCondition.OR:
+        return lambda node_id: any(part(node_id) for part in parts)
+    if filters.condition == FilterCondition.NOT:
+        return lambda node_id: not any(part(node_id) for part in parts)
+    return lambda node_id: all(part(node_id) for part in parts)

@@ -1,0 +1,256 @@
+"""`SageRetriever`: candidates by meaning and by words, ranked in context and cut where the scores fall."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import VectorStoreQueryMode
+from typing_extensions import Self
+
+from sage_core._checks import check_int
+from sage_core.errors import InputError
+from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, words_of
+from sage_llamaindex._neighbors import neighbors_of
+from sage_llamaindex._words import GivenNodes, WordSearch, similarities, source_of, sparse_mode
+from sage_llamaindex.postprocessor import SageNodePostprocessor
+
+logger = logging.getLogger(__name__)
+
+_PLAIN = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID)
+
+
+class SageRetriever(BaseRetriever):
+    """Retrieves as `Sage` does, from the index that is there.
+
+    Candidates are found by meaning, by the vector store, and by words; chunks beside good ones come in for
+    their sake. `SageNodePostprocessor` ranks them and keeps as many as the question needs. `words_from`
+    says what is searched by words: the nodes of the docstore, or of a Chroma collection, in an index of words
+    that follows their changes; the vector store's own sparse search, where it was made with one; or nothing.
+    Metadata filters of the retriever hold for both searches. Holds no state of a question: safe to share.
+
+    Examples:
+        >>> from llama_index.core import MockEmbedding, VectorStoreIndex
+        >>> from llama_index.core.schema import TextNode
+        >>> nodes = [TextNode(text="The ferry leaves at seven."), TextNode(text="Bees fly.")]
+        >>> retriever = SageRetriever.from_index(VectorStoreIndex(nodes, embed_model=MockEmbedding(8)))
+        >>> retriever.words_from
+        'docstore'
+        >>> retriever.retrieve("When does the ferry leave?")[0].text
+        'The ferry leaves at seven.'
+
+    Args:
+        retriever: Any retriever. One of a vector index is made to return enough candidates; another must
+            return plenty by itself, some 60.
+        candidates: Chunks by meaning that are ranked (paper: N). The search by words gives up to half as
+            many more.
+        words: ``"auto"``: search by words where there is a way. ``"off"``: by meaning alone.
+        nodes: The nodes to search by words, for an index that cannot be read back, such as a pgvector table
+            without sparse search.
+        words_path: A file that keeps the index of words, beside the persisted index, say; None for memory.
+        postprocessor: Ranks and selects. None: a `SageNodePostprocessor` with ``settings``.
+        select: False returns the candidates as they were found, for a postprocessor after this.
+        callback_manager: As for every retriever.
+        object_map: As for every retriever.
+        verbose: As for every retriever.
+        settings: Of the `SageNodePostprocessor`: ``min_tokens``, ``reranker`` and the others.
+
+    Raises:
+        InputError: For what is no retriever, settings beside a postprocessor, or a number out of range.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever,
+        *,
+        candidates: int = CANDIDATES,
+        words: Literal["auto", "off"] = "auto",
+        nodes: Sequence[BaseNode] | None = None,
+        words_path: Path | str | None = None,
+        postprocessor: SageNodePostprocessor | None = None,
+        select: bool = True,
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        verbose: bool = False,
+        **settings: Any,
+    ) -> None:
+        if isinstance(retriever, BaseIndex):
+            raise InputError("that is an index: SageRetriever.from_index(index) takes one")
+        if not isinstance(retriever, BaseRetriever) or isinstance(retriever, SageRetriever):
+            raise InputError(f"retriever is a LlamaIndex retriever, not {type(retriever).__name__}")
+        if words not in ("auto", "off"):
+            raise InputError(f"words is 'auto' or 'off', not {words!r}")
+        if postprocessor is not None and settings:
+            raise InputError(f"{', '.join(sorted(settings))} go into the postprocessor that is given")
+        check_int("candidates", candidates, minimum=1)
+        super().__init__(callback_manager, object_map, verbose=verbose)
+        self._candidates = candidates
+        self._select = select
+        self._postprocessor = (
+            postprocessor if postprocessor is not None else SageNodePostprocessor(**settings)
+        )
+        self._retriever = retriever
+        self._index: Any = None
+        self._sparse: VectorIndexRetriever | None = None
+        self._words: WordSearch | None = None
+        if isinstance(retriever, VectorIndexRetriever):
+            self._index = retriever._index
+            self._retriever = copy.copy(retriever)
+            self._retriever.similarity_top_k = max(retriever.similarity_top_k, candidates + RUNNERS_UP)
+        if words == "off":
+            return
+        if nodes is not None:
+            self._words = WordSearch(GivenNodes(nodes), words_path)
+        elif (source := source_of(self._index)) is not None:
+            self._words = WordSearch(source, words_path)
+        elif isinstance(retriever, VectorIndexRetriever):
+            self._sparse = _sparse(retriever, words_of(candidates))
+        logger.info("words are searched in: %s", self.words_from)
+
+    @classmethod
+    def from_index(
+        cls, index: BaseIndex[Any], *, retriever_args: dict[str, Any] | None = None, **kwargs: Any
+    ) -> Self:
+        """A retriever over an index.
+
+        Args:
+            index: Any index. Nothing in it is changed, and no vector is made again.
+            retriever_args: For ``index.as_retriever``, such as ``{"filters": MetadataFilters(...)}``.
+            kwargs: As for the class.
+
+        Raises:
+            InputError: For what is no index.
+        """
+        if not isinstance(index, BaseIndex):
+            raise InputError(
+                f"from_index takes an index, as VectorStoreIndex.from_documents(...) gives, not {index!r:.80}"
+                "; for a retriever there is SageRetriever(retriever)"
+            )
+        fetched = kwargs.get("candidates", CANDIDATES)
+        retriever = index.as_retriever(**{"similarity_top_k": fetched, **(retriever_args or {})})
+        if isinstance(retriever, VectorIndexRetriever):
+            retriever._node_ids = None  # a list of the nodes at this moment: later ones would not be found
+        return cls(retriever, **{"callback_manager": index._callback_manager, **kwargs})
+
+    @property
+    def words_from(self) -> str:
+        """What is searched by words: ``"none"`` where nothing can be."""
+        if self._words is not None:
+            return self._words.source.name
+        return "none" if self._sparse is None else "the vector store's own sparse search"
+
+    @property
+    def postprocessor(self) -> SageNodePostprocessor:
+        """What ranks and selects."""
+        return self._postprocessor
+
+    @property
+    def selects(self) -> bool:
+        """Whether nodes are ranked and selected here."""
+        return self._select
+
+    def unselected(self) -> SageRetriever:
+        """The same search without ranking and selection, which another part then does."""
+        made = copy.copy(self)
+        made._select = False
+        return made
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self._retriever).__name__}, words_from={self.words_from!r})"
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        bundle = self._embedded(query_bundle)
+        near = self._retriever.retrieve(bundle)
+        nodes = self._merged(bundle, near, self._by_words(bundle))
+        return self._postprocessor.postprocess_nodes(nodes, query_bundle) if self._select else nodes
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        bundle = await self._aembedded(query_bundle)
+        near, by_words = await asyncio.gather(
+            self._retriever.aretrieve(bundle), asyncio.to_thread(self._by_words, bundle)
+        )
+        nodes = await asyncio.to_thread(self._merged, bundle, near, by_words)
+        if not self._select:
+            return nodes
+        return await self._postprocessor.apostprocess_nodes(nodes, query_bundle)
+
+    def _embedded(self, bundle: QueryBundle) -> QueryBundle:
+        """The question with its embedding, which is needed twice; the caller's bundle gets it too."""
+        if self._needs_embedding(bundle):
+            model = self._retriever._embed_model  # type: ignore[attr-defined]  # a vector index's
+            bundle.embedding = model.get_agg_embedding_from_queries(bundle.embedding_strs)
+        return bundle
+
+    async def _aembedded(self, bundle: QueryBundle) -> QueryBundle:
+        if self._needs_embedding(bundle):
+            model = self._retriever._embed_model  # type: ignore[attr-defined]  # a vector index's
+            bundle.embedding = await model.aget_agg_embedding_from_queries(bundle.embedding_strs)
+        return bundle
+
+    def _needs_embedding(self, bundle: QueryBundle) -> bool:
+        inner = self._retriever
+        own = isinstance(inner, VectorIndexRetriever) and inner._needs_embedding()
+        return own and bundle.embedding is None and bool(bundle.embedding_strs)
+
+    def _by_words(self, bundle: QueryBundle) -> list[BaseNode]:
+        """Nodes found by words, best first."""
+        n = words_of(self._candidates)
+        if self._sparse is not None:
+            return [found.node for found in self._sparse.retrieve(QueryBundle(bundle.query_str))][:n]
+        if self._words is None:
+            return []
+        limits: dict[str, Any] = {}
+        if isinstance(self._retriever, VectorIndexRetriever):
+            inner = self._retriever
+            limits = {"filters": inner._filters, "node_ids": inner._node_ids, "doc_ids": inner._doc_ids}
+        return self._words.search(bundle.query_str, n, **limits)
+
+    def _merged(
+        self, bundle: QueryBundle, near: Sequence[NodeWithScore], by_words: Sequence[BaseNode]
+    ) -> list[NodeWithScore]:
+        """The candidates: no node and no text twice, each with its similarity where the store knows it."""
+        nodes = _distinct(near)
+        if not isinstance(self._retriever, VectorIndexRetriever) and not by_words:
+            return nodes
+        known = {found.node.node_id: i for i, found in enumerate(nodes)}
+        texts = {_text(found.node): i for i, found in enumerate(nodes)}
+        new = [n for n in by_words if n.node_id not in known and _text(n) not in texts]
+        scores = similarities(self._index, bundle, [n.node_id for n in new])
+        nodes += _distinct([NodeWithScore(node=n, score=scores.get(n.node_id)) for n in new])
+        places = {found.node.node_id: i for i, found in enumerate(nodes)}
+        found_by_words = {places[n.node_id] for n in by_words if n.node_id in places}
+        links = neighbors_of([found.node for found in nodes])
+        chosen = choose_candidates([n.score for n in nodes], found_by_words, links, self._candidates)
+        return [nodes[i] for i in chosen]
+
+
+def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:
+    """The store's own search by words, with the same filters; None where it has none."""
+    mode = sparse_mode(retriever._vector_store)
+    if mode is None:
+        return None
+    made = copy.copy(retriever)
+    made._vector_store_query_mode, made._sparse_top_k = mode, n
+    made.similarity_top_k = n
+    return made
+
+
+def _distinct(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """The first of each text; nodes without text, such as pictures, all."""
+    first: dict[str, NodeWithScore] = {}
+    for found in nodes:
+        first.setdefault(_text(found.node) or found.node.node_id, found)
+    return list(first.values())
+
+
+def _text(node: BaseNode) -> str:
+    return " ".join(node.get_content(metadata_mode=MetadataMode.NONE).split())

@@ -1,0 +1,240 @@
+"""`SageRetriever` over real indices: candidates by meaning and by words, filters, changes, and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import MockEmbedding, StorageContext, SummaryIndex, VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+
+from sage_core.errors import InputError
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
+from tests.fakes.models import HashEmbedder
+
+MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
+PART = "Spare parts: seal XK-200/7b fits."
+QUESTION = "the pump of the ferry painted green, what fits XK-200/7b?"
+
+
+class HashEmbedding(BaseEmbedding):
+    """Vectors of hashed words; counts the questions."""
+
+    questions: int = 0
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return [float(v) for v in HashEmbedder().embed_query(text)]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        self.questions += 1
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+
+def nodes() -> list[TextNode]:
+    texts = [*MANY, PART]
+    return [
+        TextNode(text=t, id_=f"n{i}", metadata={"i": i, "kind": f"k{i % 2}"}) for i, t in enumerate(texts)
+    ]
+
+
+def simple() -> VectorStoreIndex:
+    return VectorStoreIndex(nodes(), embed_model=HashEmbedding())
+
+
+def chroma() -> VectorStoreIndex:
+    chromadb = pytest.importorskip("chromadb")
+    stores = pytest.importorskip("llama_index.vector_stores.chroma")
+    collection = chromadb.EphemeralClient().create_collection(f"t{uuid.uuid4().hex}")
+    storage = StorageContext.from_defaults(
+        vector_store=stores.ChromaVectorStore(chroma_collection=collection)
+    )
+    return VectorStoreIndex(nodes(), storage_context=storage, embed_model=HashEmbedding())
+
+
+INDICES = pytest.mark.parametrize("make", [simple, chroma])
+
+
+def candidates(index: Any, question: str = QUESTION, **options: Any) -> list[NodeWithScore]:
+    retriever = SageRetriever.from_index(index, candidates=3, select=False, **options)
+    found = retriever.retrieve(question)
+    assert asyncio.run(retriever.aretrieve(question)) == found
+    return found
+
+
+@INDICES
+def test_a_rare_word_finds_its_node_whatever_the_vector(make):
+    index = make()
+    found = candidates(index)
+    assert PART not in [n.text for n in candidates(index, words="off")]
+    [part] = [n for n in found if n.text == PART]
+    assert part.score is not None and part.score < min(n.score for n in found if n is not part)
+    exact = {n.text: n.score for n in index.as_retriever(similarity_top_k=81).retrieve(QUESTION)}
+    assert {n.text: n.score for n in found} == pytest.approx({n.text: exact[n.text] for n in found})
+    assert len({n.text for n in found}) == len(found)
+
+
+@INDICES
+def test_filters_hold_for_words_too(make):
+    index = make()
+    odd = MetadataFilters(filters=[MetadataFilter(key="kind", value="k1")])
+    found = candidates(index, retriever_args={"filters": odd})
+    assert found and {n.metadata["kind"] for n in found} == {"k1"}
+    assert PART not in [n.text for n in found]
+    even = MetadataFilters(filters=[MetadataFilter(key="kind", value="k0")])
+    assert PART in [n.text for n in candidates(index, retriever_args={"filters": even})]
+
+
+def test_filters_within_filters_and_lists_of_nodes():
+    some = MetadataFilters(
+        filters=[
+            MetadataFilter(key="i", value=80, operator=FilterOperator.GTE),
+            MetadataFilters(
+                filters=[MetadataFilter(key="kind", value="k0"), MetadataFilter(key="kind", value="k1")],
+                condition=FilterCondition.OR,
+            ),
+        ],
+        condition=FilterCondition.AND,
+    )
+    words = SageRetriever.from_index(simple(), candidates=3)._words
+    assert [n.node_id for n in words.search(QUESTION, 5, filters=some)] == ["n80"]
+    assert [n.node_id for n in words.search("pump", 5, node_ids=["n3"])] == ["n3"]
+    assert words.search("pump", 5, doc_ids=["no such document"]) == []
+
+
+@INDICES
+def test_nodes_that_come_and_go_are_followed(make):
+    index = make()
+    retriever = SageRetriever.from_index(index, candidates=3, select=False)
+    retriever.retrieve(QUESTION)
+    index.insert_nodes([TextNode(text="Valve QZ-9 is red.", id_="new")])
+    assert "new" in [n.node_id for n in retriever.retrieve("the green pump, and QZ-9")]
+    index.delete_nodes(["new"], delete_from_docstore=make is simple)
+    assert "new" not in [n.node_id for n in retriever.retrieve("the green pump, and QZ-9")]
+
+
+def test_a_node_deleted_from_the_index_alone_is_not_found():
+    index = simple()
+    retriever = SageRetriever.from_index(index, candidates=3, select=False)
+    index.delete_nodes(["n80"])  # stays in the docstore
+    assert PART not in [n.text for n in retriever.retrieve(QUESTION)]
+
+
+def test_the_index_of_words_is_kept_beside_the_index(tmp_path: Path):
+    from llama_index.core import load_index_from_storage
+
+    index, path = simple(), tmp_path / "words.sqlite3"
+    SageRetriever.from_index(index, words_path=path).retrieve(QUESTION)
+    index.storage_context.persist(str(tmp_path))
+    storage = StorageContext.from_defaults(persist_dir=str(tmp_path))
+    loaded = load_index_from_storage(storage, embed_model=HashEmbedding())
+    again = SageRetriever.from_index(loaded, words_path=path, candidates=3, select=False)
+    assert len(again._words.index) == 81 and PART in [n.text for n in again.retrieve(QUESTION)]
+
+
+def test_headers_are_searched_and_neighbors_come_in():
+    texts = ["It leaves at seven.", "It costs four crowns.", "Bees fly."]
+    made = [
+        TextNode(text=t, id_=t[:2] + str(i), metadata={"title": "Ferry guide" if i < 2 else "Bees"})
+        for i, t in enumerate(texts)
+    ]
+    index = VectorStoreIndex(made, embed_model=MockEmbedding(8))
+    words = SageRetriever.from_index(index)._words
+    assert {n.text for n in words.search("ferry", 5)} == set(texts[:2])
+
+
+def test_it_says_what_it_searches_by_words():
+    assert SageRetriever.from_index(simple()).words_from == "docstore"
+    assert SageRetriever.from_index(chroma()).words_from == "Chroma collection"
+    assert SageRetriever.from_index(simple(), words="off").words_from == "none"
+    assert SageRetriever.from_index(SummaryIndex(nodes())).words_from == "none"
+    assert SageRetriever(Fixed(), nodes=nodes()).words_from == "nodes given"
+    assert "docstore" in repr(SageRetriever.from_index(simple()))
+
+
+class Fixed(BaseRetriever):
+    """A retriever of somebody else's."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=n, score=0.5 - 0.01 * i) for i, n in enumerate(nodes()[:5])]
+
+
+def test_over_any_retriever():
+    found = SageRetriever(Fixed(), nodes=nodes(), select=False).retrieve(QUESTION)
+    assert PART in [n.text for n in found] and len(found) > 5
+    assert [n.node_id for n in SageRetriever(Fixed(), select=False).retrieve(QUESTION)] == [
+        f"n{i}" for i in range(5)
+    ]
+
+
+def test_the_question_is_embedded_once():
+    index = simple()
+    SageRetriever.from_index(index, candidates=3, select=False).retrieve(QUESTION)
+    assert index._embed_model.questions == 1
+    asyncio.run(SageRetriever.from_index(index, candidates=3, select=False).aretrieve(QUESTION))
+    assert index._embed_model.questions == 2
+
+
+def test_an_empty_index_and_one_filled_later():
+    index = VectorStoreIndex([], embed_model=HashEmbedding())
+    retriever = SageRetriever.from_index(index)
+    assert retriever.retrieve(QUESTION) == []
+    index.insert_nodes([TextNode(text=PART)])
+    assert [n.text for n in retriever.retrieve(QUESTION)] == [PART]
+
+
+def test_the_engine_searches_by_words():
+    engine = SageQueryEngine.from_index(simple(), similarity_top_k=3, llm=MockLLM(), feedback="off")
+    assert PART in [n.text for n in engine.query(QUESTION).source_nodes]
+
+
+def test_the_engine_takes_a_retriever_with_its_settings():
+    retriever = SageRetriever.from_index(simple(), candidates=3, max_k=1)
+    engine = SageQueryEngine.from_args(retriever, llm=MockLLM(), feedback="off")
+    assert len(engine.query(QUESTION).source_nodes) == len(retriever.retrieve(QUESTION)) == 1
+    with pytest.raises(InputError):
+        SageQueryEngine.from_args(retriever, llm=MockLLM(), max_k=2)
+    with pytest.raises(InputError):
+        SageQueryEngine.from_args(retriever, llm=MockLLM(), node_postprocessors=[SageNodePostprocessor()])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "options"),
+    [
+        (Fixed(), {"candidates": 0}),
+        (Fixed(), {"words": "bm25"}),
+        (Fixed(), {"postprocessor": SageNodePostprocessor(), "max_k": 3}),
+        ("a text", {}),
+    ],
+)
+def test_wrong_arguments(wrong, options):
+    with pytest.raises(InputError):
+        SageRetriever(wrong, **options)
+    with pytest.raises(InputError):
+        SageRetriever.from_index(wrong, **options)
+
+
+def test_an_index_is_no_retriever():
+    with pytest.raises(InputError):
+        SageRetriever(simple())
+
+
+def test_the_word_search_of_a_file_survives_a_pickle(tmp_path: Path):
+    words = SageRetriever.from_index(simple(), words_path=tmp_path / "w.sqlite3")._words
+    words.search("pump", 1)
+    assert len(pickle.loads(pickle.dumps(words.index))) == 81
