@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
+from langchain_core import callbacks
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
@@ -27,17 +27,24 @@ from sage_core.feedback import (
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
-    Generate,
     Hits,
     Search,
     Verdict,
-    agrade_answer,
-    arun_loop,
     follow_up,
-    grade_answer,
-    run_loop,
 )
 from sage_core.feedback.critic import critic_messages
+from sage_core.feedback.drivers import (
+    Answered,
+    Compute,
+    Judged,
+    Steps,
+    Twin,
+    adrive,
+    drive,
+    grade_steps,
+    loop_steps,
+)
+from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import Selection
 from sage_core.text.tokens import TokenCounter
@@ -90,26 +97,27 @@ class Session:
         self.parts = parts
         self.inputs = inputs
         self.config = config
-        self.documents: list[Document] = []
+        self.pool = EvidencePool[Document]((), _identity)
         self.texts: list[str] = []
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
         self._first = Selection((), (), 0, "")
         self._pruned: dict[tuple[int, ...], list[Document]] = {}
-        self._found_first = 0
 
     # Retrieval
 
     def retrieve(self) -> None:
         """Fetch and rank the candidates."""
-        config = patch_config(self.config, run_name="retrieve_documents")
-        self._begin(self._retriever().invoke(self.inputs, config, select=False))
+        drive(self._retrieving())
 
     async def aretrieve(self) -> None:
         """`retrieve`, awaited."""
+        await adrive(self._retrieving())
+
+    def _retrieving(self) -> Steps[None]:
         config = patch_config(self.config, run_name="retrieve_documents")
-        documents = await self._retriever().ainvoke(self.inputs, config, select=False)
-        await run_in_executor(None, self._begin, documents)  # it counts the tokens of all candidates
+        documents = yield Twin(self._retriever(), "invoke", self.inputs, config, select=False)
+        yield Compute(self._begin, documents)  # it counts the tokens of all candidates
 
     def _retriever(self) -> Runnable[Any, list[Document]]:
         """The chain's retriever, known to be of use with this config before it is called."""
@@ -118,18 +126,20 @@ class Session:
 
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.config, len(documents))
-        self.documents = list(documents)
-        self._found_first = len(documents)
-        self.texts = [self._text(document) for document in documents]
+        self.pool = EvidencePool(documents, _identity)
         scores, scale = scores_of(documents), source.scale_of(documents)
-        sizes = self.parts.counter.count_many(self.texts)
-        feedback = source.selecting(self.parts.feedback)
-        self.loop = FeedbackLoop(scores, scale, feedback, sizes=sizes)
-        first = FeedbackLoop(scores, scale, feedback, sizes=sizes).start()
-        self._first = first.selection if isinstance(first, Generate) else first.result.selection
+        sizes = self._sizes(documents)
+        self.loop = FeedbackLoop(scores, scale, source.selecting(self.parts.feedback), sizes=sizes)
+        self._first = self.loop.first_selection
+
+    def _sizes(self, documents: Sequence[Document]) -> list[int]:
+        """Tokens of documents that are new, whose texts are noted."""
+        texts = [self._text(document) for document in documents]
+        self.texts += texts
+        return self.parts.counter.count_many(texts)
 
     @property
-    def live(self) -> bool:
+    def streams_final_answer(self) -> bool:
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
         only = self.parts.feedback.max_rounds == 1 or self.parts.feedback.max_calls == 1
         return only and self._first.cut > 0
@@ -138,116 +148,67 @@ class Session:
 
     def answer(self) -> None:
         """Run the loop to its end."""
-        self.result = run_loop(
-            self.loop,
-            self._generate,
-            self._judge,
-            check=self._local(),
-            search=self._search,
-            failures=(Exception,),
-        )
+        self.result = drive(self._looping())
 
     async def aanswer(self) -> None:
         """`answer`, awaited."""
-        self.result = await arun_loop(
-            self.loop,
-            self._agenerate,
-            self._ajudge,
-            check=self._local(),
-            search=self._asearch,
-            failures=(Exception,),
-        )
+        self.result = await adrive(self._looping())
 
-    def _search(self, step: Search) -> Hits:
+    def _looping(self) -> Steps[FeedbackResult]:
+        return loop_steps(self.loop, self._generate, self._judge, self._local(), self._search, (Exception,))
+
+    def _search(self, step: Search) -> Steps[Hits]:
         """What the retriever finds for what is missing, added to the candidates."""
-        wanted = self._wanted(step)
-        if not wanted:
+        question = self.inputs["input"]
+        query = step.question or follow_up(question, self._texts_of(step.selection), step.asked)
+        if not query:
             return NO_HITS
-        return self._added(self._retriever().invoke(*self._missing(wanted), select=False), wanted)
-
-    async def _asearch(self, step: Search) -> Hits:
-        wanted = self._wanted(step)
-        if not wanted:
-            return NO_HITS
-        documents = await self._retriever().ainvoke(*self._missing(wanted), select=False)
-        return await run_in_executor(None, self._added, documents, wanted)
-
-    def _wanted(self, step: Search) -> str:
-        return step.question or follow_up(self.inputs["input"], self._texts_of(step.selection), step.asked)
-
-    def _missing(self, wanted: str) -> tuple[dict[str, Any], RunnableConfig]:
         config = patch_config(self._tagged(), run_name="retrieve_missing")
-        return {**self.inputs, "input": wanted}, config
+        inputs = {**self.inputs, "input": query}
+        documents = yield Twin(self._retriever(), "invoke", inputs, config, select=False)
+        hits: Hits = yield Compute(self.pool.add, documents, scores_of(documents), self._sizes, query)
+        return hits
 
-    def _added(self, documents: list[Document], wanted: str) -> Hits:
-        places = {_identity(document): i for i, document in reversed([*enumerate(self.documents)])}
-        hits: list[tuple[int, float | None]] = []
-        known = len(self.documents)
-        for document, score in zip(documents, scores_of(documents), strict=True):
-            place = places.setdefault(_identity(document), len(self.documents))
-            if place == len(self.documents):
-                self.documents.append(document)
-                self.texts.append(self._text(document))
-            hits.append((place, score))
-        return hits, self.parts.counter.count_many(self.texts[known:]), wanted
-
-    def _generate(self, selection: Selection) -> tuple[str, TokenUsage]:
-        self._select(selection)
-        prompt, found = self._answer_prompt(selection), _Found()
+    def _generate(self, selection: Selection) -> Steps[Answered]:
+        yield self._select(selection)
+        prompt, step = self._answer_prompt(selection), _StepResult()
 
         def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            return found.answer(self.parts.llm.invoke(prompt, config), prompt, self.parts.counter)
+            return step.answer(self.parts.llm.invoke(prompt, config), prompt, self.parts.counter)
 
-        _step("sage_generate", run).invoke(self._about(selection), self._generating())
-        return found.value
-
-    async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage]:
-        await self._aselect(selection)
-        prompt, found = self._answer_prompt(selection), _Found()
-
-        async def run(_: Any, config: RunnableConfig) -> dict[str, object]:
+        async def arun(_: Any, config: RunnableConfig) -> dict[str, object]:
             output = await self.parts.llm.ainvoke(prompt, config)
-            return await run_in_executor(None, found.answer, output, prompt, self.parts.counter)
+            return await run_in_executor(None, step.answer, output, prompt, self.parts.counter)
 
-        await _astep("sage_generate", run).ainvoke(self._about(selection), self._generating())
-        return found.value
+        runnable = RunnableLambda(run, arun, name="sage_generate")
+        yield Twin(runnable, "invoke", self._about(selection), self._generating())
+        return step.value
 
-    def _judge(self, selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-        prompt, found = self._critic_prompt(selection, answer), _Found()
+    def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
+        prompt, step = self._critic_prompt(selection, answer), _StepResult()
 
         def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            return found.grade(*self.parts.critic.judge(prompt, config))
+            return step.grade(*self.parts.critic.judge(prompt, config))
 
+        async def arun(_: Any, config: RunnableConfig) -> dict[str, object]:
+            return step.grade(*await self.parts.critic.ajudge(prompt, config))
+
+        runnable = RunnableLambda(run, arun, name="sage_critic")
         about = {**self._about(selection), "answer": answer}
-        _step("sage_critic", run).invoke(about, self._tagged("sage:critic", _HIDDEN_IN_GRAPHS))
-        verdict, usage = found.value
-        dispatch_custom_event("sage_round", self._news(selection, answer, verdict), config=self.config)
-        return verdict, usage
+        yield Twin(runnable, "invoke", about, self._tagged("sage:critic", _HIDDEN_IN_GRAPHS))
+        event = self._round_event(selection, answer, step.value[0])
+        yield Twin(callbacks, "dispatch_custom_event", "sage_round", event, config=self.config)
+        return step.value
 
-    async def _ajudge(self, selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-        prompt, found = self._critic_prompt(selection, answer), _Found()
-
-        async def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            return found.grade(*await self.parts.critic.ajudge(prompt, config))
-
-        about = {**self._about(selection), "answer": answer}
-        await _astep("sage_critic", run).ainvoke(about, self._tagged("sage:critic", _HIDDEN_IN_GRAPHS))
-        verdict, usage = found.value
-        await adispatch_custom_event("sage_round", self._news(selection, answer, verdict), config=self.config)
-        return verdict, usage
-
-    def _select(self, selection: Selection) -> None:
+    def _select(self, selection: Selection) -> Twin:
         """Show a round's selection, which the loop has made, as a step of its own in traces."""
-        _step("sage_select", lambda _: selection.to_dict()).invoke(self._candidates(), self._tagged())
 
-    async def _aselect(self, selection: Selection) -> None:
-        async def run(_: Any) -> dict[str, object]:
+        def run(_: object) -> dict[str, object]:
             return selection.to_dict()
 
-        await _astep("sage_select", run).ainvoke(self._candidates(), self._tagged())
-
-    def _candidates(self) -> dict[str, object]:
-        return {"round": self._number, "scores": scores_of(self.documents)}
+        runnable = RunnableLambda(run, name="sage_select")
+        about = {"round": self._number, "scores": scores_of(self.pool.items)}
+        return Twin(runnable, "invoke", about, self._tagged())
 
     def _about(self, selection: Selection) -> dict[str, object]:
         return {"round": self._number, "question": self.inputs["input"], "chunks": selection.cut}
@@ -257,20 +218,19 @@ class Session:
         return max(len(self.loop.rounds), 1)
 
     def _local(self) -> Check | None:
-        """Grades made without an LLM, told to callbacks as the critic's are."""
+        """Grades made without an LLM, reported to callbacks as the critic's are."""
         check = local_check(self.parts.feedback, self.inputs["input"], self._texts_of)
         if check is None:
             return None
 
-        def told(selection: Selection, answer: str) -> Verdict | None:
+        def check_and_report(selection: Selection, answer: str) -> Verdict | None:
             verdict = check(selection, answer)
             if verdict is not None:
-                dispatch_custom_event(
-                    "sage_round", self._news(selection, answer, verdict), config=self.config
-                )
+                event = self._round_event(selection, answer, verdict)
+                callbacks.dispatch_custom_event("sage_round", event, config=self.config)
             return verdict
 
-        return told
+        return check_and_report
 
     def _texts_of(self, selection: Selection) -> list[str]:
         if self.parts.pruner is None:
@@ -283,51 +243,47 @@ class Session:
 
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them."""
-        documents = [self.documents[i] for i in selection.indices]
+        documents = [self.pool.items[i] for i in selection.indices]
         pruner = self.parts.pruner
         if pruner is None:
             return documents
         if selection.indices not in self._pruned:
-            # What a later search found answers another question, and is shown whole.
-            own = [i for i in selection.indices if i < self._found_first]
-            pieces = pruner.slices([self.documents[i] for i in own], self.inputs["input"])
-            left = dict(zip(own, pieces, strict=True))
-            self._pruned[selection.indices] = [
-                piece for i in selection.indices for piece in left.get(i, [self.documents[i]])
-            ]
+            question = self.inputs["input"]
+            self._pruned[selection.indices] = self.pool.prune(
+                documents, lambda own: pruner.slices(own, question)
+            )
         return self._pruned[selection.indices]
 
     # The answer in pieces
 
-    def pieces(self) -> Iterator[str]:
+    def answer_chunks(self) -> Iterator[str]:
         """The final answer: as the model writes it where it is sure to be final, else at once."""
         if self.result is not None:
             yield from _final(iter([self.result.answer]), self.config)
             return
-        self._select(self._first)
+        self._select(self._first).run()
         written, prompt = _Written(), self._answer_prompt(self._first)
         chunks = self.parts.llm.stream(prompt, self._generating())
         yield from _final(written.gather(chunks), self.config)
         usage = usage_of(written.whole, prompt, self.parts.counter)
-        self.result = grade_answer(
-            self.loop, written.text, usage, self._judge, check=self._local(), failures=(Exception,)
-        )
+        self.result = drive(self._grading(written, usage))
 
-    async def apieces(self) -> AsyncIterator[str]:
-        """`pieces`, awaited."""
+    async def aanswer_chunks(self) -> AsyncIterator[str]:
+        """`answer_chunks`, awaited."""
         if self.result is not None:
             async for piece in _afinal(_one(self.result.answer), self.config):
                 yield piece
             return
-        await self._aselect(self._first)
+        await self._select(self._first).arun()
         written, prompt = _Written(), self._answer_prompt(self._first)
         chunks = self.parts.llm.astream(prompt, self._generating())
         async for piece in _afinal(written.agather(chunks), self.config):
             yield piece
         usage = await run_in_executor(None, usage_of, written.whole, prompt, self.parts.counter)
-        self.result = await agrade_answer(
-            self.loop, written.text, usage, self._ajudge, check=self._local(), failures=(Exception,)
-        )
+        self.result = await adrive(self._grading(written, usage))
+
+    def _grading(self, written: _Written, usage: TokenUsage) -> Steps[FeedbackResult]:
+        return grade_steps(self.loop, written.text, usage, self._judge, self._local(), (Exception,))
 
     # What the chain returns
 
@@ -366,13 +322,13 @@ class Session:
         return to_langchain(critic_messages(question, texts, answer, options=options, missing=missing))
 
     def _generating(self) -> RunnableConfig:
-        return self._tagged("sage:generate", *(() if self.live else (_HIDDEN_IN_GRAPHS,)))
+        return self._tagged("sage:generate", *(() if self.streams_final_answer else (_HIDDEN_IN_GRAPHS,)))
 
     def _tagged(self, *tags: str) -> RunnableConfig:
         """The children's config with tags, which so reach a model inside a chain too."""
         return merge_configs(self.config, {"tags": [*tags, f"sage:round:{self._number}"]})
 
-    def _news(self, selection: Selection, answer: str, verdict: Verdict) -> dict[str, object]:
+    def _round_event(self, selection: Selection, answer: str, verdict: Verdict) -> dict[str, object]:
         """What the custom event ``sage_round`` carries."""
         return {
             "round": len(self.loop.rounds),
@@ -389,8 +345,8 @@ def _identity(document: Document) -> str:
     return document.id or document.page_content
 
 
-class _Found:
-    """What a step has found, while its run shows it as JSON-ready data."""
+class _StepResult:
+    """What a step returns, while its run shows it as JSON-ready data."""
 
     def __init__(self) -> None:
         self.value: tuple[Any, TokenUsage] = (None, NO_USAGE)
@@ -405,17 +361,6 @@ class _Found:
         """Keep a verdict and what it took."""
         self.value = (verdict, usage)
         return {"verdict": verdict.to_dict(), "usage": usage.to_dict()}
-
-
-def _step(name: str, run: Callable[..., dict[str, object]]) -> RunnableLambda[Any, dict[str, object]]:
-    """A step that traces show under its name."""
-    return RunnableLambda(run, name=name)
-
-
-def _astep(
-    name: str, run: Callable[..., Awaitable[dict[str, object]]]
-) -> RunnableLambda[Any, dict[str, object]]:
-    return RunnableLambda(run, name=name)
 
 
 class _Written:

@@ -280,10 +280,10 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             yield _first_chunk(inputs)
             session = Session(self._parts(), inputs, config)
             session.retrieve()
-            if not session.live:
+            if not session.streams_final_answer:
                 session.answer()
             yield AddableDict(context=session.context)
-            for piece in session.pieces():
+            for piece in session.answer_chunks():
                 yield AddableDict(answer=piece)
             yield AddableDict(sage=session.trace)
 
@@ -294,10 +294,10 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             yield _first_chunk(inputs)
             session = Session(self._parts(), inputs, config)
             await session.aretrieve()
-            if not session.live:
+            if not session.streams_final_answer:
                 await session.aanswer()
             yield AddableDict(context=session.context)
-            async for piece in session.apieces():
+            async for piece in session.aanswer_chunks():
                 yield AddableDict(answer=piece)
             yield AddableDict(sage=session.trace)
 

@@ -34,17 +34,26 @@ from sage_core.feedback import (
     Search,
     Step,
     Verdict,
-    agrade_answer,
-    arun_loop,
-    arun_step,
     follow_up,
-    grade_answer,
-    run_loop,
 )
+from sage_core.feedback.drivers import (
+    Answered,
+    Compute,
+    Judged,
+    Steps,
+    Twin,
+    adrive,
+    drive,
+    grade_steps,
+    loop_steps,
+    one_step,
+)
+from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import Selection
+from sage_llamaindex import _streams
 from sage_llamaindex._critic import Case, Critic, Graded
-from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response
+from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, plain_response
 from sage_llamaindex._usage import Meter, ameasured, measured, metered
 from sage_llamaindex.events import SageFeedbackEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
@@ -112,7 +121,7 @@ class SageQuestion:
         self._bundle = bundle
         self._ranking = ranking
         self._pruner = parts.sage.pruner(ranking.scale)
-        self._found_first = {found.node.node_id for found in ranking.nodes}
+        self._pool = EvidencePool(ranking.nodes, lambda node: node.node.node_id)
         self._parts = parts
         self._attempts: list[Attempt] = []
         self._round = 0
@@ -120,37 +129,35 @@ class SageQuestion:
 
     def run_once(self) -> RESPONSE_TYPE:
         """Answer from the rule's selection, without a grade."""
-        nodes = self._finished(self._parts.sage.cut(self._ranking))
-        response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
-        if isinstance(response, StreamingResponse):
-            response.response_gen = TokenReplay(response.response_gen)
-        return response
+        return drive(self._answering_once())
 
     async def arun_once(self) -> RESPONSE_TYPE:
         """`run_once` as a coroutine."""
-        nodes = await self._afinished(self._parts.sage.cut(self._ranking))
-        response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
-        if isinstance(response, AsyncStreamingResponse):
+        return await adrive(self._answering_once())
+
+    def _answering_once(self) -> Steps[RESPONSE_TYPE]:
+        nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
+        response: RESPONSE_TYPE = yield self._synthesis(nodes)
+        if isinstance(response, StreamingResponse):
+            response.response_gen = TokenReplay(response.response_gen)
+        elif isinstance(response, AsyncStreamingResponse):
             response.response_gen = AsyncTokenReplay(response.response_gen)
         return response
 
     def run(self, config: FeedbackConfig) -> RESPONSE_TYPE:
         """Answer, grade, and try other selections; the response with the best grade."""
-        loop = self._loop(config)
-        if self._parts.grade_last:
-            return self._stream(loop)
-        result = run_loop(loop, self._generate, self._judge, check=self._check, search=self._search)
-        if not self._attempts:
-            return self._noted(self._parts.synthesizer.synthesize(query=self._bundle, nodes=[]), result)
-        return self._noted(self._attempts[result.best_round - 1].response, result)
+        return drive(self._improving(config, awaited=False))
 
     async def arun(self, config: FeedbackConfig) -> RESPONSE_TYPE:
         """`run` as a coroutine."""
-        loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
+        return await adrive(self._improving(config, awaited=True))
+
+    def _improving(self, config: FeedbackConfig, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
+        loop = yield Compute(self._loop, config)  # it counts the tokens of all candidates
         if self._parts.grade_last:
-            return await self._astream(loop)
-        result = await arun_loop(loop, self._agenerate, self._ajudge, check=self._check, search=self._asearch)
-        return await self.afinish(result)
+            return (yield from self._streaming(loop, awaited))
+        result = yield from loop_steps(loop, self._generate, self._judge, self._check, self._search)
+        return (yield from self._finish(result))
 
     # Step by step, for a caller that saves what happens between
 
@@ -171,20 +178,20 @@ class SageQuestion:
         loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
         for done in rounds:
             if done.searched:  # no call of an LLM is repeated, but the search is
-                self._added(await self._parts.aranked(QueryBundle(done.searched)), done.searched)
+                self._add(await self._parts.aranked(QueryBundle(done.searched)), done.searched)
         return loop, loop.resume(rounds, await asyncio.to_thread(_sizes, self._ranking.nodes))
 
     async def astep(self, loop: FeedbackLoop, step: Generate | Judge | Search) -> Step:
         """Carry out one request of the loop."""
-        return await arun_step(
-            loop, step, self._agenerate, self._ajudge, check=self._check, search=self._asearch
-        )
+        return await adrive(one_step(loop, step, self._generate, self._judge, self._check, self._search))
 
     async def afinish(self, result: FeedbackResult) -> RESPONSE_TYPE:
         """The response of the best round, with the trace; without candidates, an empty one."""
+        return await adrive(self._finish(result))
+
+    def _finish(self, result: FeedbackResult) -> Steps[RESPONSE_TYPE]:
         if not self._attempts:
-            empty = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=[])
-            return self._noted(empty, result)
+            return self._noted((yield self._synthesis([])), result)
         return self._noted(self._attempts[result.best_round - 1].response, result)
 
     def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
@@ -194,57 +201,42 @@ class SageQuestion:
 
     # What is missing
 
-    def _search(self, step: Search) -> Hits:
-        wanted = self._wanted(step)
-        return self._added(self._parts.ranked(QueryBundle(wanted)), wanted) if wanted else NO_HITS
-
-    async def _asearch(self, step: Search) -> Hits:
-        wanted = self._wanted(step)
-        if not wanted:
+    def _search(self, step: Search) -> Steps[Hits]:
+        query = step.question or follow_up(self._bundle.query_str, self._shown(), step.asked)
+        if not query:
             return NO_HITS
-        found = await self._parts.aranked(QueryBundle(wanted))
-        return await asyncio.to_thread(self._added, found, wanted)  # it counts tokens
+        ranking = yield Twin(self._parts, "ranked", QueryBundle(query))
+        hits: Hits = yield Compute(self._add, ranking, query)  # it counts tokens
+        return hits
 
-    def _wanted(self, step: Search) -> str:
-        return step.question or follow_up(self._bundle.query_str, self._shown(), step.asked)
-
-    def _added(self, found: Ranking, wanted: str) -> Hits:
-        """Add what was found for something else to the candidates, each node once."""
-        places = {node.node_id: i for i, node in enumerate(self._ranking.nodes)}
-        new = [node for node in found.nodes if node.node_id not in places]
-        places |= {node.node_id: len(self._ranking.nodes) + i for i, node in enumerate(new)}
-        self._ranking = Ranking((*self._ranking.nodes, *new), self._ranking.scale)
-        return [(places[node.node_id], node.score) for node in found.nodes], _sizes(new), wanted
+    def _add(self, results: Ranking, query: str) -> Hits:
+        """Add the results of another search to the candidates, each node once."""
+        hits = self._pool.add(results.nodes, [node.score for node in results.nodes], _sizes, query)
+        self._ranking = Ranking(tuple(self._pool.items), self._ranking.scale)
+        return hits
 
     # One round
 
-    def _pruned(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        """The nodes with sentences dropped, but for those that a later search found for its own question."""
-        if self._pruner is None:
-            return nodes
-        own = [found for found in nodes if found.node.node_id in self._found_first]
-        pieces = iter(self._pruner.slices(own, self._bundle))
-        left = [next(pieces) if found.node.node_id in self._found_first else [found] for found in nodes]
-        return [piece for part in left for piece in part]
+    def _prune(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        pruner = self._pruner
+        assert pruner is not None  # asked for only where there is one
+        return self._pool.prune(nodes, lambda own: pruner.slices(own, self._bundle))
 
-    def _finished(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-        nodes = self._pruned(nodes)
-        for postprocessor in self._parts.after:
-            nodes = postprocessor.postprocess_nodes(nodes, query_bundle=self._bundle)
-        return nodes
-
-    async def _afinished(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+    def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
+        """A selection as the synthesizer sees it: pruned, and through the postprocessors after ours."""
         if self._pruner is not None:
-            nodes = await asyncio.to_thread(self._pruned, nodes)
+            nodes = yield Compute(self._prune, nodes)
         for postprocessor in self._parts.after:
-            nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=self._bundle)
+            nodes = yield Twin(postprocessor, "postprocess_nodes", nodes, query_bundle=self._bundle)
         return nodes
 
-    def _generate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
-        return self.answer(self._round + 1, self._selected(selection))
+    def _synthesis(self, nodes: list[NodeWithScore]) -> Twin:
+        return Twin(self._parts.synthesizer, "synthesize", query=self._bundle, nodes=nodes)
 
-    async def _agenerate(self, selection: Selection) -> tuple[str, TokenUsage | None]:
-        return await self.aanswer(self._round + 1, self._selected(selection))
+    def _generate(self, selection: Selection) -> Steps[Answered]:
+        nodes = self._selected(selection)
+        answered: Answered = yield Twin(self, "answer", self._round, nodes)
+        return answered
 
     def _selected(self, selection: Selection) -> list[NodeWithScore]:
         ranking = self._ranking
@@ -266,11 +258,7 @@ class SageQuestion:
     @dispatcher.span
     def answer(self, round_number: int, nodes: list[NodeWithScore]) -> tuple[str, TokenUsage | None]:
         """A round's answer from these nodes, and what it took."""
-        with metered() as meter, service_errors(bool(self._attempts)):
-            nodes = self._finished(nodes)
-            text, response = drained(self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes))
-        self._attempts.append(Attempt(nodes, text, response))
-        return text, _spent(meter, nodes)
+        return drive(self._answering(nodes))
 
     @dispatcher.span
     async def aanswer(
@@ -279,10 +267,12 @@ class SageQuestion:
         nodes: list[NodeWithScore],
     ) -> tuple[str, TokenUsage | None]:
         """`answer` as a coroutine."""
+        return await adrive(self._answering(nodes))
+
+    def _answering(self, nodes: list[NodeWithScore]) -> Steps[Answered]:
         with metered() as meter, service_errors(bool(self._attempts)):
-            nodes = await self._afinished(nodes)
-            response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
-            text, response = await adrained(response)
+            nodes = yield from self._finishing(nodes)
+            text, response = yield Twin(_streams, "drained", (yield self._synthesis(nodes)))
         self._attempts.append(Attempt(nodes, text, response))
         return text, _spent(meter, nodes)
 
@@ -296,71 +286,53 @@ class SageQuestion:
         """Texts of the nodes of the latest answer."""
         return [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in self._attempts[-1].nodes]
 
-    def _judge(self, selection: Selection, answer: str) -> Graded:
-        return self.critic(max(self._round, 1), answer)
-
-    async def _ajudge(self, selection: Selection, answer: str) -> Graded:
-        return await self.acritic(max(self._round, 1), answer)
+    def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
+        graded: Judged = yield Twin(self, "critic", max(self._round, 1), answer)
+        return graded
 
     @dispatcher.span
     def critic(self, round_number: int, answer: str) -> Graded:
         """The grade of a round's answer, and what it took."""
-        case = self._case(answer)
-        with metered() as meter:
-            try:
-                verdict, usage = self._parts.critic.judge(case)
-            except Exception as error:  # the answer is not lost, whatever breaks the grade
-                verdict, usage = failed_grade(error), None
-        return verdict, usage or meter.usage or self._parts.critic.unseen
+        return drive(self._grading(answer))
 
     @dispatcher.span
     async def acritic(self, round_number: int, answer: str) -> Graded:
         """`critic` as a coroutine."""
-        case = self._case(answer)
+        return await adrive(self._grading(answer))
+
+    def _grading(self, answer: str) -> Steps[Judged]:
+        attempt = self._attempts[-1]
+        response = plain_response(attempt.response, answer)
+        case = Case(self._bundle.query_str, self._shown(), answer, response)
         with metered() as meter:
             try:
-                verdict, usage = await self._parts.critic.ajudge(case)
+                verdict, usage = yield Twin(self._parts.critic, "judge", case)
             except Exception as error:  # the answer is not lost, whatever breaks the grade
                 verdict, usage = failed_grade(error), None
         return verdict, usage or meter.usage or self._parts.critic.unseen
 
-    def _case(self, answer: str) -> Case:
-        attempt = self._attempts[-1]
-        return Case(self._bundle.query_str, self._shown(), answer, plain_response(attempt.response, answer))
-
     # Graded after streaming
 
-    def _stream(self, loop: FeedbackLoop) -> RESPONSE_TYPE:
+    def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
         with metered() as meter:
-            nodes = self._finished(self._parts.sage.cut(self._ranking))
-            response = self._parts.synthesizer.synthesize(query=self._bundle, nodes=nodes)
+            nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
+            response: RESPONSE_TYPE = yield self._synthesis(nodes)
 
-        def ended(text: str) -> None:
+        def grading(text: str) -> Steps[None]:
             self._attempts.append(Attempt(nodes, text, response))
-            spent = _spent(meter, nodes)
-            self._noted(response, grade_answer(loop, text, spent, self._judge, check=self._check))
-
-        if isinstance(response, StreamingResponse):
-            response.response_gen = TokenReplay(measured(response.response_gen, meter), ended)
-        else:
-            ended(drained(response)[0])
-        return response
-
-    async def _astream(self, loop: FeedbackLoop) -> RESPONSE_TYPE:
-        with metered() as meter:
-            nodes = await self._afinished(self._parts.sage.cut(self._ranking))
-            response = await self._parts.synthesizer.asynthesize(query=self._bundle, nodes=nodes)
-
-        async def ended(text: str) -> None:
-            self._attempts.append(Attempt(nodes, text, response))
-            spent = _spent(meter, nodes)
-            result = await agrade_answer(loop, text, spent, self._ajudge, check=self._check)
+            result = yield from grade_steps(loop, text, _spent(meter, nodes), self._judge, self._check)
             self._noted(response, result)
 
         if isinstance(response, AsyncStreamingResponse):
-            response.response_gen = AsyncTokenReplay(ameasured(response.response_gen, meter), ended)
+            response.response_gen = AsyncTokenReplay(
+                ameasured(response.response_gen, meter), lambda text: adrive(grading(text))
+            )
+        elif isinstance(response, StreamingResponse) and not awaited:
+            response.response_gen = TokenReplay(
+                measured(response.response_gen, meter), lambda text: drive(grading(text))
+            )
         else:
-            await ended(drained(response)[0])
+            yield from grading(_streams.drained(response)[0])
         return response
 
     # The trace

@@ -1,10 +1,16 @@
-"""Drive a `FeedbackLoop` with functions that do the asking, plain or async, to its end or step by step."""
+"""Drive a `FeedbackLoop` to its end or step by step, plain or async.
+
+What happens between two calls is decided once, in generators: each yields the next call and is sent its
+result. `drive` makes the calls in place, `adrive` awaits them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback.loop import FeedbackLoop
@@ -14,12 +20,195 @@ from sage_core.selection.cut import Selection
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Answered = tuple[str, TokenUsage | None]
 Judged = tuple[Verdict, TokenUsage | None]
 Check = Callable[[Selection, str], Verdict | None]
 Hits = tuple[Sequence[tuple[int, float | None]], Sequence[int] | None, str]
 """What `FeedbackLoop.found` takes: candidates with scores, tokens of the new ones, what was searched for."""
 NO_HITS: Hits = ((), (), "")
+
+
+class Request(Protocol):
+    """A call that a generator asks its driver to make."""
+
+    def run(self) -> Any:
+        """Make the call."""
+
+    async def arun(self) -> Any:
+        """Make the call as a coroutine."""
+
+
+Steps = Generator[Request, Any, T]
+
+
+class Twin:
+    """A call of a method whose coroutine has the same name with an ``a`` before it, as ``invoke`` has.
+
+    Examples:
+        >>> Twin("At seven.", "replace", "seven", "nine").run()
+        'At nine.'
+    """
+
+    __slots__ = ("_arguments", "_keywords", "_method", "_owner")
+
+    def __init__(self, owner: object, method: str, *arguments: object, **keywords: object) -> None:
+        self._owner, self._method = owner, method
+        self._arguments, self._keywords = arguments, keywords
+
+    def run(self) -> Any:
+        """Call the method."""
+        return getattr(self._owner, self._method)(*self._arguments, **self._keywords)
+
+    async def arun(self) -> Any:
+        """Await the coroutine."""
+        return await getattr(self._owner, f"a{self._method}")(*self._arguments, **self._keywords)
+
+
+class Compute:
+    """A computation, which an async driver keeps off the event loop."""
+
+    __slots__ = ("_arguments", "_function")
+
+    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
+        self._function, self._arguments = function, arguments
+
+    def run(self) -> Any:
+        """Compute."""
+        return self._function(*self._arguments)
+
+    async def arun(self) -> Any:
+        """Compute in a thread."""
+        return await asyncio.to_thread(self._function, *self._arguments)
+
+
+class _Plain:
+    """A caller's own function, a coroutine function where the driver is async."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, function: Callable[..., Any], *arguments: object) -> None:
+        self.run: Callable[[], Any] = partial(function, *arguments)
+
+    async def arun(self) -> Any:
+        return await self.run()
+
+
+def drive(steps: Steps[T]) -> T:
+    """Make the calls of a generator, and return what it returns."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                result = request.run()
+            except Exception as error:  # any: the generator knows which it can live with
+                request = steps.throw(error)
+            else:
+                request = steps.send(result)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+async def adrive(steps: Steps[T]) -> T:
+    """`drive` with coroutines. Cancelling it cancels the call under way and nothing else."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                result = await request.arun()
+            except Exception as error:  # any: the generator knows which it can live with
+                request = steps.throw(error)
+            else:
+                request = steps.send(result)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def loop_steps(
+    loop: FeedbackLoop,
+    generate: Callable[[Selection], Steps[Answered]],
+    judge: Callable[[Selection, str], Steps[Judged]],
+    check: Check | None = None,
+    search: Callable[[Search], Steps[Hits]] | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> Steps[FeedbackResult]:
+    """`run_loop` for callers that write answering, grading and searching as generators too."""
+    step: Step = loop.start()
+    while not isinstance(step, Done):
+        step = yield from one_step(loop, step, generate, judge, check, search, failures)
+    return step.result
+
+
+def one_step(
+    loop: FeedbackLoop,
+    step: Generate | Judge | Search,
+    generate: Callable[[Selection], Steps[Answered]],
+    judge: Callable[[Selection, str], Steps[Judged]],
+    check: Check | None = None,
+    search: Callable[[Search], Steps[Hits]] | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> Steps[Step]:
+    """One request of ``loop``, as `loop_steps` carries it out."""
+    if isinstance(step, Generate):
+        try:
+            text, usage = yield from generate(step.selection)
+        except failures as error:
+            if step.round == 1:
+                raise
+            _log.warning("answering failed in round %d, an earlier answer is kept: %s", step.round, error)
+            return loop.answer_failed(str(error))
+        return loop.answered(text, usage)
+    if isinstance(step, Search):
+        hits = NO_HITS
+        try:
+            if search is not None:
+                hits = yield from search(step)
+        except failures as error:
+            _log.warning("the search for what is missing failed: %s", error)
+        return loop.found(*hits)
+    local = None
+    if check is not None:  # some 50 ms for a local judge
+        local = yield Compute(check, step.selection, step.answer)
+    if local is not None:
+        return loop.judged(local, NO_USAGE)
+    if (ended := loop.before_critic()) is not None:
+        return ended
+    try:
+        verdict, usage = yield from judge(step.selection, step.answer)
+    except failures as error:
+        _log.warning("the critic failed, the best answer so far is kept: %s", error)
+        return loop.critic_failed(str(error))
+    return loop.judged(verdict, usage)
+
+
+def grade_steps(
+    loop: FeedbackLoop,
+    answer: str,
+    usage: TokenUsage | None,
+    judge: Callable[[Selection, str], Steps[Judged]],
+    check: Check | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> Steps[FeedbackResult]:
+    """`grade_answer` as a generator; ``judge`` is one too."""
+    if loop.config.max_rounds > 1 and loop.config.max_calls != 1:
+        raise InputError("an answer that was shown already is graded in a loop with max_rounds=1")
+    return loop_steps(loop, lambda _: _known((answer, usage)), judge, check, failures=failures)
+
+
+def _known(value: T) -> Steps[T]:
+    return value
+    yield  # what makes this a generator: it returns before it asks for anything
+
+
+def _asking(function: Callable[..., Any] | None) -> Callable[..., Steps[Any]]:
+    """A caller's function as a generator of one call."""
+
+    def steps(*arguments: object) -> Steps[Any]:
+        return (yield _Plain(function, *arguments)) if function is not None else NO_HITS
+
+    return steps
 
 
 def run_loop(
@@ -48,10 +237,20 @@ def run_loop(
     Raises:
         Exception: Whatever ``generate`` raised in the first round, and errors not in ``failures``.
     """
-    step: Step = loop.start()
-    while not isinstance(step, Done):
-        step = run_step(loop, step, generate, judge, check=check, search=search, failures=failures)
-    return step.result
+    return drive(loop_steps(loop, _asking(generate), _asking(judge), check, _asking(search), failures))
+
+
+async def arun_loop(
+    loop: FeedbackLoop,
+    generate: Callable[[Selection], Awaitable[Answered]],
+    judge: Callable[[Selection, str], Awaitable[Judged]],
+    *,
+    check: Check | None = None,
+    search: Callable[[Search], Awaitable[Hits]] | None = None,
+    failures: tuple[type[Exception], ...] = (LLMError,),
+) -> FeedbackResult:
+    """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""
+    return await adrive(loop_steps(loop, _asking(generate), _asking(judge), check, _asking(search), failures))
 
 
 def run_step(
@@ -66,60 +265,13 @@ def run_step(
 ) -> Step:
     """Carry out one request of ``loop`` and feed back the reply; for drivers that save what happens between.
 
-    Args:
-        loop: The loop that made the request.
-        step: The request.
-        generate: As for `run_loop`.
-        judge: As for `run_loop`.
-        check: As for `run_loop`.
-        search: As for `run_loop`.
-        failures: As for `run_loop`.
-
     Returns:
         The loop's next request, or its result.
 
     Raises:
         Exception: As `run_loop`.
     """
-    if isinstance(step, Generate):
-        try:
-            text, usage = generate(step.selection)
-        except failures as error:
-            return _answer_failed(loop, step, error)
-        return loop.answered(text, usage)
-    if isinstance(step, Search):
-        try:
-            found = search(step) if search is not None else NO_HITS
-        except failures as error:
-            _log.warning("the search for what is missing failed: %s", error)
-            found = NO_HITS
-        return loop.found(*found)
-    local = check(step.selection, step.answer) if check is not None else None
-    if local is not None:
-        return loop.judged(local, NO_USAGE)
-    if (ended := loop.before_critic()) is not None:
-        return ended
-    try:
-        verdict, usage = judge(step.selection, step.answer)
-    except failures as error:
-        return _critic_failed(loop, error)
-    return loop.judged(verdict, usage)
-
-
-async def arun_loop(
-    loop: FeedbackLoop,
-    generate: Callable[[Selection], Awaitable[Answered]],
-    judge: Callable[[Selection, str], Awaitable[Judged]],
-    *,
-    check: Check | None = None,
-    search: Callable[[Search], Awaitable[Hits]] | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
-) -> FeedbackResult:
-    """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""
-    step: Step = loop.start()
-    while not isinstance(step, Done):
-        step = await arun_step(loop, step, generate, judge, check=check, search=search, failures=failures)
-    return step.result
+    return drive(one_step(loop, step, _asking(generate), _asking(judge), check, _asking(search), failures))
 
 
 async def arun_step(
@@ -133,32 +285,8 @@ async def arun_step(
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> Step:
     """`run_step` with coroutines."""
-    if isinstance(step, Generate):
-        try:
-            text, usage = await generate(step.selection)
-        except failures as error:
-            return _answer_failed(loop, step, error)
-        return loop.answered(text, usage)
-    if isinstance(step, Search):
-        try:
-            found = await search(step) if search is not None else NO_HITS
-        except failures as error:
-            _log.warning("the search for what is missing failed: %s", error)
-            found = NO_HITS
-        return loop.found(*found)
-    local = None
-    if check is not None:
-        # A local judge computes for some 50 ms: not on the event loop.
-        local = await asyncio.to_thread(check, step.selection, step.answer)
-    if local is not None:
-        return loop.judged(local, NO_USAGE)
-    if (ended := loop.before_critic()) is not None:
-        return ended
-    try:
-        verdict, usage = await judge(step.selection, step.answer)
-    except failures as error:
-        return _critic_failed(loop, error)
-    return loop.judged(verdict, usage)
+    steps = one_step(loop, step, _asking(generate), _asking(judge), check, _asking(search), failures)
+    return await adrive(steps)
 
 
 def grade_answer(
@@ -183,8 +311,7 @@ def grade_answer(
     Raises:
         InputError: For a loop of several rounds.
     """
-    _check_single(loop)
-    return run_loop(loop, lambda _: (answer, usage), judge, check=check, failures=failures)
+    return drive(grade_steps(loop, answer, usage, _asking(judge), check, failures))
 
 
 async def agrade_answer(
@@ -197,30 +324,4 @@ async def agrade_answer(
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> FeedbackResult:
     """`grade_answer` with a coroutine."""
-    _check_single(loop)
-
-    async def known(_: Selection) -> Answered:
-        return answer, usage
-
-    return await arun_loop(loop, known, judge, check=check, failures=failures)
-
-
-def _check_single(loop: FeedbackLoop) -> None:
-    if loop.config.max_rounds > 1 and loop.config.max_calls != 1:
-        raise InputError("an answer that was shown already is graded in a loop with max_rounds=1")
-
-
-def _answer_failed(loop: FeedbackLoop, step: Generate, error: Exception) -> Done:
-    """Keep an earlier answer, or raise where there is none."""
-    if step.round == 1:
-        try:
-            raise error
-        finally:
-            del error  # else it and this frame would keep each other, and with it the callers' data
-    _log.warning("answering failed in round %d, an earlier answer is kept: %s", step.round, error)
-    return loop.answer_failed(str(error))
-
-
-def _critic_failed(loop: FeedbackLoop, error: Exception) -> Done:
-    _log.warning("the critic failed, the best answer so far is kept: %s", error)
-    return loop.critic_failed(str(error))
+    return await adrive(grade_steps(loop, answer, usage, _asking(judge), check, failures))

@@ -98,6 +98,7 @@ class FeedbackLoop:
         self._context_tokens = context_tokens
         self._scores, self._scale = tuple(scores), scale
         self._moves = self._make_moves(first)
+        self._first = self._moves.first()
         self._searches = 0
         self._searched: dict[str, str] = {}
         self._wanted = ""
@@ -121,13 +122,17 @@ class FeedbackLoop:
         """The rounds so far, the current one included."""
         return tuple(self._rounds)
 
+    @property
+    def first_selection(self) -> Selection:
+        """What the loop begins with; empty where nothing is selected."""
+        return self._first.selection
+
     def start(self) -> Generate | Done:
         """Begin: ask for the first answer, or end at once where there are no candidates."""
         self._expect("new")
-        move = self._moves.first()
-        if not move.selection.cut:
-            return self._finish("empty", move.selection)
-        return self._ask(move)
+        if not self._first.selection.cut:
+            return self._finish("empty", self._first.selection)
+        return self._ask(self._first)
 
     def resume(self, rounds: Sequence[Round], sizes: Sequence[int] | None = None) -> Step:
         """Begin where an earlier loop over the same candidates stopped; nothing is asked for twice.

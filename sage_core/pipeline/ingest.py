@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import os
-import queue
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -602,20 +600,6 @@ def _piecewise(segmenter: DocumentSegmenter, text: str) -> Iterator[Span]:
         start = end
 
 
-def document_chunks(
-    document: Document, spans: Sequence[Span], embedder: Embedder, *, context: bool = True
-) -> list[Chunk]:
-    """The chunks of a document as a store keeps them.
-
-    Args:
-        document: The document.
-        spans: Where its chunks lie.
-        embedder: The model that is to embed them, for the length of their headers.
-        context: With title, headings and header.
-    """
-    return chunks_of(document, spans, context=context, window=window_of(embedder) if context else _WINDOW)
-
-
 def window_of(embedder: Embedder) -> int:
     """Tokens that an embedding model reads."""
     return getattr(embedder, "max_tokens", None) or _WINDOW
@@ -695,39 +679,12 @@ def _new(
 @contextmanager
 def _ahead(items: Iterator[T]) -> Iterator[Iterator[T]]:
     """Make items in a thread of their own, one ahead of those that are taken."""
-    made: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=1)
-    stop = threading.Event()
+    with ThreadPoolExecutor(1, "sage-ingest") as pool:
 
-    def put(entry: tuple[bool, Any]) -> None:
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                made.put(entry, timeout=0.1)
-                return
-
-    def make() -> None:
-        try:
-            for item in items:
-                put((True, item))
-                if stop.is_set():
-                    return
-            put((False, None))
-        except BaseException as error:  # raised again where the items are taken
-            put((False, error))
-
-    def take() -> Iterator[T]:
-        while True:
-            more, item = made.get()
-            if more:
+        def take() -> Iterator[T]:
+            following = pool.submit(next, items, None)
+            while (item := following.result()) is not None:
+                following = pool.submit(next, items, None)
                 yield item
-            elif item is None:
-                return
-            else:
-                raise item
 
-    thread = threading.Thread(target=make, name="sage-ingest", daemon=True)
-    thread.start()
-    try:
         yield take()
-    finally:
-        stop.set()
-        thread.join()

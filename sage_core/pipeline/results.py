@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sage_core._display import Shown
 from sage_core.answering import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
-from sage_core.feedback import FeedbackConfig, FeedbackResult, Hits
+from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
 from sage_core.pipeline.context import Order, Passage, assemble
@@ -106,28 +106,6 @@ class Retrieval(Shown):
     order: Order = "rank"
     max_chunks_in_budget: int | None = None
     found_first: int | None = None
-
-    def with_found(self, other: Retrieval) -> tuple[Retrieval, Hits]:
-        """These candidates and, after them, those of another search that are not among them.
-
-        Args:
-            other: What was found for something else, in the same store by the same reranker.
-
-        Returns:
-            Both in one, and the other's candidates with their scores as `FeedbackLoop.found` takes them.
-        """
-        places = {candidate.chunk.id: i for i, candidate in enumerate(self.candidates)}
-        # What was pruned there was pruned for another question.
-        new = [
-            replace(candidate, pruned=None, tokens_kept=None)
-            for candidate in other.candidates
-            if candidate.chunk.id not in places
-        ]
-        places |= {candidate.chunk.id: len(self.candidates) + i for i, candidate in enumerate(new)}
-        hits = [(places[candidate.chunk.id], candidate.score) for candidate in other.candidates]
-        first = self.found_first if self.found_first is not None else len(self.candidates)
-        both = replace(self, candidates=(*self.candidates, *new), found_first=first)
-        return both, (hits, [candidate.tokens for candidate in new], other.question)
 
     @property
     def hits(self) -> tuple[Candidate, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,15 +20,12 @@ from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
     NO_HITS,
     FeedbackLoop,
-    FeedbackResult,
     Hits,
     Search,
-    Verdict,
-    arun_loop,
     follow_up,
-    run_loop,
 )
-from sage_core.llm.usage import TokenUsage
+from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, Twin, adrive, drive, loop_steps
+from sage_core.feedback.pool import EvidencePool
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_core.pipeline.results import Answer, Retrieval
@@ -285,58 +282,47 @@ class Sage:
 
     def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """The second half of `ask`, for chunks already retrieved."""
-        question, options = retrieval.question, checked_options(options)
-        rounds, shown, extra = Rounds(question), _Shown(retrieval, self._pruned), self._critic_extra
-        texts = shown.texts
-
-        def generate(selection: Selection) -> tuple[str, TokenUsage]:
-            context = texts(selection)
-            with rounds.answering(selection, context) as found:
-                return note_text(found, self.answerer.generate(question, context, options=options))
-
-        def judge(selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-            with rounds.grading(selection, answer) as found:
-                graded = self.answerer.judge(question, texts(selection), answer, options=options, **extra)
-                return note_verdict(found, graded)
-
-        def search(step: Search) -> Hits:
-            wanted = step.question or follow_up(question, texts(step.selection), step.asked)
-            return shown.add(self.retrieve(wanted)) if wanted else NO_HITS
-
-        try:
-            check = local_check(self.config.feedback, question, texts)
-            result = run_loop(self._loop(retrieval), generate, judge, check=check, search=search)
-            return self._answer(shown, result)
-        except LLMError as error:
-            raise _with_chunks(error, retrieval) from error
+        return drive(self._answering(retrieval, checked_options(options)))
 
     async def aanswer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
         """`answer` as a coroutine."""
-        question, options = retrieval.question, checked_options(options)
-        rounds, shown, extra = Rounds(question), _Shown(retrieval, self._pruned), self._critic_extra
-        texts = shown.texts
+        return await adrive(self._answering(retrieval, checked_options(options)))
 
-        async def generate(selection: Selection) -> tuple[str, TokenUsage]:
-            context = await asyncio.to_thread(texts, selection) if self.config.prune else texts(selection)
-            with rounds.answering(selection, context) as found:
-                return note_text(found, await self.answerer.agenerate(question, context, options=options))
+    def _answering(self, retrieval: Retrieval, options: tuple[str, ...] | None) -> Steps[Answer]:
+        question, rounds, evidence = (
+            retrieval.question,
+            Rounds(retrieval.question),
+            _Evidence(retrieval, self),
+        )
+        texts = evidence.texts
+        # Critics of users' own say what they know.
+        missing = self.config.feedback.hops > 0 and isinstance(self.answerer, LLMAnswerer)
+        extra = {"missing": True} if missing else {}
 
-        async def judge(selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
-            with rounds.grading(selection, answer) as found:
+        def generate(selection: Selection) -> Steps[Answered]:
+            context = (yield Compute(texts, selection)) if self.config.prune else texts(selection)
+            with rounds.answering(selection, context) as span:
+                made = yield Twin(self.answerer, "generate", question, context, options=options)
+                return note_text(span, made)
+
+        def judge(selection: Selection, answer: str) -> Steps[Judged]:
+            with rounds.grading(selection, answer) as span:
                 context = texts(selection)
-                graded = await self.answerer.ajudge(question, context, answer, options=options, **extra)
-                return note_verdict(found, graded)
+                graded = yield Twin(
+                    self.answerer, "judge", question, context, answer, options=options, **extra
+                )
+                return note_verdict(span, graded)
 
-        async def search(step: Search) -> Hits:
-            wanted = step.question or follow_up(question, texts(step.selection), step.asked)
-            return shown.add(await self.aretrieve(wanted)) if wanted else NO_HITS
+        def search(step: Search) -> Steps[Hits]:
+            query = step.question or follow_up(question, texts(step.selection), step.asked)
+            return evidence.add((yield Twin(self, "retrieve", query))) if query else NO_HITS
 
         try:
             check = local_check(self.config.feedback, question, texts)
-            result = await arun_loop(self._loop(retrieval), generate, judge, check=check, search=search)
-            return self._answer(shown, result)
+            result = yield from loop_steps(self._loop(retrieval), generate, judge, check, search)
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
+        return Answer(result.answer, self.answerer.label, evidence.of(result.selection), result)
 
     # -- parts ----------------------------------------------------------------------------------------
 
@@ -349,16 +335,6 @@ class Sage:
             first=retrieval.selection,
             context_tokens=self.config.max_context_tokens,
         )
-
-    @property
-    def _critic_extra(self) -> dict[str, Any]:
-        """What an LLM critic is asked besides a grade; critics of users' own say what they know."""
-        return (
-            {"missing": True} if self.config.feedback.hops and isinstance(self.answerer, LLMAnswerer) else {}
-        )
-
-    def _answer(self, shown: _Shown, result: FeedbackResult) -> Answer:
-        return Answer(result.answer, self.answerer.label, shown.of(result.selection), result)
 
     def _pruned(self, retrieval: Retrieval, selection: Selection) -> Retrieval:
         """The retrieval with the chunks of a selection pruned, where the settings ask for it.
@@ -410,38 +386,41 @@ class Sage:
         self.close()
 
 
-class _Shown:
-    """What the LLM is shown of each selection: pruned once, where there is anything to prune.
+class _Evidence:
+    """What is sent of each selection: pruned once, where there is anything to prune.
 
     Args:
-        retrieval: What was found; its own selection is pruned already.
-        prune: Prunes the chunks of a selection.
+        retrieval: What the question found; its own selection is pruned already.
+        sage: Prunes other selections.
     """
 
-    def __init__(self, retrieval: Retrieval, prune: Callable[[Retrieval, Selection], Retrieval]) -> None:
+    def __init__(self, retrieval: Retrieval, sage: Sage) -> None:
         self._retrieval = retrieval
-        self._prune = prune
-        self._known = {retrieval.selection.indices: retrieval}
+        self._sage = sage
+        self._pool = EvidencePool(retrieval.candidates, lambda candidate: candidate.chunk.id)
+        self._pruned = {retrieval.selection.indices: retrieval}
 
     def of(self, selection: Selection) -> Retrieval:
-        """The retrieval as it was shown for a selection, with what later searches found behind it."""
-        if selection.indices not in self._known:
-            self._known[selection.indices] = self._prune(self._retrieval, selection)
-        found = self._known[selection.indices]
-        later = self._retrieval.candidates[len(found.candidates) :]
-        if not later:
-            return found
-        first = self._retrieval.found_first
-        return replace(found, candidates=(*found.candidates, *later), found_first=first)
+        """The retrieval as it was sent for a selection, with what later searches found behind it."""
+        items, first = self._pool.items, self._pool.first
+        if selection.indices not in self._pruned:
+            every = replace(self._retrieval, candidates=tuple(items), found_first=first)
+            self._pruned[selection.indices] = self._sage._pruned(every, selection)
+        sent = self._pruned[selection.indices]
+        if len(items) == first:
+            return replace(sent, found_first=self._retrieval.found_first)
+        candidates = (*sent.candidates, *items[len(sent.candidates) :])
+        return replace(sent, candidates=candidates, found_first=first)
 
     def texts(self, selection: Selection) -> list[str]:
-        """The texts that were shown."""
+        """The texts that are sent."""
         return self.of(selection).texts(selection)
 
     def add(self, other: Retrieval) -> Hits:
-        """Add what another search found; see `Retrieval.with_found`."""
-        self._retrieval, hits = self._retrieval.with_found(other)
-        return hits
+        """Add the candidates of another search; what was pruned there was pruned for another question."""
+        results = [replace(candidate, pruned=None, tokens_kept=None) for candidate in other.candidates]
+        scores = [candidate.score for candidate in results]
+        return self._pool.add(results, scores, lambda new: [c.tokens for c in new], other.question)
 
 
 def _checked_question(question: str) -> str:

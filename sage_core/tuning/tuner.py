@@ -31,7 +31,7 @@ from sage_core._checks import check_float, check_int
 from sage_core.documents.reader import Document
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
-from sage_core.pipeline.ingest import PROBE, document_chunks
+from sage_core.pipeline.ingest import PROBE, chunks_of, window_of
 from sage_core.pipeline.results import Retrieval
 from sage_core.pipeline.retriever import Retriever
 from sage_core.pipeline.settings import SageSettings
@@ -496,7 +496,8 @@ class _Run:
         probe = self.embedder.embed_query(PROBE)
         for document, spans in zip(documents, segmenter.segment_iter(d.text for d in documents), strict=True):
             self._check_time(must=must)
-            chunks = document_chunks(document, spans, self.embedder, context=settings.context)
+            window = window_of(self.embedder)
+            chunks = chunks_of(document, spans, context=settings.context, window=window)
             if not chunks:
                 continue
             vectors = []

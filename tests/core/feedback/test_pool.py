@@ -1,0 +1,80 @@
+"""Candidates that later searches found beside those of the question, and generators with their two drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import weakref
+
+import pytest
+
+from sage_core.feedback.drivers import Compute, Steps, Twin, adrive, drive
+from sage_core.feedback.pool import EvidencePool
+
+
+def lengths(items):
+    return [len(item) for item in items]
+
+
+def test_candidates_keep_their_numbers_and_each_is_added_once():
+    pool = EvidencePool(["a", "bb", "A"], str.casefold)
+    hits = pool.add(["BB", "ccc", "a", "CCC"], [0.4, 0.3, None, 0.1], lengths, "q")
+    assert hits == ([(1, 0.4), (3, 0.3), (0, None), (3, 0.1)], [3], "q")
+    assert (pool.items, pool.first) == (["a", "bb", "A", "ccc"], 3)
+    assert pool.add([], [], lengths, "r") == ([], [], "r")
+
+
+def test_what_a_later_search_found_is_not_pruned():
+    pool = EvidencePool(["one two", "three"], str.casefold)
+    pool.add(["four five"], [0.5], lengths, "q")
+    halves = [text.split()[:1] for text in ("one two", "three")]
+    assert pool.prune(
+        ["four five", "one two", "three"], lambda own: halves if own == pool.items[:2] else []
+    ) == [
+        "four five",
+        "one",
+        "three",
+    ]
+
+
+class Counting:
+    def double(self, value: int) -> int:
+        return 2 * value
+
+    async def adouble(self, value: int) -> int:
+        return 2 * value
+
+
+def calls(fails: bool = False) -> Steps[list[object]]:
+    results: list[object] = [(yield Twin(Counting(), "double", 2))]
+    try:
+        results.append((yield Compute(int, "x" if fails else "3")))
+    except ValueError as error:
+        results.append(type(error))
+    return results
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_both_drivers_send_the_generator_results_and_errors(fails: bool):
+    expected = [4, ValueError if fails else 3]
+    assert drive(calls(fails)) == asyncio.run(adrive(calls(fails))) == expected
+
+
+def test_an_error_that_the_generator_does_not_handle_leaves_no_cycle():
+    class Data:
+        pass
+
+    def failing(data: Data) -> Steps[None]:
+        yield Compute(int, "x")
+
+    data = Data()
+    gone = weakref.ref(data)
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            drive(failing(data))
+        del data
+        assert gone() is None
+    finally:
+        gc.enable()
