@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ranking_data import Chunk, chunk_document, read_jsonl
 
-from sage_core.answering import NO_ANSWER, LocalCheck, LocalCritic, LocalJudge, Located, answer_messages
+from sage_core.answering import NO_ANSWER, LocalCritic, LocalJudge, Located, answer_messages
 from sage_core.feedback import (
     Check,
     FeedbackConfig,
@@ -226,12 +226,6 @@ def arms(ours: FeedbackConfig) -> list[Arm]:
     """The arms compared, all with the same first selection."""
     paper = replace(ours, policy="paper")
 
-    def accepting(case: Case) -> LocalCheck:
-        return LocalCheck(case.question, [c.text for c in case.chunks], accept_at=0.9)
-
-    def widening(case: Case) -> LocalCheck:
-        return LocalCheck(case.question, [c.text for c in case.chunks], widen_below=0.6)
-
     def judging(alone: bool) -> Callable[[Case], Check]:
         def check(case: Case) -> Check:
             texts = [c.text for c in case.chunks]
@@ -249,8 +243,6 @@ def arms(ours: FeedbackConfig) -> list[Arm]:
         Arm("ours, two rounds", replace(ours, max_rounds=2)),
         Arm("ours, critic auto", replace(ours, critic="auto"), check=judging(False)),
         Arm("ours, critic local", replace(ours, critic="local"), check=judging(True)),
-        Arm("ours, local check accepts", ours, check=accepting),
-        Arm("ours, local check widens", ours, check=widening),
     ]
 
 

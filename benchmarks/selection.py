@@ -30,11 +30,8 @@ from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.ranking import CrossEncoderReranker
 from sage_core.selection.cut import Gradient, Rule, Scale, select
 from sage_core.selection.rules import (
-    Autocut,
     ExpectedF,
     FixedK,
-    Knee,
-    LargestGap,
     RelativeToTop,
     Threshold,
     TopP,
@@ -55,9 +52,6 @@ def settings(scale: Scale, scores: list[list[float]]) -> Iterator[tuple[str, str
         "auto": [("", default_rule(scale))],
         "gradient": [(f"g={g:.2g}", Gradient(g)) for g in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)],
         "relative to top": [(f"share={s:.2g}", RelativeToTop(s)) for s in np.arange(0.05, 0.96, 0.05)],
-        "largest gap": [(f"buffer={b}", LargestGap(b)) for b in range(7)],
-        "autocut": [(f"jumps={j}", Autocut(j)) for j in (1, 2, 3)],
-        "knee": [("", Knee())],
         "top-p": [(f"p={p:.2g}", TopP(p)) for p in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)],
         "threshold": [
             (f"t={t:.3g}", Threshold(float(t)))

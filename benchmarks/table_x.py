@@ -46,6 +46,7 @@ from sage_eval.pair_features import (
     Pairs,
     Text,
     Training,
+    TransformerEncoder,
     fit,
     frozen_row,
     judged,
@@ -55,7 +56,6 @@ from sage_eval.pair_features import (
     take,
 )
 
-from sage_core.segmentation.models.transformer import TransformerEncoder
 from sage_core.segmentation.training.corpus import read_corpus
 from sage_core.segmentation.training.tables import pretrained_features
 

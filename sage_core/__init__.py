@@ -1,56 +1,48 @@
 """sage-rag core: segment text, select chunks by score, check answers. Knows no framework.
 
-After the paper "SAGE: A Framework of Precise Retrieval for RAG" (arXiv 2503.01713). Importing this package
-loads numpy and the standard library; models, stores and clients are loaded when first used.
+After the paper "SAGE: A Framework of Precise Retrieval for RAG" (arXiv 2503.01713). Names are loaded when
+first used: importing this package loads nothing but itself.
 """
 
-import sys
-import warnings
-from collections.abc import Sequence
+from __future__ import annotations
+
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, LocalJudge
-from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
-from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
-from sage_core.feedback import (
-    Done,
-    FeedbackConfig,
-    FeedbackLoop,
-    FeedbackResult,
-    Generate,
-    Judge,
-    Search,
-    Verdict,
-    arun_loop,
-    parse_verdict,
-    run_loop,
-)
-from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
-from sage_core.llm.pricing import PriceList
-from sage_core.llm.usage import Price, TokenUsage, cost, cost_efficiency
-from sage_core.pipeline.config import SageConfig
-from sage_core.pipeline.results import Answer, Candidate, Retrieval
-from sage_core.pipeline.sage import Sage
-from sage_core.pipeline.settings import SageSettings
-from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
-from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
-from sage_core.selection.config import SelectionConfig
-from sage_core.selection.cut import Scale, Selection, gradient_cut, select
-from sage_core.selection.view import SelectionView, selection_view
-from sage_core.store import ChromaStore, FolderStore, Store
-from sage_core.text.sentences import split_sentences
-from sage_core.text.spans import Span
-from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
-
-try:
-    __version__ = version("sage-rag")
-except PackageNotFoundError:  # run from a source tree that was never installed
-    __version__ = "0+unknown"
+if TYPE_CHECKING:
+    from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, LocalJudge
+    from sage_core.embedding.protocol import Embedder
+    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
+    from sage_core.feedback import (
+        Done,
+        FeedbackConfig,
+        FeedbackLoop,
+        FeedbackResult,
+        Generate,
+        Judge,
+        Search,
+        Verdict,
+        arun_loop,
+        parse_verdict,
+        run_loop,
+    )
+    from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
+    from sage_core.llm.pricing import PriceList
+    from sage_core.llm.usage import Price, TokenUsage, cost, cost_efficiency
+    from sage_core.pipeline.config import SageConfig
+    from sage_core.pipeline.results import Answer, Candidate, Retrieval
+    from sage_core.pipeline.sage import Sage
+    from sage_core.pipeline.settings import SageSettings
+    from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
+    from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
+    from sage_core.selection.config import SelectionConfig
+    from sage_core.selection.cut import Scale, Selection, gradient_cut, select
+    from sage_core.selection.view import SelectionView, selection_view
+    from sage_core.store import ChromaStore, FolderStore, Store
+    from sage_core.text.sentences import split_sentences
+    from sage_core.text.spans import Span
+    from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
 
 __all__ = [
     "Answer",
@@ -117,58 +109,65 @@ __all__ = [
     "split_sentences",
 ]
 
-_MOVED_MODULES = {
-    "assembly": "pipeline.context",
-    "chunks": "store.chunks",
-    "files": "documents.discovery",
-    "identity": "store.identity",
-    "ingest": "pipeline.ingest",
-    "pricing": "llm.pricing",
-    "rag": "pipeline.sage",
-    "results": "pipeline.results",
-    "retrieving": "pipeline.retriever",
-    "scores": "selection.scales",
-    "segmentation.corpus": "segmentation.training.corpus",
-    "segmentation.metrics": "segmentation.training.metrics",
-    "selection_rules": "selection.rules",
-    "selection_view": "selection.view",
-    "sentences": "text.sentences",
-    "spans": "text.spans",
-    "tokens": "text.tokens",
-    "usage": "llm.usage",
+_HOMES = {
+    "sage_core.answering": ("Answerer", "ExtractiveAnswerer", "LLMAnswerer", "LocalJudge"),
+    "sage_core.embedding.protocol": ("Embedder",),
+    "sage_core.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
+    "sage_core.errors": (
+        "InputError",
+        "LLMError",
+        "MissingExtraError",
+        "ModelError",
+        "SageError",
+        "StoreError",
+    ),
+    "sage_core.feedback": (
+        "Done",
+        "FeedbackConfig",
+        "FeedbackLoop",
+        "FeedbackResult",
+        "Generate",
+        "Judge",
+        "Search",
+        "Verdict",
+        "arun_loop",
+        "parse_verdict",
+        "run_loop",
+    ),
+    "sage_core.llm": ("ChatModel", "Completion", "Message", "OpenAIChat"),
+    "sage_core.llm.pricing": ("PriceList",),
+    "sage_core.llm.usage": ("Price", "TokenUsage", "cost", "cost_efficiency"),
+    "sage_core.pipeline.config": ("SageConfig",),
+    "sage_core.pipeline.results": ("Answer", "Candidate", "Retrieval"),
+    "sage_core.pipeline.sage": ("Sage",),
+    "sage_core.pipeline.settings": ("SageSettings",),
+    "sage_core.ranking": ("CrossEncoderReranker", "HybridReranker", "RemoteReranker", "Reranker"),
+    "sage_core.segmentation": ("Boundary", "BoundaryModel", "Layout", "SegmentationView", "Segmenter"),
+    "sage_core.selection.config": ("SelectionConfig",),
+    "sage_core.selection.cut": ("Scale", "Selection", "gradient_cut", "select"),
+    "sage_core.selection.view": ("SelectionView", "selection_view"),
+    "sage_core.store": ("ChromaStore", "FolderStore", "Store"),
+    "sage_core.text.sentences": ("split_sentences",),
+    "sage_core.text.spans": ("Span",),
+    "sage_core.text.tokens": ("CallableCounter", "TokenCounter", "get_counter"),
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
-class _MovedModules(MetaPathFinder, Loader):
-    """Imports modules of version 0.1 from where they are now, with a DeprecationWarning."""
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        old = fullname.removeprefix(f"{__name__}.")
-        return ModuleSpec(fullname, self) if old != fullname and old in _MOVED_MODULES else None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        new = f"{__name__}.{_MOVED_MODULES[spec.name.removeprefix(f'{__name__}.')]}"
-        message = f"{spec.name} is now {new}; the old name goes with the next release"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        module = import_module(new)
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Undo what the import system wrote over: the module was executed under its new name."""
-        spec = module.__spec__
-        assert spec is not None
-        module.__spec__ = spec.loader_state
+        try:
+            return version("sage-rag")
+        except PackageNotFoundError:  # run from a source tree that was never installed
+            return "0+unknown"
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
 
 
-class _Package(ModuleType):
-    def __setattr__(self, name: str, value: object) -> None:
-        # Importing the old module sage_core.selection_view must not hide the function of that name.
-        if name != "selection_view" or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
-sys.meta_path.append(_MovedModules())
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

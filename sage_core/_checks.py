@@ -1,9 +1,8 @@
-"""Checks of arguments, with errors that name the argument; and names that moved, with a warning."""
+"""Checks of arguments, with errors that name the argument."""
 
 from __future__ import annotations
 
 import difflib
-import functools
 import importlib.util
 import math
 import numbers
@@ -11,11 +10,9 @@ import operator
 import os
 import re
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
 
@@ -197,57 +194,3 @@ def shortened(text: object, most: int = 80) -> str:
     """The text in a message: its beginning, where it is long."""
     words = " ".join(str(text).split())
     return repr(words if len(words) <= most else f"{words[:most]}...")
-
-
-def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], object]:
-    """A ``__getattr__`` for a module that still offers names which moved, with a DeprecationWarning.
-
-    Args:
-        module: The module's own name.
-        names: Where each old name is now, as ``"package.module:name"``.
-    """
-
-    def get(name: str) -> object:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        home, _, new = names[name].partition(":")
-        message = f"{module}.{name} is now {home}.{new}; the old name goes with the next release"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        found: object = getattr(import_module(home), new)
-        return found
-
-    return get
-
-
-C = TypeVar("C", bound=type)
-
-
-def renamed_arguments(dropped: Mapping[str, str] | None = None, /, **names: str) -> Callable[[C], C]:
-    """A class decorator: the constructor still takes old arguments, with a DeprecationWarning.
-
-    Args:
-        dropped: Arguments that do nothing any more, and why.
-        **names: The new name of each that was renamed.
-    """
-
-    def decorate(cls: C) -> C:
-        construct: Callable[..., None] = cls.__init__  # type: ignore[misc]  # wrapped, not called
-
-        @functools.wraps(construct)
-        def init(self: object, *args: object, **given: object) -> None:
-            for old in names.keys() & given.keys():
-                message = (
-                    f"{cls.__name__}({old}=...) is now {names[old]}=; the old name goes with the next release"
-                )
-                warnings.warn(message, DeprecationWarning, stacklevel=2)
-                given.setdefault(names[old], given.pop(old))
-            for old in (dropped or {}).keys() & given.keys():
-                del given[old]
-                message = f"{cls.__name__}({old}=...) does nothing any more: {(dropped or {})[old]}"
-                warnings.warn(message, DeprecationWarning, stacklevel=2)
-            construct(self, *args, **given)
-
-        cls.__init__ = init  # type: ignore[misc]  # see above
-        return cls
-
-    return decorate

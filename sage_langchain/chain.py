@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, get_args
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
@@ -170,18 +168,6 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             critic=self.grading,
             hops=self.hops,
         )
-
-    def judge(self) -> Critic:
-        """What grades the answers. Deprecated: for the chain itself."""
-        warnings.warn("SageChain.judge will go in the next release", DeprecationWarning, stacklevel=2)
-        return self._critic()
-
-    def feedback_config(self, selection: FeedbackConfig) -> FeedbackConfig:
-        """The loop's settings, selecting as ``selection`` does. Deprecated: for the chain itself."""
-        warnings.warn(
-            "SageChain.feedback_config will go in the next release", DeprecationWarning, stacklevel=2
-        )
-        return replace(self._feedback(), selection=selection.selection)
 
     def _critic(self) -> Critic:
         return Critic(

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sage_llamaindex.embedding import MiniLMEmbedding, NeighborEmbedding
+    from sage_llamaindex.embedding import MiniLMEmbedding
     from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
     from sage_llamaindex.events import SageFeedbackEvent
     from sage_llamaindex.node_parser import SageNodeParser
@@ -25,7 +25,6 @@ __all__ = [
     "LocalContextRelevancyEvaluator",
     "LocalFaithfulnessEvaluator",
     "MiniLMEmbedding",
-    "NeighborEmbedding",
     "SageFeedbackEvent",
     "SageNodeParser",
     "SageNodePostprocessor",
@@ -42,7 +41,6 @@ _HOMES = {
     "LocalContextRelevancyEvaluator": "evaluator",
     "LocalFaithfulnessEvaluator": "evaluator",
     "MiniLMEmbedding": "embedding",
-    "NeighborEmbedding": "embedding",
     "SageFeedbackEvent": "events",
     "SageNodeParser": "node_parser",
     "SageNodePostprocessor": "postprocessor",

@@ -162,19 +162,6 @@ def _server(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         yield {}
 
 
-def _integrations(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """LangChain under the name of its own distribution."""
-    patch.syspath_prepend(ROOT / "packages" / "langchain-sage-rag")
-    yield from _langchain(patch)
-
-
-def _integrations_llamaindex(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """LlamaIndex under the names of its own distributions."""
-    for name in ("node-parser", "postprocessor"):
-        patch.syspath_prepend(ROOT / "packages" / f"llama-index-{name}-sage")
-    yield from _llamaindex(patch)
-
-
 # Addresses of services that the recipes name; the scripted server answers in their place.
 HOSTED = (
     "https://api.cohere.com/v2",
@@ -251,8 +238,6 @@ SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
     "core": _core,
     "frameworks": _frameworks,
     "llamaindex": _llamaindex,
-    "integrations": _integrations,
-    "integrations_llamaindex": _integrations_llamaindex,
     "langchain": _langchain,
     "pgvector": _pgvector,
     "qdrant": _qdrant,

@@ -138,8 +138,8 @@ def run(
     reranker: Annotated[
         str | None,
         typer.Option(
-            help="Reranker of rows that name none: hybrid, sage-minilm, a cross-encoder by name or folder, "
-            "or generative:NAME (monoT5, Qwen3-Reranker).",
+            help="Reranker of rows that name none: hybrid, sage-minilm, or a cross-encoder by "
+            "name or folder.",
             metavar="NAME",
             show_default="hybrid",
         ),

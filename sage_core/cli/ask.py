@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from sage_core.pipeline.results import Answer
     from sage_core.pipeline.sage import Sage
 
-# Spellings of earlier versions, still understood.
-FORMER_OPTIONS = {"rounds": "max-rounds", "accept": "accept-score", "top-k": "baseline-top-k"}
 EXAMPLES = """
 \b
 Examples:

@@ -54,10 +54,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.command(epilog=ingest.EXAMPLES)(ingest.ingest)
-app.command(
-    epilog=ask.EXAMPLES,
-    context_settings={"token_normalize_func": lambda name: ask.FORMER_OPTIONS.get(name, name)},
-)(ask.ask)
+app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=segment.EXAMPLES)(segment.segment)
 app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)

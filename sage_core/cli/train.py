@@ -37,8 +37,7 @@ def train(
     kind: Annotated[
         str,
         typer.Option(
-            help="context, pair (the paper's model), or transformer (the same with any sentence-transformers "
-            "model, named by --start).",
+            help="context, or pair (the paper's model).",
             metavar="NAME",
         ),
     ] = "context",

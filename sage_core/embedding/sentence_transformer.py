@@ -7,18 +7,15 @@ import logging
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core._checks import renamed_arguments
 from sage_core._microbatch import BATCH_WINDOW_SECONDS, MicroBatcher
-from sage_core.embedding.packing import packed_encoder
 from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError, MissingExtraError, ModelError
 
@@ -107,7 +104,6 @@ def bundled_model_path(name: str) -> str | None:
     return str(folder) if (folder / "config.json").is_file() else None
 
 
-@renamed_arguments(normalise="normalize")
 class SentenceTransformerEmbedder:
     """Any sentence-transformers model. Loads on first use, pickles without its weights, safe across threads.
 
@@ -151,7 +147,6 @@ class SentenceTransformerEmbedder:
         self._batch_characters = batch_characters
         self._normalize = normalize
         self._model: Any = None
-        self._packed: Callable[[list[str]], NDArray[np.float32]] | None = None
         self._init_runtime_state()
 
     def _init_runtime_state(self) -> None:
@@ -181,7 +176,7 @@ class SentenceTransformerEmbedder:
         return f"{type(self).__name__}({self._source!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, "_packed": None, **dict.fromkeys(_NOT_PICKLED)}
+        return {**self.__dict__, "_model": None, **dict.fromkeys(_NOT_PICKLED)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -209,7 +204,7 @@ class SentenceTransformerEmbedder:
         new = [text for text in dict.fromkeys(texts) if text not in self._recent]
         if new:
             with self._lock:
-                rows = self._encode_queries(new)
+                rows = self._encode(new, "encode_query")
             rows.setflags(write=False)
             self._recent.update(zip(new, rows, strict=True))
         vectors = [self._recent[text] for text in texts]
@@ -218,13 +213,6 @@ class SentenceTransformerEmbedder:
         while len(self._recent) > _KEPT_QUERIES:
             self._recent.popitem(last=False)
         return vectors
-
-    def _encode_queries(self, texts: list[str]) -> NDArray[np.float32]:
-        """Rows for questions: short texts, which some models take without padding. Hold the lock."""
-        if self._packed is None:
-            self._packed = packed_encoder(self._loaded()) or partial(self._encode, method="encode_query")
-        rows = self._packed(texts)
-        return unit_rows(rows) if self._normalize else rows
 
     def _encode(self, texts: list[str], method: str) -> NDArray[np.float32]:
         """Unit rows for ``texts``, encoded in batches of like length. Hold the lock."""

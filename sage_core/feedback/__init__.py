@@ -1,6 +1,5 @@
 """Answer, grade, change the evidence, keep the best answer (paper, section VI)."""
 
-from sage_core._checks import renamed
 from sage_core.feedback.critic import (
     CRITIC_MISSING,
     CRITIC_SYSTEM,
@@ -79,11 +78,3 @@ __all__ = [
     "run_loop",
     "run_step",
 ]
-
-__getattr__ = renamed(
-    __name__,
-    {
-        "format_round": "sage_core.rendering.feedback_text:format_round",
-        "format_trace": "sage_core.rendering.feedback_text:format_trace",
-    },
-)

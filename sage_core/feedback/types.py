@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from sage_core._checks import check_float, check_int, check_optional_int
@@ -34,7 +33,7 @@ STOP_MEANINGS: dict[StopReason, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a critic said of an answer and of its context.
 
@@ -61,46 +60,20 @@ class Verdict:
     """
 
     score: float | None
-    adjust: int
-    raw: str
-    reason: str
-    source: str
-    probability: float | None
-    missing: str
+    adjust: int = 0
+    raw: str = ""
+    reason: str = ""
+    source: str = "critic"
+    probability: float | None = None
+    missing: str = ""
 
-    def __init__(
-        self,
-        score: float | None,
-        adjust: int = 0,
-        parsed: bool | None = None,
-        raw: str = "",
-        reason: str = "",
-        source: str = "critic",
-        probability: float | None = None,
-        missing: str = "",
-    ) -> None:
-        if adjust not in (-1, 0, 1):
-            raise InputError(f"adjust must be -1, 0 or 1, not {adjust!r}")
-        if parsed is not None:
-            if parsed != (score is not None):
-                raise InputError("a verdict has a score exactly where it was parsed")
-            message = "parsed follows from score: leave it out; it goes with the next release"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-        if score is not None and not (math.isfinite(score) and 1 <= score <= 10):
-            raise InputError(f"a score lies between 1 and 10, not {score!r}")
-        if probability is not None and not 0 <= probability <= 1:
-            raise InputError(f"a probability lies between 0 and 1, not {probability!r}")
-        values = {
-            "score": score,
-            "adjust": adjust,
-            "raw": raw,
-            "reason": reason,
-            "source": source,
-            "probability": probability,
-            "missing": missing,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        if self.adjust not in (-1, 0, 1):
+            raise InputError(f"adjust must be -1, 0 or 1, not {self.adjust!r}")
+        if self.score is not None and not (math.isfinite(self.score) and 1 <= self.score <= 10):
+            raise InputError(f"a score lies between 1 and 10, not {self.score!r}")
+        if self.probability is not None and not 0 <= self.probability <= 1:
+            raise InputError(f"a probability lies between 0 and 1, not {self.probability!r}")
 
     @property
     def parsed(self) -> bool:
@@ -109,16 +82,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
-        return {
-            "score": self.score,
-            "adjust": self.adjust,
-            "parsed": self.parsed,
-            "raw": self.raw,
-            "reason": self.reason,
-            "source": self.source,
-            "probability": self.probability,
-            "missing": self.missing,
-        }
+        return {**asdict(self), "parsed": self.parsed}
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sage_core._checks import check_int, renamed_arguments
+from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.pipeline.context import ORDERS, Order
 
 
-@renamed_arguments({"text_vectors": "vectors of sentences are not kept"}, top_k="baseline_top_k")
 @dataclass(frozen=True, slots=True)
 class SageConfig:
     """Settings of `Sage`.

@@ -2,10 +2,9 @@
 
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
-from sage_core.ranking.generative import GenerativeReranker
 from sage_core.ranking.hybrid import HybridReranker
 from sage_core.ranking.named import named_reranker
-from sage_core.ranking.neighbors import Links, Place, link, link_ids, mix_neighbors, vouch
+from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
 from sage_core.ranking.protocol import (
     BatchReranker,
     CosineRequest,
@@ -26,7 +25,6 @@ __all__ = [
     "CosineRequest",
     "CosineReranker",
     "CrossEncoderReranker",
-    "GenerativeReranker",
     "HybridReranker",
     "Links",
     "Place",
@@ -39,7 +37,6 @@ __all__ = [
     "ascore",
     "link",
     "link_ids",
-    "mix_neighbors",
     "named_reranker",
     "rank",
     "vouch",

@@ -150,7 +150,7 @@ class CrossEncoderReranker:
                 "sequence-classification model with one output, or a name that can be downloaded."
             ) from error
         outputs = int(model.config.num_labels)
-        if outputs != 1:
+        if outputs != 1 and not str((model.config.architectures or [""])[0]).endswith("ForCausalLM"):
             raise ModelError(
                 f"{self.name!r} gives {outputs} scores per pair (a classifier?); a reranker gives one"
             )
@@ -180,6 +180,8 @@ def check_head(name: str) -> None:
     if read("config_sentence_transformers.json").get("model_type") == "CrossEncoder":
         return  # sentence-transformers' own format: its modules say how the score is made
     kind = str((read("config.json").get("architectures") or [""])[0])
+    if kind.endswith("ForCausalLM"):
+        return  # scored by the log-odds of two words, such as "yes" against "no": no head is needed
     if kind and not kind.endswith("ForSequenceClassification"):
         raise ModelError(f"{name!r} is a {kind}, no cross-encoder: scores would be random. {_advice(kind)}")
     weights = cached_file(name, "model.safetensors", _raise_exceptions_for_missing_entries=False)
@@ -196,8 +198,6 @@ def _has_head(weights: Path) -> bool:
 
 def _advice(kind: str) -> str:
     """What to use such a model with."""
-    if kind.endswith(("ForConditionalGeneration", "ForCausalLM", "LMHeadModel")):
-        return (
-            "A reranker that generates (monoT5, Qwen3-Reranker) is a GenerativeReranker: 'generative:NAME'."
-        )
+    if kind.endswith("ForConditionalGeneration"):
+        return "A reranker of that kind (monoT5) is not supported: take one with a score, or Qwen3-Reranker."
     return "Give a sequence-classification model with one output; an embedding model is an embedder's."

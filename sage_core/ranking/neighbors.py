@@ -11,11 +11,7 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sage_core._checks import check_float
-from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, check_scale, plain_scores
 
@@ -153,41 +149,6 @@ def vouch(
         None if score is None else _vouched(score, beside(links_of), scale, weight)
         for score, links_of in zip(known, links, strict=True)
     ]
-
-
-def mix_neighbors(
-    vectors: NDArray[np.floating[Any]], links: Sequence[Links], *, weight: float = WEIGHT
-) -> NDArray[np.float32]:
-    """`vouch` over cosines, done once for the vectors in place of every question's scores.
-
-    A cosine is linear in the chunk's vector, so a store that holds ``v + w*(previous + next)``, scaled to
-    length 1, ranks by a chunk's neighbors too, without knowing them.
-
-    Args:
-        vectors: One row per chunk, shape ``(n, d)``.
-        links: From `link` or `link_ids`, as many.
-        weight: From 0, no effect, to 1.
-
-    Returns:
-        Rows of length 1, shape ``(n, d)``. A row with a value that is not finite counts as zeros.
-
-    Raises:
-        InputError: For another shape, another number of links, or a weight out of range.
-
-    Example:
-        >>> links = link([Place("a", 0, 1), Place("a", 1, 2)])
-        >>> [round(float(x), 2) for x in mix_neighbors(np.eye(2), links, weight=0.5)[0]]
-        [0.89, 0.45]
-    """
-    check_float("weight", weight, minimum=0, maximum=1)
-    if vectors.ndim != 2 or len(vectors) != len(links):
-        raise InputError(f"vectors of shape {vectors.shape}, but links of {len(links)} chunks")
-    unit = unit_rows(vectors)
-    mixed = unit.copy()
-    for side in ([x.previous for x in links], [x.next for x in links]):
-        pairs = np.array([(i, j) for i, j in enumerate(side) if j is not None], dtype=np.int64).reshape(-1, 2)
-        mixed[pairs[:, 0]] += np.float32(weight) * unit[pairs[:, 1]]
-    return unit_rows(mixed)
 
 
 def _vouched(score: float, beside: list[float], scale: Scale, weight: float) -> float:

@@ -1,19 +1,14 @@
 """Selection: how many of the ranked chunks to keep (paper, Algorithm 2), on any score scale."""
 
-from sage_core._checks import renamed
 from sage_core.selection.config import SelectionConfig
 from sage_core.selection.cut import Selection, check_bounds, effective_min_k, gradient_cut, select
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     PAPER_GRADIENT,
-    AtMost,
-    Autocut,
     Earliest,
     ExpectedF,
     FixedK,
     Gradient,
-    Knee,
-    LargestGap,
     RankedScores,
     RelativeToTop,
     Rule,
@@ -43,14 +38,10 @@ __all__ = [
     "DEFAULT_MIN_K",
     "PAPER_GRADIENT",
     "SCALES",
-    "AtMost",
-    "Autocut",
     "Earliest",
     "ExpectedF",
     "FixedK",
     "Gradient",
-    "Knee",
-    "LargestGap",
     "RankedScores",
     "RelativeToTop",
     "Rule",
@@ -79,5 +70,3 @@ __all__ = [
     "selection_view",
     "to_ratio_scale",
 ]
-
-__getattr__ = renamed(__name__, {"least_kept": "sage_core.selection.cut:effective_min_k"})

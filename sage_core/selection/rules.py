@@ -1,7 +1,7 @@
 """Rules that decide how many of the ranked scores to keep: the paper's gradient, and others.
 
-Each is a pure function of the scores, best first. Those that look at differences (gap, autocut, knee) or
-at shares (relative, top-p) read the ratio scale; `Threshold` reads raw scores, in the scorer's own unit.
+Each is a pure function of the scores, best first. Those that look at shares (gradient, relative, top-p) read
+the ratio scale; `Threshold` reads raw scores, in the scorer's own unit.
 
 All but `Gradient` name the number themselves, so that ``min_k`` is 1 unless it is given; `Earliest`
 takes over what its rules have.
@@ -122,7 +122,7 @@ class FixedK:
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
         """See `Rule.cut`."""
-        return self.k, f"fixed k={self.k}"
+        return self.k, f"the {self.k} best"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,128 +175,6 @@ class RelativeToTop:
             "logit": "of the best's odds",
         }.get(scores.scale or "", "of the best")
         return keep, f"rank {keep + 1} falls to {fallen:.2f} {least} (limit {self.share:g})"
-
-
-@dataclass(frozen=True, slots=True)
-class AtMost:
-    """Keep the best ``k`` where nothing ends the list earlier: the last of the rules of an `Earliest`.
-
-    Unlike ``max_k``, which overrules everything, it gives way to ``min_k``.
-
-    Examples:
-        >>> from sage_core import select
-        >>> select([0.9, 0.8, 0.7], rule=Earliest((Gradient(), AtMost(2))), min_k=1).reason
-        'no fall before rank 3: at most 2 are kept'
-    """
-
-    k: int
-    default_min_k: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_int("k", self.k, minimum=1)
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
-        return self.k, f"no fall before rank {self.k + 1}: at most {self.k} are kept"
-
-
-@dataclass(frozen=True, slots=True)
-class LargestGap:
-    """Cut at the largest drop between neighbours and keep ``buffer`` more (Adaptive-k, arXiv 2506.08479).
-
-    Examples:
-        >>> from sage_core import select
-        >>> select([0.9, 0.8, 0.3, 0.2], rule=LargestGap()).indices
-        (0, 1)
-
-    Attributes:
-        buffer: Chunks kept beyond the gap.
-        tail: Share of the list, at its end, where no gap is looked for.
-    """
-
-    buffer: int = 0
-    tail: float = 0.1
-    default_min_k: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_int("buffer", self.buffer, minimum=0)
-        check_float("tail", self.tail, minimum=0, maximum=0.9)
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
-        s = scores.ratio
-        last = max(min(len(s) - 1, int(len(s) * (1 - self.tail))), 0)
-        if last < 1:
-            return len(s), "too few scores for a gap"
-        at = max(range(last), key=lambda i: s[i] - s[i + 1])
-        if s[at] <= s[at + 1]:
-            return len(s), "all scores equal: no gap"
-        return at + 1 + self.buffer, f"largest drop after rank {at + 1}"
-
-
-def _normalized(s: Sequence[float]) -> list[float] | None:
-    """Min-max to 1..0; None for a flat list, on which a shape means nothing."""
-    if len(s) < 2 or s[0] - s[-1] <= 1e-12 * max(abs(s[0]), 1.0) or s[0] == float("inf"):
-        return None
-    return [(v - s[-1]) / (s[0] - s[-1]) for v in s]
-
-
-@dataclass(frozen=True, slots=True)
-class Autocut:
-    """Cut before the ``jumps``-th local maximum of the distance from a straight fall (after Weaviate).
-
-    Examples:
-        >>> from sage_core import select
-        >>> select([0.9, 0.88, 0.3, 0.29, 0.28], rule=Autocut()).indices
-        (0, 1)
-    """
-
-    jumps: int = 1
-    default_min_k: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_int("jumps", self.jumps, minimum=1)
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
-        curve = _normalized(scores.ratio)
-        if curve is None:
-            return len(scores.ratio), "flat scores: no jump"
-        n = len(curve)
-        # Fallen so far, minus what a straight line would have fallen by then.
-        d = [(1 - v) - i / (n - 1) for i, v in enumerate(curve)]
-        found = 0
-        for i in range(1, n):
-            if d[i] > d[i - 1] and (i == n - 1 or d[i] >= d[i + 1]):
-                found += 1
-                if found == self.jumps:
-                    return i, f"jump {self.jumps} lies after rank {i}"
-        return n, f"fewer than {self.jumps} jumps"
-
-
-@dataclass(frozen=True, slots=True)
-class Knee:
-    """Cut at the point of the normalized curve that lies farthest below its chord (after Kneedle).
-
-    Examples:
-        >>> from sage_core import select
-        >>> select([0.9, 0.8, 0.2, 0.1, 0.05], rule=Knee()).indices
-        (0, 1)
-    """
-
-    default_min_k: ClassVar[int] = 1
-
-    def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
-        curve = _normalized(scores.ratio)
-        if curve is None:
-            return len(scores.ratio), "flat scores: no knee"
-        n = len(curve)
-        below = [1 - i / (n - 1) - v for i, v in enumerate(curve)]
-        at = max(range(n), key=below.__getitem__)
-        if below[at] <= 0:
-            return n, "the curve never sags: no knee"
-        return at, f"the knee is at rank {at + 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +292,7 @@ def default_rule(scale: Scale) -> Rule:
     """
     share = _SHARES.get(scale)
     slope = () if share is None else (RelativeToTop(share),)
-    return Earliest((Gradient(), *slope, AtMost(MOST)))
+    return Earliest((Gradient(), *slope, FixedK(MOST)))
 
 
 def resolve_rule(rule: Rule | RuleName, scale: Scale, gradient: float | None = None) -> Rule:
@@ -455,12 +333,8 @@ _BY_NAME: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         FixedK,
-        AtMost,
         Threshold,
         RelativeToTop,
-        LargestGap,
-        Autocut,
-        Knee,
         TopP,
         ExpectedF,
         Gradient,

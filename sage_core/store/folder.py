@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,8 +44,6 @@ DATABASE = "store.sqlite3"
 _DRAFT = "rebuild.sqlite3"
 _VECTORS = "vectors"
 _LOCK = "writer.lock"
-# Of a store of version 0.1.0.
-_OLD_MANIFEST = "manifest.sqlite3"
 _CHROMA = "chroma.sqlite3"
 
 _TABLES = (
@@ -153,7 +150,7 @@ class FolderStore:
     @property
     def exists(self) -> bool:
         """Whether a store has been made there."""
-        return kind_of(self._database) == "file" or kind_of(self.path / _OLD_MANIFEST) == "file"
+        return kind_of(self._database) == "file"
 
     @property
     def finished(self) -> bool:
@@ -263,11 +260,6 @@ class FolderStore:
         return self._connect(), file
 
     def _missing(self) -> StoreError:
-        if kind_of(self.path / _OLD_MANIFEST) == "file":
-            return StoreError(
-                f"the store at {self.path} was made by version 0.1.0 and is kept otherwise now: make it anew "
-                f"with `sage-rag ingest PATHS --store {self.path} --rebuild`"
-            )
         if self._has_vectors():
             return self._damaged(f"{DATABASE} is missing")
         if kind_of(self.path) == "file":
@@ -328,7 +320,7 @@ class FolderStore:
                 "folder, or make this one writable"
             ) from error
         with self._writer_lock(), self._errors():
-            self._refuse_other_stores(rebuild=rebuild)
+            self._refuse_chroma()
             self._delete(_DRAFT)  # of a rebuild that died
             draft = rebuild and kind_of(self._database) == "file"
             with closing(self._created(identity, draft=draft, rebuild=rebuild)) as connection:
@@ -369,18 +361,9 @@ class FolderStore:
                 return
             yield
 
-    def _refuse_other_stores(self, *, rebuild: bool) -> None:
-        """See to what other stores left in the folder."""
-        old = self.path / _OLD_MANIFEST
-        if kind_of(old) == "file":
-            if not rebuild:
-                raise self._missing()
-            for path in self.path.iterdir():
-                if path.name.startswith((_CHROMA, _OLD_MANIFEST)):
-                    path.unlink()
-                elif path.is_dir() and (path / "header.bin").is_file():
-                    shutil.rmtree(path)
-        elif kind_of(self.path / _CHROMA) == "file":
+    def _refuse_chroma(self) -> None:
+        """Refuse a folder that a Chroma database lies in."""
+        if kind_of(self.path / _CHROMA) == "file":
             raise StoreError(
                 f"{self.path} holds a Chroma database: choose another folder, or open it with "
                 f"ChromaStore({str(self.path)!r}) or --store chroma:{self.path} where sage-rag made it"

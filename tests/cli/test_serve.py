@@ -346,7 +346,7 @@ def test_a_question_shows_scores_votes_and_the_cut(
         "gradient",
         {"rule": "ExpectedF", "beta": 2},
         {"rule": "TopP", "p": 0.5},
-        {"rule": "LargestGap"},
+        {"rule": "RelativeToTop"},
     ],
 )
 def test_the_code_of_every_rule_runs(client: TestClient, rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, Quer
 
 from sage_core.selection import guess_scale
 from sage_core.selection.cut import Gradient
-from sage_core.selection.rules import Earliest, ExpectedF, FixedK, LargestGap, Threshold, TopP
+from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
 from sage_llamaindex import SageNodePostprocessor
 from tests.fakes.llamaindex import Recorder, scored
 from tests.fakes.models import WordReranker
@@ -292,17 +292,17 @@ def test_behind_and_before_stock_postprocessors() -> None:
 class TestSaving:
     def test_names_and_rules_round_trip(self) -> None:
         sage = SageNodePostprocessor(
-            reranker="some/cross-encoder", device="cpu", rule=LargestGap(buffer=2), min_k=3, keep_order=True
+            reranker="some/cross-encoder", device="cpu", rule=RelativeToTop(0.4), min_k=3, keep_order=True
         )
         data = sage.to_dict()
-        assert data["rule"] == {"rule": "LargestGap", "buffer": 2, "tail": 0.1}
+        assert data["rule"] == {"rule": "RelativeToTop", "share": 0.4}
         for again in (
             SageNodePostprocessor.from_dict(data),
             SageNodePostprocessor.from_json(sage.to_json()),
             pickle.loads(pickle.dumps(sage)),
         ):
             assert again.to_dict() == data
-            assert again.rule == LargestGap(buffer=2)
+            assert again.rule == RelativeToTop(0.4)
 
     def test_a_reranker_object_is_asked_for(self) -> None:
         data = SageNodePostprocessor(reranker=WordReranker()).to_dict()

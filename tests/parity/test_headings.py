@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sage_core.errors import InputError
-from sage_core.ranking import Place, link, vouch
 from sage_core.text.header import MAX_HEADER_TOKENS
 from sage_core.text.outline import Outline, join_path, split_path
 from sage_core.text.tokens import get_counter
@@ -19,15 +17,13 @@ from langchain_core.documents import Document as LCDocument
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import MarkdownHeaderTextSplitter
-from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.node_parser import MarkdownNodeParser, SentenceSplitter
+from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import Document as LIDocument
-from llama_index.core.schema import MetadataMode, NodeRelationship, TextNode
+from llama_index.core.schema import MetadataMode, TextNode
 
 from sage_core.segmentation import Segmenter
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter
-from sage_llamaindex import NeighborEmbedding, SageNodeParser
+from sage_llamaindex import SageNodeParser
 from tests.fakes.models import HashModel
 
 GUIDE = (
@@ -231,65 +227,3 @@ def embedded(nodes: list[TextNode], seed: int = 0) -> list[TextNode]:
     for node, row in zip(nodes, rows / np.linalg.norm(rows, axis=1, keepdims=True), strict=True):
         node.embedding = row.tolist()
     return nodes
-
-
-@pytest.mark.parametrize("known", ["relationships", "offsets", "order"])
-async def test_a_search_in_mixed_vectors_ranks_as_vouching_does(known: str) -> None:
-    nodes = embedded(parsed(GUIDE) + parsed(PLAIN))
-    starts = [i for i, n in enumerate(nodes) if n.prev_node is None]
-    for node in nodes:
-        if known != "relationships":
-            for side in (NodeRelationship.PREVIOUS, NodeRelationship.NEXT):
-                node.relationships.pop(side, None)
-        if known == "order":
-            node.start_char_idx = node.end_char_idx = None
-    before = [list(n.embedding) for n in nodes]
-    mixed = NeighborEmbedding(weight=0.4)(nodes)
-    assert [n.embedding for n in await NeighborEmbedding(weight=0.4).acall(nodes)] == [
-        n.embedding for n in mixed
-    ]
-    assert [n.embedding for n in nodes] == before and [n.node_id for n in mixed] == [n.node_id for n in nodes]
-    rows = np.array([n.embedding for n in mixed])
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-6)
-    vectors = np.array(before)
-    links = link([Place(i >= starts[1], i, i + 1) for i in range(len(nodes))], longest_gap=0)
-    asked = vectors[3]
-    expected = np.array(vouch((vectors @ asked).tolist(), links, "cosine", weight=0.4))
-    sums = [1 + 0.4 * sum(x is not None for x in own) for own in links]
-    raw = vectors.copy()
-    for i, own in enumerate(links):
-        for j in own:
-            if j is not None:
-                raw[i] += 0.4 * vectors[j]
-    # A cosine is linear: what is mixed, before it is scaled, gives the scores that vouching gives.
-    assert raw @ asked / np.array(sums) == pytest.approx(expected)
-    assert rows == pytest.approx(raw / np.linalg.norm(raw, axis=1, keepdims=True), abs=1e-6)
-
-
-def test_neighbor_embedding_in_a_pipeline() -> None:
-    pipeline = IngestionPipeline(
-        transformations=[
-            SentenceSplitter(chunk_size=60, chunk_overlap=0),
-            MockEmbedding(4),
-            NeighborEmbedding(),
-        ]
-    )
-    for _ in range(2):  # from the cache the second time
-        nodes = pipeline.run(documents=[LIDocument(text=GUIDE)])
-        assert len(nodes) > 2
-        assert [np.linalg.norm(n.embedding) for n in nodes] == pytest.approx([1.0] * len(nodes), abs=1e-5)
-    assert NeighborEmbedding.from_dict(NeighborEmbedding(weight=0.2).to_dict()) == NeighborEmbedding(
-        weight=0.2
-    )
-    assert NeighborEmbedding()([]) == []
-
-
-def test_neighbor_embedding_says_what_is_wrong() -> None:
-    with pytest.raises(InputError, match="after the embedding model"):
-        NeighborEmbedding()([TextNode(text="a")])
-    with pytest.raises(InputError, match="several lengths"):
-        NeighborEmbedding()([TextNode(text="a", embedding=[1.0]), TextNode(text="b", embedding=[1.0, 0.0])])
-    with pytest.raises(ValueError, match="weight"):
-        NeighborEmbedding(weight=2)
-    with pytest.raises(ValueError, match="no argument 'wieght'; did you mean 'weight'"):
-        NeighborEmbedding(wieght=0.1)

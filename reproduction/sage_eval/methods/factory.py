@@ -44,9 +44,6 @@ from sage_eval.specs import Settings, Spec
 
 _LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_tokens")
 _RULES = {
-    "autocut": "Autocut",
-    "gap": "LargestGap",
-    "knee": "Knee",
     "relative": "RelativeToTop",
     "threshold": "Threshold",
     "top_p": "TopP",

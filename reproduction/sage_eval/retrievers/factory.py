@@ -11,8 +11,8 @@ from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
 from sage_core.errors import InputError
-from sage_core.ranking import CrossEncoderReranker, GenerativeReranker, Reranker, named_reranker
-from sage_core.ranking.named import GENERATIVE, HYBRID, HYBRID_CROSSED
+from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker
+from sage_core.ranking.named import HYBRID, HYBRID_CROSSED
 from sage_core.tuning.records import PieceIndex
 from sage_eval.retrievers.bm25 import BM25Index
 from sage_eval.retrievers.cached import CachedEmbedder
@@ -135,17 +135,9 @@ class ModelPool:
                 batch_size=settings.take("batch_size", int, 32),
                 max_length=settings.take("max_length", int),
             )
-        elif settings.kind == "generative":
-            reranker = GenerativeReranker(
-                settings.need("model", str),
-                device=settings.take("device", str),
-                batch_size=settings.take("batch_size", int, 16),
-                max_length=settings.take("max_length", int),
-            )
         else:
             raise InputError(
-                f"unknown reranker {settings.kind!r}: one of {HYBRID}, {HYBRID_CROSSED}, cross-encoder, "
-                "generative"
+                f"unknown reranker {settings.kind!r}: one of {HYBRID}, {HYBRID_CROSSED}, cross-encoder"
             )
         settings.end()
         return reranker
@@ -244,7 +236,6 @@ def make_reranker(spec: Spec, *, embedder: Embedder | None = None) -> Reranker:
     - ``hybrid``: the offline default, over ``embedder``.
     - ``cross-encoder``: ``model`` (a name or folder; required), ``device``, ``batch_size`` (32),
       ``max_length``.
-    - ``generative``: the same for a model such as monoT5 or Qwen3-Reranker (`GenerativeReranker`).
 
     Args:
         spec: The configuration; a string that is not ``"hybrid"`` is the name of a cross-encoder.
@@ -271,6 +262,4 @@ def _reranker_spec(name: str) -> dict[str, str]:
     """The configuration that a reranker's name is short for."""
     if name in (HYBRID, HYBRID_CROSSED):
         return {"kind": name}
-    if name.startswith(GENERATIVE):
-        return {"kind": "generative", "model": name.removeprefix(GENERATIVE)}
     return {"kind": "cross-encoder", "model": name}

@@ -116,14 +116,8 @@ def read_model(folder: Path) -> BoundaryModel:
             return PairModel(config, tensors, fingerprint)
         if kind == "context":
             return ContextModel(config, tensors, fingerprint)
-        if kind == "transformer":
-            from sage_core.segmentation.models.transformer import TransformerPairModel
-
-            return TransformerPairModel(config, tensors, fingerprint, folder)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ModelError(
             f"the configuration in {folder} is damaged: {error!r}; train the model again"
         ) from error
-    raise ModelError(
-        f"{folder} holds a model of kind {kind!r}; known are 'pair', 'context' and 'transformer'"
-    )
+    raise ModelError(f"{folder} holds a model of kind {kind!r}; known are 'pair' and 'context'")

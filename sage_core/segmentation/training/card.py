@@ -40,8 +40,6 @@ def model_card(options: TrainOptions, corpus: CorpusSummary, report: TrainReport
     start = {"pretrained": "token tables from all-MiniLM-L6-v2 (Apache-2.0)", "random": "random tables"}.get(
         options.start, f"the model {options.start!r}"
     )
-    if options.kind == "transformer" and options.start == "pretrained":
-        start = "all-MiniLM-L6-v2 (Apache-2.0)"
     licences = "\n".join(f"- {name}: {count:,} documents" for name, count in corpus.licences)
     return f"""# Boundary model ({options.kind})
 

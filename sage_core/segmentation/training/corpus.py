@@ -63,7 +63,6 @@ class Corpus:
         starts: (S,) whether a sentence opens a paragraph.
         documents: (D + 1,) where each document starts among the sentences.
         surface: (S, SURFACE_SIZE) float32, see ``surface.py``.
-        texts: The sentences themselves, where they were kept.
     """
 
     ids: NDArray[np.int32]
@@ -71,7 +70,6 @@ class Corpus:
     starts: NDArray[np.bool_]
     documents: NDArray[np.int64]
     surface: NDArray[np.float32]
-    texts: tuple[str, ...] | None = None
 
     @property
     def gaps(self) -> NDArray[np.int64]:
@@ -100,7 +98,6 @@ class Corpus:
             self.starts[sentences],
             np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
             self.surface[sentences],
-            None if self.texts is None else tuple(self.texts[i] for i in sentences.tolist()),
         )
 
 
@@ -137,9 +134,8 @@ def read_corpus(
         )
 
 
-def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96, keep_texts: bool = False) -> Corpus:
+def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96) -> Corpus:
     """Tokenize documents into a ``Corpus``; only the first ``max_tokens`` tokens of a sentence are kept."""
-    kept: list[str] = []
     ids: list[NDArray[np.int32]] = []
     lengths: list[NDArray[np.int64]] = []
     surface: list[NDArray[np.float32]] = []
@@ -149,7 +145,6 @@ def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96, keep_te
         texts = [s for paragraph in document.paragraphs for s in paragraph]
         starts.extend(i == 0 for paragraph in document.paragraphs for i in range(len(paragraph)))
         tokens = tokenize(texts, max_tokens)
-        kept.extend(texts if keep_texts else ())
         ids.append(tokens.ids)
         lengths.append(tokens.lengths)
         surface.append(tokens.surface)
@@ -160,7 +155,6 @@ def index_corpus(documents: Iterable[Document], *, max_tokens: int = 96, keep_te
         np.array(starts, bool),
         np.cumsum(sizes, dtype=np.int64),
         np.concatenate(surface) if surface else np.zeros((0, SURFACE_SIZE), np.float32),
-        tuple(kept) if keep_texts else None,
     )
 
 

@@ -44,7 +44,7 @@ _PRETRAINED = "all-MiniLM-L6-v2"
 _WARM_UP = 200  # steps
 _LAST_RATE = 0.02  # share of the learning rate left at the end
 _CLIP = 1.0
-_TABLE_RATE, _TRANSFORMER_RATE = 3e-4, 5e-5
+_TABLE_RATE = 3e-4
 _PER_TOKEN = ("mean.weight", "rarity")
 _REPORT_EVERY = 50
 _AHEAD = 4  # batches made while the network works
@@ -55,8 +55,6 @@ def build_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
     torch.manual_seed(options.seed)
     if options.threads:
         torch.set_num_threads(options.threads)
-    if options.kind == "transformer":
-        return _transformer_task(training, held, options)
     start: Tensors | None = None
     encoder, context = options.encoder_sizes, options.context
     if options.start not in ("pretrained", "random"):
@@ -157,22 +155,6 @@ def _task(
     )
 
 
-def _transformer_task(training: Corpus, held: Corpus, options: TrainOptions) -> Task:
-    from sage_core.segmentation.training.transformer_task import TransformerTask
-
-    return TransformerTask(
-        training,
-        held,
-        _PRETRAINED if options.start == "pretrained" else options.start,
-        mix=options.negatives,
-        hidden=options.hidden,
-        positive_share=options.positive_share,
-        dropout=options.dropout,
-        batch_size=options.batch_size,
-        max_tokens=options.encoder_sizes.max_tokens,
-    )
-
-
 def _model_folder(name: str) -> Path:
     from sage_core.segmentation.models.load import DEFAULT, bundled_models
 
@@ -195,13 +177,12 @@ def _start_tables(net: nn.Module, training: Corpus, config: EncoderConfig, pretr
 
 
 def _optimizer(net: nn.Module, options: TrainOptions) -> tuple[torch.optim.Optimizer, list[float]]:
-    """AdamW over tables (or a transformer), token weights and dense layers; only the last decay."""
+    """AdamW over tables, token weights and dense layers; only the last decay."""
     groups: dict[str, list[nn.Parameter]] = {"table": [], "token": [], "dense": []}
     for name, parameter in net.named_parameters():
-        slow = name.startswith("encoder.") if options.kind == "transformer" else name.endswith(".table")
-        kind = "table" if slow else "token" if name.endswith(_PER_TOKEN) else "dense"
+        kind = "table" if name.endswith(".table") else "token" if name.endswith(_PER_TOKEN) else "dense"
         groups[kind].append(parameter)
-    slow_rate = options.table_rate or (_TRANSFORMER_RATE if options.kind == "transformer" else _TABLE_RATE)
+    slow_rate = options.table_rate or _TABLE_RATE
     rates = [slow_rate, options.learning_rate, options.learning_rate]
     decays = [0.0, 0.0, options.weight_decay]
     parameters = [

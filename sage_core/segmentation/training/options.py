@@ -20,10 +20,9 @@ class TrainOptions:
     """How to train.
 
     Attributes:
-        kind: ``"context"`` (sees several sentences each side), ``"pair"`` (the paper's model), or
-            ``"transformer"`` (the paper's model with any sentence-transformers model; wants a GPU).
+        kind: ``"context"`` (sees several sentences each side) or ``"pair"`` (the paper's model).
         start: ``"pretrained"`` (token tables from all-MiniLM-L6-v2), ``"random"``, or the name or folder of a
-            model of the same kind to fine-tune. For ``"transformer"``: the encoder's name or folder.
+            model of the same kind to fine-tune.
         encoder: Sizes of the sentence encoder; None for those of the bundled model of that kind. Ignored when
             fine-tuning.
         context: Sizes of the rest of the context model; ignored when fine-tuning.
@@ -37,7 +36,7 @@ class TrainOptions:
         evaluations: Evaluations an epoch.
         batch_size: Pairs, or sentences, a step.
         learning_rate: Of the dense layers.
-        table_rate: Of the token tables, or of a transformer; lower, because they memorise. None: 3e-4, 5e-5.
+        table_rate: Of the token tables; lower, because they memorize. None: 3e-4.
         weight_decay: Of the dense layers (AdamW).
         dropout: On features.
         token_dropout: Share of tokens hidden in each step.
@@ -78,8 +77,8 @@ class TrainOptions:
         return self.encoder or (_PAIR_ENCODER if self.kind == "pair" else EncoderConfig())
 
     def __post_init__(self) -> None:
-        if self.kind not in ("context", "pair", "transformer"):
-            raise InputError(f"kind must be 'context', 'pair' or 'transformer', not {self.kind!r}")
+        if self.kind not in ("context", "pair"):
+            raise InputError(f"kind must be 'context' or 'pair', not {self.kind!r}")
         if self.loss not in ("bce", "mse"):
             raise InputError(f"loss must be 'bce' or 'mse', not {self.loss!r}")
         for name, least in _LEAST.items():

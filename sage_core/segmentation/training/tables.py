@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.errors import ModelError
+from sage_core.embedding.sentence_transformer import LOADING_ERRORS, bundled_model_path, quiet_loading
+from sage_core.errors import MissingExtraError, ModelError
 from sage_core.segmentation.models.ops import Floats
-from sage_core.segmentation.models.transformer import load_sentence_transformer
 
 _log = logging.getLogger(__name__)
 _SPREAD = 0.5  # standard deviation of the tables' entries
@@ -83,3 +84,23 @@ def _unit(rows: Floats) -> Floats:
     centred = rows - rows.mean(0)
     result: Floats = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-6)
     return result
+
+
+def load_sentence_transformer(name_or_path: str, device: str | None = None) -> Any:
+    """A ``SentenceTransformer`` from safetensors; never runs code that comes with the model."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingExtraError("a transformer encoder", "models,local") from error
+    try:
+        with quiet_loading():
+            return SentenceTransformer(
+                bundled_model_path(name_or_path) or name_or_path,
+                device=device,
+                trust_remote_code=False,
+                model_kwargs={"use_safetensors": True},
+            )
+    except LOADING_ERRORS as error:
+        raise ModelError(
+            f'cannot load {name_or_path!r}: {error}. Give a folder, or pip install "sage-rag[local]"'
+        ) from error

@@ -27,7 +27,7 @@ class Batch:
     """One step's data.
 
     Attributes:
-        sentences: What is encoded: a ``SentenceBatch`` or, for a transformer, a ``TokenizedBatch``.
+        sentences: What is encoded.
         real: Pair model: (2, pairs), all ones. Context model: (windows, length), 0 for padding.
         same: The labels of the logits, in their order.
     """

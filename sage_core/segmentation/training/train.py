@@ -5,7 +5,7 @@
 - ``data``: a ``.jsonl``/``.jsonl.gz`` file, or a folder of such files or of ``.txt``/``.md`` files, or a list
   of those (see ``corpus.read_corpus``);
 - ``output``: the folder that gets ``model.safetensors``, ``config.json`` and ``MODEL_CARD.md``;
-- ``options``: ``TrainOptions(kind="context" | "pair" | "transformer", start="pretrained" | "random" | model,
+- ``options``: ``TrainOptions(kind="context" | "pair", start="pretrained" | "random" | model,
   epochs=...,
   ...)``;
 - ``progress``: called with a ``Progress(step, steps, loss, auc, f1)`` now and then;
@@ -75,7 +75,7 @@ def train(
     """
     options = options or TrainOptions()
     began = time.perf_counter()
-    summary, corpus = _read(data, keep_texts=options.kind == "transformer")
+    summary, corpus = _read(data)
     rng = np.random.default_rng(options.seed)
     training, held = split_by_document(corpus, options.held_out, rng)
     if not len(held.gaps) or not 0 < held.base_rate < 1:
@@ -120,6 +120,6 @@ def judge(task: Task) -> tuple[dict[str, float], dict[str, float]]:
     return figures, {"scale": scale, "shift": shift}
 
 
-def _read(data: str | Path | Sequence[str | Path], *, keep_texts: bool) -> tuple[CorpusSummary, Corpus]:
+def _read(data: str | Path | Sequence[str | Path]) -> tuple[CorpusSummary, Corpus]:
     documents: list[Document] = list(read_corpus(data))
-    return summarize(documents), index_corpus(documents, keep_texts=keep_texts)
+    return summarize(documents), index_corpus(documents)

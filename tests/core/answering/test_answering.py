@@ -19,7 +19,6 @@ from sage_core.answering import (
     Answerer,
     ExtractiveAnswerer,
     LLMAnswerer,
-    LocalCheck,
     answer_messages,
     chosen_option,
     is_abstention,
@@ -28,7 +27,6 @@ from sage_core.errors import InputError, LLMError
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
 from sage_core.llm import Completion, OpenAIChat
 from sage_core.llm.usage import NO_USAGE, TokenUsage
-from sage_core.selection.cut import select
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
 KEY = "sk-secret-0123456789abcdef"
@@ -355,33 +353,3 @@ def test_whatever_the_texts_it_quotes_them_or_says_there_is_nothing(
 def test_settings_out_of_range(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError):
         ExtractiveAnswerer(**wrong)
-
-
-# The local check
-
-
-def test_the_local_check_accepts_what_stands_side_by_side() -> None:
-    check = LocalCheck("Who built the Kestrel Bridge in 1932?", CHUNKS, accept_at=0.9)
-    all_three = select([0.9, 0.8, 0.7], min_k=3)
-    accepted = check(all_three, "Mara Holt")
-    assert accepted is not None
-    assert (accepted.score, accepted.source) == (10, "local")
-    assert check(all_three, "Jo Trout of Veyle") is None
-    assert check(all_three, "") is None
-
-
-def test_the_local_check_widens_where_words_are_missing() -> None:
-    check = LocalCheck("What is the toll?", CHUNKS, widen_below=0.6)
-    first = select([0.9, 0.001, 0.0001], min_k=1)
-    assert first.cut == 1
-    wider = check(first, "Five crowns")
-    assert wider is not None
-    assert (wider.adjust, wider.score) == (1, 2)
-    assert check(select([0.9, 0.8, 0.7], min_k=3), "Five crowns") is None
-
-
-def test_the_local_check_does_nothing_unless_told_to() -> None:
-    assert LocalCheck("What is the toll?", CHUNKS)(select([0.9], min_k=1), "Two crowns") is None
-    for wrong in ({"widen_below": 2.0}, {"accept_at": 0.0}):
-        with pytest.raises(InputError):
-            LocalCheck("?", CHUNKS, **wrong)

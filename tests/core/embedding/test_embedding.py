@@ -85,7 +85,7 @@ def test_it_pickles_without_its_weights_and_works_again(embedder):
 
 def test_recent_questions_are_remembered_read_only(embedder, monkeypatch):
     first = embedder.embed_query("Who lit the lamp?")
-    monkeypatch.setattr(embedder, "_encode_queries", None)
+    monkeypatch.setattr(embedder, "_encode", None)
     np.testing.assert_array_equal(embedder.embed_query("Who lit the lamp?"), first)
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 1

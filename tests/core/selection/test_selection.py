@@ -235,7 +235,7 @@ def test_auto_says_why_in_a_line():
 def test_auto_ends_where_nothing_stands_out(scale):
     flat = [0.6 - 0.0001 * i for i in range(60)] if scale != "cosine" else [0.5] * 60
     chosen = select(flat, scale=scale)
-    assert chosen.cut == 15 and chosen.reason == "no fall before rank 16: at most 15 are kept"
+    assert chosen.cut == 15 and chosen.reason == "the 15 best"
     assert select(flat, scale=scale, min_k=20).cut == 20
     assert select(flat, scale=scale, max_k=9).cut == 9
     assert select(flat[:10], scale=scale).cut == 10

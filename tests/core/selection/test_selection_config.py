@@ -13,9 +13,7 @@ from sage_core import (
     FeedbackLoop,
     Generate,
     InputError,
-    SageConfig,
     SelectionConfig,
-    SentenceTransformerEmbedder,
     Verdict,
     select,
 )
@@ -97,24 +95,4 @@ def test_the_number_kept_follows_from_the_indices():
 
 
 def test_whether_a_verdict_was_read_follows_from_its_score():
-    with pytest.warns(DeprecationWarning, match="parsed"):
-        assert not Verdict(None, parsed=False).parsed
-    assert Verdict(3).parsed
-    with pytest.raises(InputError, match="score"):
-        Verdict(3, parsed=False)
-
-
-def test_the_old_name_still_works():
-    with pytest.warns(DeprecationWarning, match="effective_min_k"):
-        from sage_core.selection import least_kept
-    assert least_kept(None) == 7
-
-
-def test_arguments_keep_their_old_names_for_a_while():
-    with pytest.warns(DeprecationWarning, match="text_vectors=.*does nothing any more"):
-        assert SageConfig(text_vectors=True) == SageConfig()
-    with pytest.warns(DeprecationWarning, match="baseline_top_k"):
-        config = SageConfig(top_k=4)  # type: ignore[call-arg]
-    assert config == SageConfig(baseline_top_k=4)
-    with pytest.warns(DeprecationWarning, match="normalize"):
-        SentenceTransformerEmbedder(normalise=False)  # type: ignore[call-arg]
+    assert Verdict(3).parsed and not Verdict(None).parsed

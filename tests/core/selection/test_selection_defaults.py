@@ -10,12 +10,9 @@ from sage_core.errors import InputError
 from sage_core.selection import read_scores
 from sage_core.selection.cut import Gradient, RankedScores, effective_min_k
 from sage_core.selection.rules import (
-    Autocut,
     Earliest,
     ExpectedF,
     FixedK,
-    Knee,
-    LargestGap,
     RelativeToTop,
     Threshold,
     TopP,
@@ -26,9 +23,6 @@ NAMES_THE_NUMBER = [
     FixedK(3),
     Threshold(0.5),
     RelativeToTop(0.5),
-    LargestGap(),
-    Autocut(),
-    Knee(),
     TopP(0.9),
     ExpectedF(),
     Earliest((FixedK(3), Threshold(0.5))),
@@ -135,7 +129,8 @@ def test_wrong_settings_of_the_loop_are_named(name, value):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"candidates": 2.5}, {"top_k": True}, {"top_k": 0}, {"feedback": {"min_k": 3}}]
+    "wrong",
+    [{"candidates": 2.5}, {"baseline_top_k": True}, {"baseline_top_k": 0}, {"feedback": {"min_k": 3}}],
 )
 def test_wrong_settings_of_sage_are_named(wrong):
     (name,) = wrong
@@ -150,9 +145,7 @@ def test_wrong_settings_of_sage_are_named(wrong):
         lambda: FixedK("3"),
         lambda: Threshold(math.nan),
         lambda: Threshold("0.5"),
-        lambda: LargestGap(buffer=0.5),
         lambda: TopP(math.nan),
-        lambda: Autocut(jumps=True),
     ],
 )
 def test_wrong_settings_of_a_rule_are_told(make):

@@ -218,25 +218,6 @@ def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert (theirs / "chroma.sqlite3").read_bytes() == b"theirs"
 
 
-def test_a_store_of_version_0_1_says_so_and_is_made_anew(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    (store / "0a1b").mkdir(parents=True)
-    (store / "0a1b" / "header.bin").write_bytes(b"index")
-    for name in ("manifest.sqlite3", "chroma.sqlite3", "chroma.sqlite3-journal", "mine.txt"):
-        (store / name).write_bytes(b"x")
-    for action in (lambda: contents(store), lambda: FolderStore(store).info(), lambda: run(store, folder)):
-        with pytest.raises(StoreError, match=r"version 0\.1\.0 .* --rebuild"):
-            action()
-    run(store, folder, rebuild=True)
-    assert len(contents(store)) == 6
-    assert {p.name for p in store.iterdir()} - {"store.sqlite3-wal", "store.sqlite3-shm"} == {
-        "store.sqlite3",
-        "vectors",
-        "writer.lock",
-        "mine.txt",
-    }
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
 
