@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
 from collections import Counter
@@ -96,15 +97,21 @@ def kind_of(path: Path) -> Literal["file", "folder", "other", "missing"]:
         InputError: Where that cannot be told: a folder above it may not be entered, or a name is too long.
     """
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
     except OSError as error:
         hint = _TEXT_HINT if error.errno == errno.ENAMETOOLONG else ""
         raise InputError(f"{shortened(path)} cannot be read: {error.strerror or error}{hint}") from None
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(status.st_mode):
         return "folder"
-    return "file" if stat.S_ISREG(mode) else "other"
+    return "file" if stat.S_ISREG(status.st_mode) and status.st_dev not in _kernel_file_systems() else "other"
+
+
+@functools.cache
+def _kernel_file_systems() -> frozenset[int]:
+    """Devices whose "regular files" are the kernel's: reading /proc/kmsg waits for ever."""
+    return frozenset(Path(place).stat().st_dev for place in ("/proc", "/sys") if os.path.ismount(place))
 
 
 def source_of(path: PathArgument) -> str:

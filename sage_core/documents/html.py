@@ -11,7 +11,7 @@ import codecs
 import functools
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -198,13 +198,18 @@ class _Page:
         self.main: Any = None
         self.around_main: set[Any] = set()
         self.h1_outside: Any = None
+        self.in_content: dict[Any, Any] = {}
+        self.openers: dict[Any, Any] = {}
         if not whole:
             self.main = self._find_main()
             if self.main is not None:
                 self.around_main = set(self.main.iterancestors())
+            self.in_content = _nearest_above(self.elements, _is_content)
+            self.openers = _nearest_above(self.elements, lambda e: e.tag in _HEADINGS or e.tag == "summary")
             self.chrome = {e for e in self.elements if self._is_chrome(e)}
             if self.main is not None and not self.stats[self.main].h1:
-                titles = (e for e in self.elements if e.tag == "h1" and not self._in_chrome(e))
+                hidden = _nearest_above(self.elements, lambda e: e in self.chrome or e in self.unseen)
+                titles = (e for e in self.elements if e.tag == "h1" and e not in hidden)
                 self.h1_outside = next(titles, None)
             self._drop_link_lists()
 
@@ -248,7 +253,8 @@ class _Page:
         ]
         found = mains[0] if mains else None
         articles = [e for e in (self.root if found is None else found).iter("article") if e is not found]
-        outer = [e for e in articles if not any(a.tag == "article" for a in e.iterancestors())]
+        within_article = _nearest_above(self.elements, lambda e: e.tag == "article")
+        outer = [e for e in articles if e not in within_article]
         if len(outer) == 1 and outer[0] not in self.unseen:
             within = total if found is None else self.stats[found].chars
             if self.stats[outer[0]].chars >= 0.3 * within:
@@ -264,16 +270,14 @@ class _Page:
         named = _named(element)
         role = element.get("role", "")
         by_tag = tag in ("nav", "button", "footer") or (
-            tag in ("header", "aside") and not _in_content(element)
+            tag in ("header", "aside") and element not in self.in_content
         )
         if not (named or role in _CHROME_ROLES or by_tag or tag in ("a", "form", "sup")):
             return False
         if tag == "a":
             return "chrome" in named or (stats.chars <= 4 and _is_link_mark(element))
         if tag == "button":  # the headings of an accordion are buttons
-            above = next(
-                (a for a in element.iterancestors() if a.tag in _HEADINGS or a.tag == "summary"), None
-            )
+            above = self.openers.get(element)
             return above is None or stats.chars < 0.9 * self.stats[above].chars
         if tag == "sup":
             return "reference" in element.get("class", "").split()
@@ -295,9 +299,6 @@ class _Page:
         if stats.h1 and stats.h1 == self.total.h1:
             return True
         return stats.chars > 0.5 * self.total.chars
-
-    def _in_chrome(self, element: Any) -> bool:
-        return any(a in self.chrome or a in self.unseen for a in element.iterancestors())
 
     def _drop_link_lists(self) -> None:
         """On a page that does not say where its content is, columns of links are navigation."""
@@ -358,11 +359,29 @@ def _name_says(name: str) -> frozenset[str]:
     return frozenset(said)
 
 
-def _in_content(element: Any) -> bool:
-    return any(
-        a.tag in ("main", "article") or a.get("role") == "main" or a.tag in ("section", "blockquote")
-        for a in element.iterancestors()
-    )
+def _is_content(element: Any) -> bool:
+    return element.tag in ("main", "article", "section", "blockquote") or element.get("role") == "main"
+
+
+def _nearest_above(elements: Sequence[Any], test: Callable[[Any], bool]) -> dict[Any, Any]:
+    """For every element below one that passes ``test``, the nearest such one.
+
+    In one pass: asking each element for its ancestors takes quadratic time where elements are nested deeply.
+
+    Args:
+        elements: In the order of the page, parents before children.
+        test: What to look for.
+    """
+    nearest: dict[Any, Any] = {}
+    for element in elements:
+        parent = element.getparent()
+        if parent is None:
+            continue
+        if test(parent):
+            nearest[element] = parent
+        elif parent in nearest:
+            nearest[element] = nearest[parent]
+    return nearest
 
 
 def _is_link_mark(element: Any) -> bool:

@@ -13,7 +13,6 @@ import logging
 import re
 import statistics
 import threading
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -111,7 +110,6 @@ def read_pdf(data: bytes, *, name: str = "the file") -> PdfText:
         import pypdfium2
     except ImportError:
         raise MissingExtraError("Reading PDF", "files") from None
-    _refuse_bombs(data, name)
     with _lock:
         try:
             document = pypdfium2.PdfDocument(data)
@@ -143,51 +141,6 @@ def read_pdf(data: bytes, *, name: str = "the file") -> PdfText:
     if title is None and headings and all(h.level > headings[0].level for h in headings[1:]):
         title = headings[0].text
     return PdfText(text, title, starts, headings)
-
-
-_STREAM = re.compile(rb"stream\r?\n(?=\x78)")
-_MOST_STREAM_BYTES = 200_000_000
-_LOOK = 16_384  # bytes of a stream that tell whether it grows without measure
-_FAST_GROWTH = 100
-# What is spent on looking; PDFium has a limit of its own, of a gigabyte for a stream.
-_MOST_LOOKED_AT = 400_000_000
-_MOST_STREAMS = 20_000
-
-
-def _refuse_bombs(data: bytes, name: str) -> None:
-    """Refuse a file with a stream that unpacks to more than any page holds; PDFium would make room for it."""
-    looked_at = 0
-    for found in itertools.islice(_STREAM.finditer(data), _MOST_STREAMS):
-        size = _unpacked(data, found.end())
-        looked_at += size
-        if size > _MOST_STREAM_BYTES:
-            raise InputError(f"{name} has a stream that would unpack to over {_MOST_STREAM_BYTES:,} bytes")
-        if looked_at > _MOST_LOOKED_AT:
-            return
-
-
-def _unpacked(data: bytes, start: int, depth: int = 0) -> int:
-    """Bytes to which a stream grows, as far as needed to judge it; what grows slowly is not followed."""
-    engine = zlib.decompressobj()
-    kept: list[bytes] = []
-    size = 0
-    # With this growth, a stream that is too long takes no more of the file than this.
-    for place in range(start, min(len(data), start + _MOST_STREAM_BYTES // _FAST_GROWTH), _LOOK):
-        rest = data[place : place + _LOOK]
-        while rest and not engine.eof and size <= _MOST_STREAM_BYTES:
-            try:
-                piece = engine.decompress(rest, 1 << 20)
-            except zlib.error:
-                return size
-            rest = engine.unconsumed_tail
-            size += len(piece)
-            if depth < 3 and (kept or piece.startswith(b"\x78")) and len(kept) < 20:
-                kept.append(piece)
-        fast = size >= _FAST_GROWTH * (min(place + _LOOK, len(data)) - start)
-        if engine.eof or size > _MOST_STREAM_BYTES or not (fast or kept):
-            break
-    # A stream may hold another one, which the page unpacks in turn.
-    return max(size, _unpacked(b"".join(kept), 0, depth + 1)) if kept else size
 
 
 # --- Pages to lines ----------------------------------------------------------------

@@ -11,6 +11,9 @@ import bisect
 import codecs
 import hashlib
 import logging
+import os
+import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +35,7 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SNIFF_BYTES = 65_536
+_MAX_FILE_BYTES = 2_000_000_000
 _TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\x1b")
 # Bytes that no Windows-1252 text holds: control characters and the five codes it leaves undefined.
 _NOT_LEGACY_TEXT = frozenset((set(range(32)) - _TEXT_CONTROLS) | {0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D})
@@ -84,20 +88,53 @@ def digest_of(data: bytes, encoding: str | None = None) -> str:
     return digest.hexdigest()
 
 
-def read_bytes(path: PathArgument) -> bytes:
-    """The bytes of a file.
+def read_bytes(path: PathArgument, *, encoding: str | None = None) -> bytes:
+    """The bytes of a file; of a binary one no more than shows that `parse_document` refuses it.
+
+    Args:
+        path: The file.
+        encoding: As in `read_document`.
 
     Raises:
-        InputError: Where it cannot be read.
+        InputError: Where it cannot be read, is no regular file, or larger than 2 GB.
     """
+    path = as_path(path)
     try:
-        return as_path(path).read_bytes()
+        # Without waiting: a pipe may have taken the place of the file.
+        with open(path, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError(f"{shortened(path)} is not a regular file")
+            head = file.read(_SNIFF_BYTES)
+            if _is_binary(path, head, encoding):
+                return head
+            if status.st_size > _MAX_FILE_BYTES:
+                raise InputError(f"{shortened(path)} has {status.st_size:,} bytes, over 2 GB: split it")
+            return head + file.read() if len(head) == _SNIFF_BYTES else head
     except FileNotFoundError:
         raise InputError(f"no such file: {shortened(path)}") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, not a file") from None
     except OSError as error:
         raise InputError(f"{shortened(path)} cannot be read: {error.strerror or error}") from error
+    except MemoryError:
+        raise InputError(f"{shortened(path)} needs more memory to be read than there is: split it") from None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _is_binary(path: Path, head: bytes, encoding: str | None) -> bool:
+    """Whether `parse_document` refuses a file that begins with these bytes as binary."""
+    if encoding is not None or 0 not in head or _kind_of_bytes(path, head) in ("pdf", "docx"):
+        return False
+    # The head of UTF-16 may end within a pair of surrogates.
+    return _marked_encoding(head) is None and _marked_encoding(head[:-2]) is None
+
+
+def _kind_of_bytes(path: Path, data: bytes) -> Kind:
+    return "pdf" if data.startswith(b"%PDF-") else KINDS.get(path.suffix.lower(), "text")
 
 
 def read_document(path: PathArgument, *, encoding: str | None = None) -> Document:
@@ -109,10 +146,12 @@ def read_document(path: PathArgument, *, encoding: str | None = None) -> Documen
             else the page's own declaration (HTML), else Windows-1252.
 
     Raises:
-        InputError: Where the file cannot be read, is binary, or holds no text.
+        InputError: Where the file cannot be read, is binary, over 2 GB, or holds no text; for a PDF or Word
+            file also where reading takes more than 2 GB of memory, or more CPU time than any ordinary one
+            (see `sage_core.documents.isolated`).
         MissingExtraError: For HTML, Word and PDF files without the ``files`` extra.
     """
-    return parse_document(path, read_bytes(path), encoding=encoding)
+    return parse_document(path, read_bytes(path, encoding=encoding), encoding=encoding)
 
 
 def parse_document(
@@ -132,29 +171,11 @@ def parse_document(
         source: `source_of` the path, where the caller has it.
         digest: `digest_of` the bytes, where the caller has it.
     """
-    kind = KINDS.get(Path(path).suffix.lower(), "text")
-    if data.startswith(b"%PDF-"):
-        kind = "pdf"
-    name = str(path)
-    title: str | None = None
-    page_starts: tuple[int, ...] = ()
-    if kind == "pdf":
-        from sage_core.documents.pdf import read_pdf
-
-        text, title, page_starts, headings = read_pdf(data, name=name)
-    elif kind == "docx":
-        from sage_core.documents.docx import read_docx
-
-        text, title, headings = read_docx(data, name=name)
-    elif kind == "html":
-        from sage_core.documents.html import declared_encoding, read_html
-
-        markup = decode(data, encoding, name=name, fallback=declared_encoding(data))
-        text, title, headings = read_html(markup, name=name)
-    else:
-        text = decode(data, encoding, name=name)
-        headings = find_headings(text, _MARKUPS[kind])
-        title = find_title(text, headings)
+    kind = _kind_of_bytes(Path(path), data)
+    try:
+        text, title, page_starts, headings = _parsed(kind, data, encoding, str(path))
+    except MemoryError:
+        raise InputError(f"{path} needs more memory to be read than there is: split it") from None
     if not text or text.isspace():  # without a copy, as strip makes
         raise InputError(f"{path} holds no text")
     return Document(
@@ -166,6 +187,24 @@ def parse_document(
         page_starts,
         tuple(headings),
     )
+
+
+def _parsed(
+    kind: Kind, data: bytes, encoding: str | None, name: str
+) -> tuple[str, str | None, tuple[int, ...], Sequence[Heading]]:
+    """Text, title, page starts and headings."""
+    if kind == "pdf" or kind == "docx":
+        from sage_core.documents.isolated import read_isolated
+
+        return read_isolated(kind, data, name=name)
+    if kind == "html":
+        from sage_core.documents.html import declared_encoding, read_html
+
+        page = read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
+        return page.text, page.title, (), page.headings
+    text = decode(data, encoding, name=name)
+    headings = find_headings(text, _MARKUPS[kind])
+    return text, find_title(text, headings), (), headings
 
 
 def decode(

@@ -353,7 +353,7 @@ class Ingest:
         for file in files:
             if not file.named or self._is_settled(file):
                 continue
-            data = read_bytes(file.path)
+            data = read_bytes(file.path, encoding=self.encoding)
             known = self._known.get(file.source)
             digest = digest_of(data, self.encoding)
             if known is not None and known.digest == digest:
@@ -426,7 +426,7 @@ class Ingest:
         document = self._named_documents.pop(file.source, None)
         if document is None:
             try:
-                data = read_bytes(file.path)
+                data = read_bytes(file.path, encoding=self.encoding)
             except InputError as error:
                 # It may well be readable next time, so what the store has of it stays.
                 self._skip(file.source, str(error), unopened=True)

@@ -396,7 +396,7 @@ class _Reader:
 
     def _read(self, item: _Item) -> Document | _Result:
         try:
-            data = _fetch(item)
+            data = _fetch(item, self.encoding)
         except InputError as error:
             return _Result(item, str(error), unopened=True)
         digest = digest_of(data, self.encoding)
@@ -505,14 +505,14 @@ def _file_system(address: str) -> tuple[Any, str]:
     return fs.PyFileSystem(fs.FSSpecHandler(found)), str(path).rstrip("/")
 
 
-def _fetch(item: _Item) -> bytes:
+def _fetch(item: _Item, encoding: str | None) -> bytes:
     """The bytes of a file.
 
     Raises:
         InputError: Where it cannot be read.
     """
     if not item.system:
-        return read_bytes(item.path)
+        return read_bytes(item.path, encoding=encoding)
     system, _ = _file_system(item.system)
     try:
         with system.open_input_stream(item.path) as stream:
@@ -527,7 +527,7 @@ def _parse(item: _Item, data: bytes, encoding: str | None, digest: str) -> Docum
 
 
 def _read(item: _Item, encoding: str | None) -> Document:
-    data = _fetch(item)
+    data = _fetch(item, encoding)
     return _parse(item, data, encoding, digest_of(data, encoding))
 
 

@@ -121,16 +121,36 @@ def test_damaged_word_files_give_text_or_one_message() -> None:
     assert refused > 20
 
 
-def test_a_file_that_unpacks_to_far_too_much_is_refused() -> None:
-    out = io.BytesIO(word_file(BODY))
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("word/document.bin", "a"),
+        ("word/document.XML", "a"),
+        ("customXml/item1.xml", "a"),
+        ("word/document.bin", "random"),
+    ],
+)
+def test_a_file_that_unpacks_to_far_too_much_is_refused(name: str, content: str) -> None:
+    """One MB of the same letters is enough; of any content, thirty."""
+    rng = random.Random(1)
+    part = (b"a" * 1_500_000) if content == "a" else rng.randbytes(3_000_000).hex().encode() * 6
+    out = io.BytesIO()
     with (
-        zipfile.ZipFile(out, "a", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("word/footnotes.xml", "w") as part,
+        zipfile.ZipFile(io.BytesIO(word_file(BODY))) as old,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new,
     ):
-        for _ in range(210):
-            part.write(b" " * 1_000_000)
+        for entry in old.namelist():
+            new.writestr(entry, old.read(entry).replace(b"word/document.xml", name.encode()))
+        new.writestr(name, part)
     with pytest.raises(InputError, match="unpack"):
         read_docx(out.getvalue())
+
+
+def test_pictures_do_not_count(tmp_path: Path) -> None:
+    out = io.BytesIO(word_file(BODY))
+    with zipfile.ZipFile(out, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/media/image1.bmp", bytes(40_000_000))
+    assert "Every vessel pays." in read_docx(out.getvalue()).text
 
 
 def test_entities_do_not_grow() -> None:

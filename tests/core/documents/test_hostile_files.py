@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sage_core.documents.discovery import KINDS
+from sage_core.documents.docx import read_docx
+from sage_core.documents.html import read_html
+from sage_core.documents.pdf import read_pdf
 from sage_core.documents.reader import Document, parse_document, read_document
 from sage_core.errors import InputError
 from sage_core.text.headings import heading_paths
@@ -96,7 +99,16 @@ def test_time_grows_with_the_file(suffix: str) -> None:
             return word_file(paragraph("Every vessel pays at the office.") * size * 20)
         return (UNITS[suffix] * size * 60).encode()
 
-    assert_linear(lambda size: parse_document(f"a{suffix}", file(size)), size=3)
+    # In this process, where the time is seen.
+    readers = {".pdf": read_pdf, ".docx": read_docx}
+    read = readers.get(suffix, lambda data: parse_document(f"a{suffix}", data))
+    assert_linear(lambda size: read(file(size)), size=3)
+
+
+def test_time_grows_with_a_page_of_many_elements_below_many() -> None:
+    deep = "<div>" * 1800
+    many = "<aside>a</aside><header>b</header><button>c</button><article>d</article>"
+    assert_linear(lambda size: read_html(deep + many * size * 40), size=3)
 
 
 def test_every_kind_is_read_by_its_suffix(tmp_path: Path) -> None:

@@ -115,8 +115,12 @@ def test_pdf_pages_and_title() -> None:
 def test_a_heading_opens_the_chunk_of_what_it_is_above(name: str) -> None:
     data = (DEMO / f"{name}.pdf").read_bytes() if name == "harbour-rules" else getattr(pdfs, name)()
     read = read_pdf(data)
-    ends = {heading.end for heading in read.headings}
-    assert [span.of(read.text)[-40:] for span in Segmenter().segment(read.text) if span.end in ends] == []
+    ends = [heading.end for heading in read.headings if read.text[heading.end :].strip()]
+    chunks = Segmenter().segment(read.text)
+    assert ends and len(chunks) > 1
+    for end in ends:
+        (chunk,) = [span for span in chunks if span.start < end <= span.end]
+        assert chunk.end > end, read.text[end - 40 : end]
 
 
 def test_pages_of_a_long_document() -> None:
@@ -281,19 +285,6 @@ def test_damaged_and_hostile_files_give_text_or_one_message() -> None:
     assert texts > 30  # much of it can still be read
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 700_000  # kilobytes
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_stream_that_grows_without_measure_is_refused(times: int) -> None:
-    engine = zlib.compressobj(1)
-    data = b"".join(engine.compress(bytes(10_000_000)) for _ in range(21)) + engine.flush()
-    if times == 2:
-        data = zlib.compress(data, 9)
-    filters = b"/Filter [%s]" % (b"/FlateDecode " * times)
-    began = time.process_time()
-    with pytest.raises(InputError, match="unpack"):
-        read_pdf(_file(CATALOG, _pages(), PAGE, _object(4, _stream(data, filters)), FONT))
-    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("data", [b"%PDF-1.4\n", b"no pdf at all, though it is named so"])

@@ -46,9 +46,9 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read, paths = sage_core.pipeline.ingest.read_bytes, []
 
-    def counted(path: Path) -> bytes:
+    def counted(path: Path, **options: str | None) -> bytes:
         paths.append(path.name)
-        return read(path)
+        return read(path, **options)
 
     monkeypatch.setattr(sage_core.pipeline.ingest, "read_bytes", counted)
     return paths
