@@ -29,6 +29,9 @@ class SageConfig:
             search by words proposes candidates too, and neighbors vouch for each other
             (`sage_core.ranking.vouch`). False: each chunk by its own text alone. A store is made with or
             without; the text that is stored or sent is the same.
+        links: Documents that the question or the best chunks name join the candidates, and who named them
+            vouches for them (`sage_core.ranking.vouch_named`). Only with ``context``, and in a store that
+            knows names.
         order: What is sent: ``"rank"``, best chunk first; ``"document"``, chunks of a document in its order,
             those with nothing but white space between them joined to one passage.
         max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
@@ -44,6 +47,7 @@ class SageConfig:
     baseline_top_k: int = 10
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     context: bool = True
+    links: bool = True
     order: Order = "rank"
     max_context_tokens: int | None = None
     prune: bool = False
@@ -55,9 +59,8 @@ class SageConfig:
             raise InputError(f"unknown order {self.order!r}: {' or '.join(ORDERS)}")
         if self.max_context_tokens is not None:
             check_int("max_context_tokens", self.max_context_tokens, minimum=1)
-        if not isinstance(self.context, bool):
-            raise InputError(f"context is True or False, not {self.context!r}")
-        if not isinstance(self.prune, bool):
-            raise InputError(f"prune is True or False, not {self.prune!r}")
+        for name in ("context", "links", "prune"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")
         if not isinstance(self.feedback, FeedbackConfig):
             raise InputError(f"feedback is a FeedbackConfig, not {self.feedback!r}")

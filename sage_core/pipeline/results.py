@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from sage_core._display import Shown
 from sage_core.answering import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
@@ -14,6 +14,23 @@ from sage_core.pipeline.context import Order, Passage, assemble
 from sage_core.selection.cut import Scale, Selection
 from sage_core.store.chunks import Chunk
 from sage_core.text.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBy:
+    """What names a document.
+
+    Examples:
+        >>> NamedBy("Mara Holt").chunk_id is None
+        True
+
+    Attributes:
+        name: The name as it is written there.
+        chunk_id: The chunk that names it; None for the question.
+    """
+
+    name: str
+    chunk_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,7 @@ class Candidate:
         tokens_kept: Length of what is sent of a pruned chunk.
         own_score: The reranker's score before the chunks beside it vouched for it
             (`sage_core.ranking.vouch`); None where it gave none, or nobody vouches.
+        named_by: What names its document (`SageConfig.links`), those of higher score first.
     """
 
     chunk: Chunk
@@ -50,6 +68,7 @@ class Candidate:
     pruned: Pruned | None = None
     tokens_kept: int | None = None
     own_score: float | None = None
+    named_by: tuple[NamedBy, ...] = ()
 
     @property
     def tokens_sent(self) -> int:
@@ -60,6 +79,8 @@ class Candidate:
         """A JSON-ready form (an infinite score becomes None)."""
         score = self.score if self.score is not None and math.isfinite(self.score) else None
         found = {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+        if self.named_by:
+            found["named_by"] = [asdict(by) for by in self.named_by]
         if self.pruned is None:
             return found
         return {**found, "tokens_sent": self.tokens_sent, "pruned": self.pruned.to_dict()}

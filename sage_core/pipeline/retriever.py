@@ -14,7 +14,8 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -26,24 +27,30 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import StoreError
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import PROBE
-from sage_core.pipeline.results import Candidate, Retrieval
+from sage_core.pipeline.results import Candidate, NamedBy, Retrieval
 from sage_core.ranking import (
     CosineRequest,
     CosineReranker,
+    Edge,
     HybridReranker,
+    NamedLink,
     Place,
     Reranker,
     ascore,
     link,
+    link_edges,
+    named_links,
     vouch,
+    vouch_named,
 )
 from sage_core.ranking.candidates import RUNNERS_UP, choose_candidates, words_of
 from sage_core.ranking.hybrid import LRUCache
+from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
 from sage_core.ranking.protocol import checked_scores
 from sage_core.selection.scales import rank_order
-from sage_core.store.chunks import Found
+from sage_core.store.chunks import Chunk, Found
 from sage_core.store.identity import StoreIdentity
-from sage_core.store.protocol import Store
+from sage_core.store.protocol import NamedStore, Store
 from sage_core.text.tokens import TokenCounter
 
 T = TypeVar("T")
@@ -54,6 +61,30 @@ _MAX_BATCH = 64
 _THREADS = 32
 # Token counts of chunks kept in memory, some 150 bytes each.
 _MOST_COUNTS = 16_384
+
+
+@dataclass(slots=True)
+class _Hits:
+    """What was found for a question, and its scores as far as they are known.
+
+    Attributes:
+        question: The question.
+        vector: Its unit vector, shape ``(d,)``.
+        found: The candidates.
+        scores: Of the first of them.
+        links: To documents that the question and the best of them name; None where nobody looked yet.
+    """
+
+    question: str
+    vector: NDArray[np.float32]
+    found: list[Found]
+    scores: list[float] = field(default_factory=list)
+    links: list[NamedLink] | None = None
+
+    @property
+    def unscored(self) -> list[Found]:
+        """The candidates without a score."""
+        return self.found[len(self.scores) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +122,7 @@ class Retriever:
         self.counter = counter
         self._tokens: tuple[TokenCounter, LRUCache[int]] = counter, LRUCache(_MOST_COUNTS)
         self.config = config
-        self._batcher: MicroBatcher[_Asked, Retrieval | list[Found]] = MicroBatcher(
+        self._batcher: MicroBatcher[_Asked, Retrieval | _Hits] = MicroBatcher(
             self._batch, limit=_MAX_BATCH, delay=BATCH_WINDOW_SECONDS
         )
         # Held while a model loads, so never by the event loop's thread.
@@ -113,20 +144,24 @@ class Retriever:
 
     def retrieve(self, question: str) -> Retrieval:
         """See `Sage.retrieve`; the question is not blank."""
-        found = self._found(question)
-        if isinstance(found, Retrieval):
-            return found
+        hits = self._hits(question)
+        if isinstance(hits, Retrieval):
+            return hits
         reranker = self.reranker
-        scores = reranker.score(question, self._texts(found)) if found else []
-        return self._retrieval(question, found, checked_scores(reranker.name, scores, len(found)))
+        while new := hits.unscored:
+            scores = reranker.score(question, self._texts(new))
+            self._take_scores(hits, checked_scores(reranker.name, scores, len(new)))
+        return self._retrieval(hits)
 
     async def aretrieve(self, question: str) -> Retrieval:
         """`retrieve` without blocking the event loop."""
-        found = await self._in_thread(lambda: self._found(question))
-        if isinstance(found, Retrieval):
-            return found
-        scores = await ascore(self.reranker, question, self._texts(found)) if found else []
-        return await self._in_thread(lambda: self._retrieval(question, found, scores))
+        hits = await self._in_thread(lambda: self._hits(question))
+        if isinstance(hits, Retrieval):
+            return hits
+        while new := hits.unscored:
+            scores = await ascore(self.reranker, question, self._texts(new))
+            await self._in_thread(partial(self._take_scores, hits, scores))
+        return await self._in_thread(lambda: self._retrieval(hits))
 
     def store_changed(self) -> None:
         """The store may have been emptied or made anew: check it before the next search."""
@@ -139,7 +174,7 @@ class Retriever:
         if pool is not None:
             pool.shutdown(wait=False)
 
-    def _found(self, question: str) -> Retrieval | list[Found]:
+    def _hits(self, question: str) -> Retrieval | _Hits:
         self._check()
         embedder = self.embedder
         alone = None if hasattr(embedder, "embed_queries") else embedder.embed_query(question)
@@ -162,37 +197,68 @@ class Retriever:
             self._checked = embedder, identity
             return identity
 
-    def _batch(self, asked: Sequence[_Asked]) -> list[Retrieval | list[Found]]:
+    def _batch(self, asked: Sequence[_Asked]) -> list[Retrieval | _Hits]:
         """Search for several questions; score and select too where the reranker works on cosines."""
         reranker = self.reranker
-        found = self._search(asked)
+        hits = self._search(asked)
         if not isinstance(reranker, CosineReranker):
-            return list(found)
-        # Cosines of another model than the reranker's are of no use to it. They know the header; words are
-        # compared without it, which measured better and does not mind a wrong title.
-        same = reranker.embedder_name == self.embedder.name
-        requests = [
-            CosineRequest(a.question, [x.chunk.text for x in f], [x.similarity if same else None for x in f])
-            for a, f in zip(asked, found, strict=True)
-        ]
-        return [
-            self._retrieval(a.question, f, checked_scores(reranker.name, s, len(f)))
-            for a, f, s in zip(asked, found, reranker.score_many(requests), strict=True)
-        ]
+            return list(hits)
+        # Named documents that join change the weights of words, which depend on all candidates: those of a
+        # question are scored together, at most twice.
+        while some := [h for h in hits if h.unscored]:
+            # Cosines of another model than the reranker's are of no use to it. They know the header; words
+            # are compared without it, which measured better and does not mind a wrong title.
+            same = reranker.embedder_name == self.embedder.name
+            requests = [
+                CosineRequest(
+                    h.question,
+                    [x.chunk.text for x in h.found],
+                    [x.similarity if same else None for x in h.found],
+                )
+                for h in some
+            ]
+            for h, scores in zip(some, reranker.score_many(requests), strict=True):
+                h.scores = []
+                self._take_scores(h, checked_scores(reranker.name, scores, len(h.found)))
+        return [self._retrieval(h) for h in hits]
 
-    def _search(self, asked: Sequence[_Asked]) -> list[list[Found]]:
+    def _search(self, asked: Sequence[_Asked]) -> list[_Hits]:
         """Candidates for each question, as many as the reranker is given."""
         vectors, n, identity = self._vectors(asked), self.config.candidates, self._check()
         if not self.config.context:
-            return self.store.search_many(vectors, n, identity=identity)
-        near = self.store.search_many(
-            vectors,
-            n + RUNNERS_UP,
-            questions=[a.question for a in asked],
-            words=words_of(n),
-            identity=identity,
+            near = self.store.search_many(vectors, n, identity=identity)
+        else:
+            near = self.store.search_many(
+                vectors,
+                n + RUNNERS_UP,
+                questions=[a.question for a in asked],
+                words=words_of(n),
+                identity=identity,
+            )
+            near = [_candidates(found, n) for found in near]
+        return [_Hits(a.question, v, list(f)) for a, v, f in zip(asked, vectors, near, strict=True)]
+
+    def _take_scores(self, hits: _Hits, scores: Sequence[float]) -> None:
+        """Scores of what had none yet; the first time, documents that the best name join."""
+        hits.scores += scores
+        if hits.links is None:
+            hits.links = self._named(hits)
+
+    def _named(self, hits: _Hits) -> list[NamedLink]:
+        """Links from the question and the best candidates, whose documents' chunks join the candidates."""
+        store = self.store
+        if not self.config.context or not self.config.links or not isinstance(store, NamedStore):
+            return []
+        chunks = [f.chunk for f in hits.found]
+        scores = vouch(hits.scores, link(_places(hits.found), longest_gap=0), self.reranker.scale)
+        links = named_links(
+            hits.question, [c.text for c in chunks], [c.source for c in chunks], scores, store
         )
-        return [_candidates(found, n) for found in near]
+        documents = list(dict.fromkeys(x.document for x in links))
+        if documents:
+            found = store.beginning_of(documents, hits.vector, FIRST_CHUNKS, self._check())
+            hits.found += _joining(found, documents, chunks)
+        return links
 
     def _vectors(self, asked: Sequence[_Asked]) -> NDArray[np.float32]:
         """The questions' vectors, shape ``(len(asked), d)``."""
@@ -201,17 +267,31 @@ class Retriever:
         made = iter(embed(todo) if todo else ())
         return np.stack([a.vector if a.vector is not None else next(made) for a in asked])
 
-    def _retrieval(self, question: str, found: Sequence[Found], scores: Sequence[float]) -> Retrieval:
-        """Let neighbors vouch, rank, count and select."""
+    def _retrieval(self, hits: _Hits) -> Retrieval:
+        """Let neighbors and those who name a document vouch, rank, count and select."""
+        question, found, scores = hits.question, hits.found, hits.scores
         own: Sequence[float | None] = [None] * len(scores)
+        named: dict[int, list[NamedBy]] = {}
         if self.config.context:
             own = [_known(score) for score in scores]
             vouched = vouch(scores, link(_places(found), longest_gap=0), self.reranker.scale)
-            scores = [math.nan if score is None else score for score in vouched]
+            edges = link_edges(hits.links or (), _positions(found))
+            scores = [
+                math.nan if score is None else score
+                for score in vouch_named(vouched, edges, self.reranker.scale)
+            ]
+            named = _named_by(hits.links or (), edges, found, scores)
         order = rank_order(scores)
         tokens = self._token_counts([found[i].chunk.text for i in order])
         candidates = tuple(
-            Candidate(found[i].chunk, _known(scores[i]), found[i].similarity, count, own_score=own[i])
+            Candidate(
+                found[i].chunk,
+                _known(scores[i]),
+                found[i].similarity,
+                count,
+                own_score=own[i],
+                named_by=tuple(named.get(i, ())),
+            )
             for i, count in zip(order, tokens, strict=True)
         )
         config, reranker = self.config, self.reranker
@@ -270,6 +350,40 @@ def _candidates(found: Sequence[Found], n: int) -> list[Found]:
     links = link(_places(found), longest_gap=0)
     by_words = {i for i, f in enumerate(found) if f.by_words is not None}
     return [found[i] for i in choose_candidates([f.similarity for f in found], by_words, links, n)]
+
+
+def _joining(found: Sequence[Found], documents: Sequence[str], known: Sequence[Chunk]) -> list[Found]:
+    """The chunks of named documents that are no candidates yet, all first ones before any second."""
+    texts = {chunk.text for chunk in known}
+    places = {document: i for i, document in enumerate(documents)}
+    new: list[Found] = []
+    for hit in sorted(found, key=lambda f: (f.chunk.position, places[f.chunk.source])):
+        if hit.chunk.text not in texts and len(new) < MAX_CHUNKS:
+            texts.add(hit.chunk.text)
+            new.append(hit)
+    return new
+
+
+def _positions(found: Sequence[Found]) -> dict[str, list[tuple[int, int]]]:
+    """By document, the places of its first chunks among the candidates, with their numbers."""
+    positions: dict[str, list[tuple[int, int]]] = {}
+    for i, hit in enumerate(found):
+        if hit.chunk.position < FIRST_CHUNKS:
+            positions.setdefault(hit.chunk.source, []).append((i, hit.chunk.position))
+    return positions
+
+
+def _named_by(
+    links: Sequence[NamedLink], edges: Sequence[Edge], found: Sequence[Found], scores: Sequence[float]
+) -> dict[int, list[NamedBy]]:
+    """For each candidate what names its document, the question first, then by score."""
+    names = {(x.source, x.document): x.name for x in links}
+    named: dict[int, list[NamedBy]] = {}
+    for edge in sorted(edges, key=lambda e: -math.inf if e.source is None else -scores[e.source]):
+        name = names[edge.source, found[edge.target].chunk.source]
+        source = None if edge.source is None else found[edge.source].chunk.id
+        named.setdefault(edge.target, []).append(NamedBy(name, source))
+    return named
 
 
 def _known(score: float) -> float | None:

@@ -3,6 +3,7 @@
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.hybrid import HybridReranker
+from sage_core.ranking.links import Edge, NamedLink, NameIndex, link_edges, named_links, vouch_named
 from sage_core.ranking.named import named_reranker
 from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
 from sage_core.ranking.protocol import (
@@ -25,8 +26,11 @@ __all__ = [
     "CosineRequest",
     "CosineReranker",
     "CrossEncoderReranker",
+    "Edge",
     "HybridReranker",
     "Links",
+    "NameIndex",
+    "NamedLink",
     "Place",
     "Ranked",
     "RemoteReranker",
@@ -36,8 +40,11 @@ __all__ = [
     "arank",
     "ascore",
     "link",
+    "link_edges",
     "link_ids",
+    "named_links",
     "named_reranker",
     "rank",
     "vouch",
+    "vouch_named",
 ]

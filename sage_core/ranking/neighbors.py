@@ -141,32 +141,34 @@ def vouch(
     if len(links) != len(known):
         raise InputError(f"{len(known)} scores, but links of {len(links)} candidates")
 
-    def beside(links_of: Links) -> list[float]:
+    def beside(links_of: Links) -> list[tuple[float, float]]:
         near = (None if i is None else known[i] for i in links_of)
-        return [s for s in near if s is not None and s != -math.inf]
+        return [(s, weight) for s in near if s is not None and s != -math.inf]
 
     return [
-        None if score is None else _vouched(score, beside(links_of), scale, weight)
+        None if score is None else vouched_score(score, beside(links_of), scale)
         for score, links_of in zip(known, links, strict=True)
     ]
 
 
-def _vouched(score: float, beside: list[float], scale: Scale, weight: float) -> float:
-    """A score with those of its one or two neighbors."""
-    if not beside or not weight or math.isinf(score):
+def vouched_score(score: float, vouchers: Sequence[tuple[float, float]], scale: Scale) -> float:
+    """A score with those of others that vouch for it, each with its weight; see `vouch`."""
+    vouchers = [(s, weight) for s, weight in vouchers if weight]
+    if not vouchers or math.isinf(score):
         return score
     if scale == "unbounded":
-        return score + weight * sum(max(s, 0.0) for s in beside)
+        return score + sum(weight * max(s, 0.0) for s, weight in vouchers)
     if scale == "cosine":
-        return (score + weight * sum(beside)) / (1 + weight * len(beside))
+        weights = sum(weight for _, weight in vouchers)
+        return (score + sum(weight * s for s, weight in vouchers)) / (1 + weights)
     if scale == "probability":
         doubt = 1 - min(max(score, 0.0), 1.0)
-        for s in beside:
+        for s, weight in vouchers:
             doubt *= 1 - weight * min(max(s, 0.0), 1.0)
         return 1 - doubt
     # log(odds), with 1 - sigmoid(s) = sigmoid(-s): exact where 1 - p is too small for a float.
     log_doubt = -_softplus(score)
-    for s in beside:
+    for s, weight in vouchers:
         log_doubt += math.log1p(-weight * _sigmoid(s)) if weight * _sigmoid(s) < 1 else -_softplus(s)
     return max(score, _log_expm1(-log_doubt))
 

@@ -18,11 +18,11 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,24 @@ from sage_core.documents.discovery import as_path, kind_of
 from sage_core.errors import InputError, StoreError
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import Setting, StoreIdentity, StoreInfo
+from sage_core.store.names import (
+    create_names,
+    delete_names,
+    documents_named,
+    insert_names,
+    known_names,
+    name_beginnings,
+    name_frequencies,
+)
 from sage_core.store.protocol import DocumentRecord
 from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
 from sage_core.store.words import WORD_TABLES, rows_with_terms
 from sage_core.text.keywords import index_terms
+from sage_core.text.links import document_names
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 SCHEMA = 3
 DATABASE = "store.sqlite3"
@@ -219,7 +231,9 @@ class FolderStore:
             self._identity(connection)
             rows = connection.execute(
                 "SELECT source, digest, chunks, title, stat FROM documents ORDER BY source"
-            )
+            ).fetchall()
+            if not all(isinstance(row[0], str) for row in rows):  # changed bytes may change a value's type
+                raise self._damaged("a document's path is no text")
             return [DocumentRecord(document_id(row[0]), *row) for row in rows]
 
     # -- connections ----------------------------------------------------------------------------------
@@ -406,6 +420,7 @@ class FolderStore:
                     "INSERT INTO settings VALUES (?, ?)", {**identity.to_settings(), "schema": SCHEMA}.items()
                 )
                 connection.execute("INSERT INTO state VALUES (?, 0, 0)", (secrets.token_hex(8),))
+            create_names(connection)
             connection.execute("COMMIT")
         except BaseException:
             connection.close()
@@ -494,6 +509,7 @@ class FolderStore:
                 first = begin
                 for document in new:
                     key = self._replace(connection, document, first, len(document.chunks))
+                    insert_names(connection, key, _names_of(document, document.chunks))
                     _insert_chunks(connection, key, first, document.chunks)
                     first += len(document.chunks)
                 self._count(connection, written)
@@ -508,9 +524,11 @@ class FolderStore:
         written: dict[int, tuple[str, int]] = {}
         [(key,)] = writer.connection.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM documents")
         document: NewDocument | None = None
+        names: list[str] = []
         try:
             for document in parts:
                 _check_lengths(document)
+                names = names or _names_of(document, document.chunks)
                 first = writer.rows
                 written.update(self._append(document.vectors))
                 with self._transaction() as connection:  # rows that no search looks at yet
@@ -519,6 +537,7 @@ class FolderStore:
                 return
             with self._transaction() as connection:
                 self._replace(connection, document, begin, writer.rows - begin, key)
+                insert_names(connection, key, names)
                 self._count(connection, written)
         except BaseException:
             with suppress(sqlite3.Error, StoreError), self._transaction() as connection:
@@ -573,6 +592,7 @@ class FolderStore:
         ).fetchone()
         _delete_chunks(connection, first, first + chunks)
         connection.execute("DELETE FROM documents WHERE key = ?", (key,))
+        delete_names(connection, key)
         change = self._held().change + 1
         connection.execute("INSERT INTO dead VALUES (?, ?, ?)", (first, first + chunks, change))
 
@@ -713,6 +733,27 @@ class FolderStore:
         if not len(vectors):
             return []
         queries = np.asarray(vectors, dtype=np.float32)
+
+        def search(connection: sqlite3.Connection, view: _View) -> list[list[Found]]:
+            if vectors.shape[1] != view.identity.probe.size:
+                raise InputError(
+                    f"a question of {vectors.shape[1]} dimensions, but the store's have "
+                    f"{view.identity.probe.size}"
+                )
+            found = [_nearest(connection, view, query, n) for query in queries]
+            if not words:
+                return [list(near.values()) for near in found]
+            return [
+                _with_words(connection, view, query, hits, question, words)
+                for query, hits, question in zip(queries, found, questions, strict=True)
+            ]
+
+        return self._at_one_moment(search, identity)
+
+    def _at_one_moment(
+        self, work: Callable[[sqlite3.Connection, _View], T], identity: StoreIdentity | None
+    ) -> T:
+        """Work on documents and vectors of one moment; see `search_many` for ``identity``."""
         seen: list[object] = []
         while True:
             with self._reading() as connection:
@@ -728,18 +769,60 @@ class FolderStore:
                     continue
                 if identity is not None:
                     self._check(view.identity, identity)
-                if vectors.shape[1] != view.identity.probe.size:
-                    raise InputError(
-                        f"a question of {vectors.shape[1]} dimensions, but the store's have "
-                        f"{view.identity.probe.size}"
-                    )
-                found = [_nearest(connection, view, query, n) for query in queries]
-                if not words:
-                    return [list(near.values()) for near in found]
-                return [
-                    _with_words(connection, view, query, hits, question, words)
-                    for query, hits, question in zip(queries, found, questions, strict=True)
-                ]
+                return work(connection, view)
+
+    # -- names ----------------------------------------------------------------------------------------
+
+    def known(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` that are names of documents; see `sage_core.text.links.NameTable`."""
+        with self._reading() as connection:
+            return known_names(connection, keys)
+
+    def beginnings(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` with which a name begins, or that are one."""
+        with self._reading() as connection:
+            return name_beginnings(connection, keys)
+
+    def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
+        """For each key up to ``limit`` documents of that name, by their sources."""
+        with self._reading() as connection:
+            return documents_named(connection, keys, limit)
+
+    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """For each key how many chunks have its rarest word, and how many there are."""
+        with self._reading() as connection:
+            [(total,)] = connection.execute("SELECT rows FROM state")
+            return name_frequencies(connection, keys, total)
+
+    def beginning_of(
+        self,
+        sources: Sequence[str],
+        vector: NDArray[np.float32],
+        n: int,
+        identity: StoreIdentity | None = None,
+    ) -> list[Found]:
+        """The first ``n`` chunks of documents, with their cosines; none of documents that are not there.
+
+        Args:
+            sources: The documents.
+            vector: The question's unit vector, shape ``(d,)``.
+            n: Most chunks of each.
+            identity: The embedding model of ``vector``.
+
+        Raises:
+            StoreError: As `search_many`.
+        """
+        query = np.asarray(vector, dtype=np.float32)
+
+        def read(connection: sqlite3.Connection, view: _View) -> list[Found]:
+            statement = "SELECT first, chunks FROM documents WHERE source IN ({})"
+            documents = list(_select(connection, statement, list(sources)))
+            rows = [row for first, chunks in documents for row in range(first, first + min(chunks, n))]
+            chunks = _chunks_of(connection, view, rows)
+            cosines = view.index.cosines(query, rows)
+            return [Found(chunks[row][1], cosine) for row, cosine in zip(rows, cosines, strict=True)]
+
+        return self._at_one_moment(read, identity)
 
     def _viewed(self, connection: sqlite3.Connection) -> _View:
         """The vectors that belong to what the connection sees."""
@@ -803,6 +886,11 @@ def _check_lengths(document: NewDocument) -> None:
     chunks = len(document.chunks)
     if chunks != len(document.vectors):
         raise InputError(f"{chunks} chunks, but {len(document.vectors)} vectors")
+
+
+def _names_of(document: NewDocument, chunks: Sequence[Chunk]) -> list[str]:
+    # The first chunk may be no more than the title.
+    return document_names(document.title, document.source, "\n".join(c.text for c in chunks[:2]))
 
 
 def _insert_chunks(connection: sqlite3.Connection, key: int, first: int, chunks: Sequence[Chunk]) -> None:

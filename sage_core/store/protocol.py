@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -34,6 +34,43 @@ class DocumentRecord:
     chunks: int
     title: str | None = None
     stat: str = ""
+
+
+@runtime_checkable
+class NamedStore(Protocol):
+    """A store that also finds documents by their names, as `FolderStore` does; others follow no names.
+
+    ``known`` and ``beginnings`` are those of `sage_core.text.links.NameTable`.
+    """
+
+    def known(self, keys: Sequence[str]) -> Collection[str]:
+        """Those of ``keys`` that are names of documents."""
+        ...
+
+    def beginnings(self, keys: Sequence[str]) -> Collection[str]:
+        """Those of ``keys`` with which a name begins, or that are one."""
+        ...
+
+    def named(self, keys: Sequence[str], limit: int) -> Mapping[str, Sequence[str]]:
+        """For each key up to ``limit`` documents of that name, by their sources."""
+        ...
+
+    def frequencies(self, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+        """For each key how many chunks have its rarest word, and how many there are.
+
+        A key without any word that is indexed is missing.
+        """
+        ...
+
+    def beginning_of(
+        self,
+        sources: Sequence[str],
+        vector: NDArray[np.float32],
+        n: int,
+        identity: StoreIdentity | None = None,
+    ) -> list[Found]:
+        """The first ``n`` chunks of documents, with their cosines; none of documents that are not there."""
+        ...
 
 
 @runtime_checkable

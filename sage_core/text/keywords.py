@@ -31,7 +31,7 @@ def words(text: str) -> list[str]:
 
 
 # Scripts without spaces between words: Thai to Khmer, kana, Han, and what is only used beside them.
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003134f]+"
 )
@@ -47,11 +47,11 @@ def index_terms(text: str) -> list[str]:
     """
     terms: list[str] = []
     for word in words(text):
-        if _UNSPACED.search(word) is None:
+        if UNSPACED.search(word) is None:
             terms.append(word)
             continue
         rest = 0
-        for run in _UNSPACED.finditer(word):
+        for run in UNSPACED.finditer(word):
             terms += [word[rest : run.start()]] if run.start() > rest else []
             pairs = [run.group()[i : i + 2] for i in range(len(run.group()) - 1)]
             terms += pairs or [run.group()]

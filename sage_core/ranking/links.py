@@ -1,0 +1,289 @@
+"""Named documents join the candidates: a good chunk that names a document vouches for that document's chunks.
+
+Evidence in several places often hangs together by names: the first passage says who directed the film, and
+the document of that title says when she was born. The question's words do not lead there, but the name does.
+So the documents that the best chunks name are looked up by title, and their chunks are scored as all others;
+then who named them vouches for them, as neighbors do (`sage_core.ranking.vouch`). It takes no model, no LLM.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from sage_core.errors import InputError
+from sage_core.ranking.neighbors import vouched_score
+from sage_core.selection.scales import Scale, check_scale, plain_scores, rank_order
+from sage_core.text.keywords import index_terms
+from sage_core.text.links import NameTable, document_names, find_mentions, rarest
+
+SOURCES = 8
+"""Chunks whose mentions are followed, of highest score."""
+
+FIRST_CHUNKS = 6
+"""Chunks of a named document that join the candidates."""
+
+MAX_DOCUMENTS = 40
+"""Named documents whose chunks join the candidates, those of the best chunks first."""
+
+MAX_NAMESAKES = 5
+"""Where more documents have one name, it says nothing."""
+
+MAX_CHUNKS = 30
+"""Chunks of named documents that join the candidates, all first ones before any second."""
+
+FIRST_WEIGHT, QUESTION_WEIGHT, WEIGHT = 0.4, 0.6, 0.2
+"""How much a mention counts: for a document's first chunk, the same where the question mentions the document,
+and for its other chunks."""
+
+# A name whose rarest word stands in a larger share of the chunks, and in more than so many, says too little.
+_COMMON, _COMMON_LEAST = 0.01, 20
+
+
+WordCounter = Callable[[Sequence[str]], tuple[Mapping[str, int], int]]
+
+
+class Names(NameTable, Protocol):
+    """Documents by their names: a store, or a `NameIndex`."""
+
+    def named(self, keys: Sequence[str], limit: int) -> Mapping[str, Sequence[str]]:
+        """For each key up to ``limit`` documents of that name."""
+        ...
+
+    def frequencies(self, keys: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+        """For each key how many chunks have its rarest word, and how many there are; (0, 0) where not known.
+
+        A key without any word that is indexed is missing.
+        """
+        ...
+
+
+class NamedLink(NamedTuple):
+    """A chunk, or the question, names a document.
+
+    Examples:
+        >>> NamedLink(None, "holt.md", "Mara Holt").share
+        1.0
+
+    Attributes:
+        source: Position of the chunk among the candidates; None for the question.
+        document: The document.
+        name: The name as it is written there.
+        share: 1 over the number of documents of that name.
+    """
+
+    source: int | None
+    document: str
+    name: str
+    share: float = 1.0
+
+
+class Edge(NamedTuple):
+    """Who vouches for whom.
+
+    Examples:
+        >>> link_edges([NamedLink(0, "holt.md", "Mara Holt")], {"holt.md": [(7, 0)]})
+        [Edge(source=0, target=7, weight=0.4)]
+
+    Attributes:
+        source: Position of the candidate that vouches; None for the question.
+        target: Position of the candidate that is vouched for.
+        weight: From 0, no effect, to 1.
+    """
+
+    source: int | None
+    target: int
+    weight: float
+
+
+def named_links(
+    question: str, texts: Sequence[str], documents: Sequence[str], scores: Sequence[Any], names: Names
+) -> list[NamedLink]:
+    """The documents that the question and the best chunks name, those of the question first.
+
+    Args:
+        question: The question.
+        texts: Of the candidates.
+        documents: Which document each is a chunk of; none names itself.
+        scores: Of the candidates, on any scale; those without one name nobody.
+        names: Where documents are looked up.
+
+    Returns:
+        Each pair of a source and a document once, at most `MAX_DOCUMENTS` documents.
+
+    Examples:
+        >>> names = NameIndex({"holt": ["mara holt"]})
+        >>> named_links("Who?", ["The Petrel belonged to Mara Holt."], ["petrel"], [0.6], names)
+        [NamedLink(source=0, document='holt', name='Mara Holt', share=1.0)]
+    """
+    best = [i for i in rank_order(scores)[:SOURCES] if scores[i] is not None and not math.isnan(scores[i])]
+    read = [question, *(texts[i] for i in best)]
+    mentions = find_mentions(read, names)
+    keys = list(dict.fromkeys(m.key for some in mentions for m in some))
+    if not keys:
+        return []
+    counts = names.frequencies(keys)
+    rare = [key for key in keys if key in counts and _is_rare(*counts[key])]
+    documents_of = names.named(rare, MAX_NAMESAKES + 1)
+    links: dict[tuple[int | None, str], NamedLink] = {}
+    reached: set[str] = set()
+    for source, text, some in zip([None, *best], read, mentions, strict=True):
+        for mention in some:
+            targets = documents_of.get(mention.key, ())
+            if len(targets) > MAX_NAMESAKES:
+                continue
+            for target in targets:
+                if source is not None and documents[source] == target:
+                    continue
+                if target not in reached and len(reached) == MAX_DOCUMENTS:
+                    continue
+                reached.add(target)
+                name = text[mention.start : mention.end]
+                links.setdefault((source, target), NamedLink(source, target, name, 1 / len(targets)))
+    return list(links.values())
+
+
+def _is_rare(chunks: int, total: int) -> bool:
+    return chunks <= max(_COMMON_LEAST, _COMMON * total)
+
+
+def link_edges(links: Iterable[NamedLink], positions: Mapping[str, Sequence[tuple[int, int]]]) -> list[Edge]:
+    """Who vouches for which candidates.
+
+    Args:
+        links: From `named_links`.
+        positions: For each named document, where its chunks are among the candidates, with their number in
+            the document.
+    """
+    return [
+        Edge(link.source, at, _weight(link, number) * link.share)
+        for link in links
+        for at, number in positions.get(link.document, ())
+    ]
+
+
+def _weight(link: NamedLink, number: int) -> float:
+    if number:
+        return WEIGHT
+    return QUESTION_WEIGHT if link.source is None else FIRST_WEIGHT
+
+
+def vouch_named(scores: Sequence[Any], edges: Sequence[Edge], scale: Scale) -> list[float | None]:
+    """Let those who name a document vouch for its chunks; without an edge a score stays as it is.
+
+    On probabilities ``1 - (1-s) * product(1 - w * s_source)``, on other scales as `sage_core.ranking.vouch`;
+    but a score is never lowered. The question vouches as a chunk of probability 1; on scales without a
+    highest value, as the best candidate.
+
+    Args:
+        scores: One per candidate; None and NaN stay what they are and vouch for nobody.
+        edges: From `link_edges`.
+        scale: What the scores are.
+
+    Returns:
+        Scores on the same scale. None for None and NaN.
+
+    Raises:
+        InputError: For an edge to no candidate, a weight out of range, or an unknown scale.
+
+    Examples:
+        >>> [round(s, 2) for s in vouch_named([0.5, 0.2], [Edge(0, 1, 0.4)], "probability")]
+        [0.5, 0.36]
+    """
+    check_scale(scale)
+    known = [None if s is None or math.isnan(s) else s for s in plain_scores(scores)]
+    highest = max((s for s in known if s is not None and s != math.inf), default=0.0)
+    question = {"probability": 1.0, "logit": math.inf}.get(scale, highest)
+    beside: dict[int, list[tuple[float, float]]] = {}
+    for source, target, weight in edges:
+        if not 0 <= target < len(known) or not (source is None or 0 <= source < len(known)):
+            raise InputError(f"an edge from {source} to {target}, but there are {len(known)} candidates")
+        if not 0 <= weight <= 1:
+            raise InputError(f"the weight of an edge is from 0 to 1, not {weight}")
+        voucher = question if source is None else known[source]
+        if voucher is not None and voucher != -math.inf:
+            beside.setdefault(target, []).append((voucher, weight))
+    return [
+        score if score is None or i not in beside else max(score, vouched_score(score, beside[i], scale))
+        for i, score in enumerate(known)
+    ]
+
+
+class NameIndex:
+    """Documents by their names, in memory: for chunks that are kept in somebody else's store.
+
+    Safe to read from several threads; each change puts new tables in place of the old.
+
+    Examples:
+        >>> index = NameIndex()
+        >>> index.add("films/7", "Get Low (song)")
+        >>> index.named(["get low"], 5)
+        {'get low': ['films/7']}
+
+    Args:
+        names: Keys of names (`sage_core.text.links.document_names`) of each document.
+        count: Given index terms, in how many chunks each stands, and how many chunks there are, such as
+            `sage_core.store.WordIndex.count`; None where that is not known: then no name is too common.
+    """
+
+    def __init__(
+        self, names: Mapping[str, Collection[str]] | None = None, *, count: WordCounter | None = None
+    ) -> None:
+        self._count: WordCounter = count if count is not None else lambda terms: ({}, 0)
+        self._keys: dict[str, tuple[str, ...]] = {}
+        self._documents: dict[str, dict[str, None]] = {}
+        self._beginnings: Counter[str] = Counter()
+        for document, keys in (names or {}).items():
+            self._add(document, keys)
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self._keys)
+
+    def add(self, document: str, title: str | None, source: str = "", beginning: str = "") -> None:
+        """Add a document, in place of what was known of it; see `sage_core.text.links.document_names`."""
+        self._add(document, document_names(title, source, beginning))
+
+    def _add(self, document: str, keys: Collection[str]) -> None:
+        self.remove(document)
+        self._keys[document] = tuple(keys)
+        for key in keys:
+            self._documents.setdefault(key, {})[document] = None
+            self._beginnings[_beginning(key)] += 1
+
+    def remove(self, document: str) -> None:
+        """Forget a document; nothing where it is not known."""
+        for key in self._keys.pop(document, ()):
+            others = self._documents[key]
+            del others[document]
+            if not others:
+                del self._documents[key]
+            self._beginnings[_beginning(key)] -= 1
+            if not self._beginnings[_beginning(key)]:
+                del self._beginnings[_beginning(key)]
+
+    def known(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` that are names."""
+        return {key for key in keys if key in self._documents}
+
+    def beginnings(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` with which a name begins, or that are one."""
+        return {key for key in keys if key in self._beginnings}
+
+    def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
+        """For each key up to ``limit`` documents of that name."""
+        return {key: list(islice(self._documents[key], limit)) for key in keys if key in self._documents}
+
+    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """How common each key's rarest word is, where the index was given a count of words."""
+        terms = {key: index_terms(key) for key in keys}
+        counts, total = self._count(list({t for some in terms.values() for t in some}))
+        return rarest(terms, counts, total)
+
+
+def _beginning(key: str) -> str:
+    """What `find_mentions` asks `beginnings` about: the first two words."""
+    return " ".join(key.split(" ", 2)[:2])

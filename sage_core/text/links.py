@@ -1,0 +1,188 @@
+"""Names by which texts refer to other documents, and where a text mentions them.
+
+A document is named by its title, by the initials that it introduces for itself, and by its file's name where
+that reads like code. A mention is a run of words that is such a name: the longest one at each place. Nothing
+here knows a language or needs a model; whether a name is too common to say anything is for the caller to
+judge, by how many texts have its words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple, Protocol
+
+from sage_core.text.keywords import UNSPACED
+
+MAX_NAME_WORDS = 12
+"""A longer title is a sentence, which no other text repeats word for word."""
+
+# What may be read of a text to find mentions in it.
+_MAX_TEXT = 20_000
+_MAX_WORD = 64
+_WORD = re.compile(r"\w+")
+# At the end of a title: "Mercury (planet)".
+_PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]\s*$")
+# After a name: "(ESA)".
+_INITIALS = r" ?[(（]([^\W\d_][\w.&-]{1,9})[)）]"
+# "snake_case", "camelCase": nobody writes such words by chance.
+_CODE_STYLE = re.compile(r"\w*[^\W_]_[^\W_]\w*|\w*[a-z0-9][A-Z]\w*")
+
+
+class Mention(NamedTuple):
+    """A run of words in a text that is a name.
+
+    Attributes:
+        key: The name, as `name_key` writes it.
+        start: Offset of its first character.
+        end: Offset after its last character.
+    """
+
+    key: str
+    start: int
+    end: int
+
+
+class NameTable(Protocol):
+    """Names by their keys: a table in a store, or `sage_core.ranking.NameIndex`."""
+
+    def known(self, keys: Sequence[str]) -> Collection[str]:
+        """Those of ``keys`` that are names."""
+        ...
+
+    def beginnings(self, keys: Sequence[str]) -> Collection[str]:
+        """Those of ``keys`` with which a name begins, or that are one: ``"european space"``."""
+        ...
+
+
+def name_key(name: str) -> str:
+    """The words of a name in the form in which names are compared; empty for none, or for too many.
+
+    Letters lose case and accents. In scripts without spaces between words every character is a word.
+
+    Examples:
+        >>> name_key("The  Étude, No. 2")
+        'the etude no 2'
+    """
+    words = [word for word, _, _ in _words(name[:2_000])]
+    return " ".join(words) if len(words) <= MAX_NAME_WORDS else ""
+
+
+def document_names(title: str | None, source: str = "", beginning: str = "") -> list[str]:
+    """Keys of all names of a document, that of its title first.
+
+    Args:
+        title: What it calls itself; None or blank for nothing.
+        source: Its path or address.
+        beginning: How its text begins, where initials are introduced.
+
+    Examples:
+        >>> document_names("European Space Agency", "esa.md", "The European Space Agency (ESA) is in Paris.")
+        ['european space agency', 'esa', 'esa md']
+        >>> document_names("Mercury (planet)")
+        ['mercury', 'mercury planet']
+    """
+    names: list[str] = []
+    title = " ".join((title or "").split())[:2_000]
+    if title:
+        bare = _PARENTHESIS.sub("", title)
+        names += [bare, title]
+        for text in (title, " ".join(beginning[:1_000].split())) if bare else ():
+            found = re.search(re.escape(bare) + _INITIALS, text)
+            if found and _are_initials(found.group(1), bare):
+                names.append(found.group(1))
+    path = PurePath(source.rsplit("://", 1)[-1].replace("\\", "/"))
+    if path.suffix and path.stem:
+        names.append(path.name)
+        if _CODE_STYLE.fullmatch(path.stem):
+            names.append(path.stem)
+    return [key for key in dict.fromkeys(map(name_key, names)) if key]
+
+
+def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]:
+    """Where texts mention names: of names that begin at one place the longest, none within another.
+
+    Args:
+        texts: The texts. No more than the first 20,000 characters of each are read.
+        names: Looked up three times, however many texts there are.
+
+    Returns:
+        The mentions in each text, in its order.
+    """
+    words = [list(_words(text[:_MAX_TEXT])) for text in texts]
+    pairs = [[f"{a[0]} {b[0]}" for a, b in itertools.pairwise(row)] for row in words]
+    alone = names.known(list({word for row in words for word, _, _ in row}))
+    begun = names.beginnings(list({pair for row in pairs for pair in row}))
+    runs: dict[tuple[int, int], list[str]] = {}
+    for t, row in enumerate(pairs):
+        for i, pair in enumerate(row):
+            if pair in begun:
+                some = [word for word, _, _ in words[t][i : i + MAX_NAME_WORDS]]
+                runs[t, i] = [" ".join(some[:length]) for length in range(2, len(some) + 1)]
+    long = names.known(list({run for some in runs.values() for run in some})) if runs else ()
+    found: list[list[Mention]] = []
+    for t, read in enumerate(words):
+        mentions: list[Mention] = []
+        free = 0
+        for i, (word, start, end) in enumerate(read):
+            if i < free:
+                continue
+            key = next((run for run in reversed(runs.get((t, i), ())) if run in long), "")
+            if not key and word in alone:
+                key = word
+            if key:
+                free = i + key.count(" ") + 1
+                mentions.append(Mention(key, start, read[free - 1][2] if free > i + 1 else end))
+        found.append(mentions)
+    return found
+
+
+def rarest(
+    terms: Mapping[str, Sequence[str]], counts: Mapping[str, int], total: int
+) -> dict[str, tuple[int, int]]:
+    """For each key the count of its rarest term and ``total``; keys without terms are left out.
+
+    Args:
+        terms: `index_terms` of each key.
+        counts: In how many texts each term stands; 0 for a missing one.
+        total: How many texts there are.
+    """
+    return {key: (min(counts.get(t, 0) for t in some), total) for key, some in terms.items() if some}
+
+
+def _words(text: str) -> Iterable[tuple[str, int, int]]:
+    """The words of a text as names have them, and where they stand."""
+    for match in _WORD.finditer(text):
+        word, start, end = match.group(), match.start(), match.end()
+        if not word.isascii():
+            if UNSPACED.search(word):
+                yield from ((_folded(c), start + i, start + i + 1) for i, c in enumerate(word))
+                continue
+            word = _folded(word[:_MAX_WORD])
+        yield word[:_MAX_WORD].casefold(), start, end
+
+
+def _folded(word: str) -> str:
+    plain = unicodedata.normalize("NFKD", word)
+    # Marks of scripts whose letters they change ("が", "й") stay where the letter alone is another one.
+    folded = "".join(c for c in plain if not unicodedata.combining(c)) if word[0] < "\u0400" else word
+    return "".join(c for c in folded.casefold() if c.isalnum() or c == "_") or word.casefold()
+
+
+def _are_initials(short: str, name: str) -> bool:
+    """Whether letters are those with which the words of a name begin, in order: "ESA", "UNESCO"."""
+    letters = [c for c in short.casefold() if c.isalnum()]
+    firsts = [word[0] for word, _, _ in _words(name)]
+    if len(letters) < 2 or not firsts or letters[0] != firsts[0] or short.islower():
+        return False
+    left = iter(letters)
+    letter = next(left)
+    for first in firsts:  # words like "of" may be passed over, letters may not
+        if first == letter:
+            letter = next(left, "")
+            if not letter:
+                return True
+    return False
