@@ -47,6 +47,8 @@ from sage_core.feedback.drivers import (
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import Selection
+from sage_core.text.header import with_header
+from sage_core.text.outline import TITLE_KEY, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
@@ -103,6 +105,7 @@ class Session:
         self.result: FeedbackResult | None = None
         self._first = Selection((), (), 0, "")
         self._pruned: dict[tuple[int, ...], list[Document]] = {}
+        self._names: dict[str, str] = {}
 
     # Retrieval
 
@@ -127,6 +130,11 @@ class Session:
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.config, len(documents))
         self.pool = EvidencePool(documents, _identity)
+        self._names = source_names(
+            (document.metadata.get(TITLE_KEY), document.metadata["source"])
+            for document in documents
+            if isinstance(document.metadata.get("source"), str)
+        )
         scores, scale = scores_of(documents), source.scale_of(documents)
         sizes = self._sizes(documents)
         self.loop = FeedbackLoop(scores, scale, source.selecting(self.parts.feedback), sizes=sizes)
@@ -238,8 +246,13 @@ class Session:
         return [self._text(document) for document in self._shown(selection)]
 
     def _text(self, document: Document) -> str:
+        """A document as prompts show it: with its title and headings, and its source where titles repeat."""
         template = self.parts.document_prompt
-        return document.page_content if template is None else format_document(document, template)
+        if template is not None:
+            return format_document(document, template)
+        text, metadata = document.page_content, document.metadata
+        name = self._names.get(metadata["source"]) if isinstance(metadata.get("source"), str) else None
+        return with_header(passage_header(text, metadata, self.parts.counter, name=name), text)
 
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them."""

@@ -82,7 +82,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
         prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
             material.
-        document_prompt: How a document appears in the context; None shows its text.
+        document_prompt: How a document appears in the context; None shows its text under a line with its
+            ``title``, the headings of its ``header_path``, and its ``source`` where titles do not differ.
         document_separator: Between documents, with ``prompt``.
         accept_score: An answer graded at least this is returned at once (paper: fs).
         max_rounds: Most rounds of answer and grade.

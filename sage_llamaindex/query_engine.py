@@ -30,6 +30,7 @@ from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, F
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
+from sage_llamaindex._places import show_places
 from sage_llamaindex._question import RESULT, Parts, SageQuestion
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
 from sage_llamaindex.retriever import SageRetriever
@@ -125,6 +126,9 @@ class SageQueryEngine(RetrieverQueryEngine):
     context was too little or too much; another selection of the same candidates is tried, up to
     ``max_rounds`` in all, and the answer with the best grade is returned. Holds no state of a question: safe
     to share.
+
+    The LLM sees of each node its title and headings (``title`` and ``header_path`` in the metadata, as
+    `SageNodeParser` writes them), and its file's name where titles do not differ.
 
     Examples:
         >>> from llama_index.core import MockEmbedding, VectorStoreIndex
@@ -231,9 +235,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             )
         if isinstance(retriever, SageRetriever):
             if retriever.selects and (ours or settings):
-                raise InputError(
-                    "the SageRetriever ranks and selects: give it the settings, or select=False"
-                )
+                raise InputError("the SageRetriever ranks and selects: give it the settings, or select=False")
             if retriever.selects:
                 given.append(retriever.postprocessor)
                 ours = [len(given) - 1]
@@ -430,14 +432,14 @@ class SageQueryEngine(RetrieverQueryEngine):
         nodes = self._retriever.retrieve(query_bundle)
         for postprocessor in self._node_postprocessors[: self._at]:
             nodes = postprocessor.postprocess_nodes(nodes, query_bundle=query_bundle)
-        return self._sage.rerank(nodes, query_bundle) if nodes else Ranking((), "probability")
+        return _placed(self._sage.rerank(nodes, query_bundle)) if nodes else Ranking((), "probability")
 
     async def _aranked(self, query_bundle: QueryBundle) -> Ranking:
         """The candidates with their scores."""
         nodes = await self._retriever.aretrieve(query_bundle)
         for postprocessor in self._node_postprocessors[: self._at]:
             nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=query_bundle)
-        return await self._sage.arerank(nodes, query_bundle) if nodes else Ranking((), "probability")
+        return _placed(await self._sage.arerank(nodes, query_bundle)) if nodes else Ranking((), "probability")
 
     def _parts(self) -> Parts:
         return Parts(
@@ -454,6 +456,11 @@ class SageQueryEngine(RetrieverQueryEngine):
     @property
     def _with_feedback(self) -> bool:
         return self._options.feedback != "off" and self._parts().can_improve
+
+
+def _placed(ranking: Ranking) -> Ranking:
+    """The ranking with nodes that tell the LLM where they are from, before their tokens are counted."""
+    return replace(ranking, nodes=tuple(show_places(ranking.nodes)))
 
 
 def checked_question(asked: QueryType) -> QueryType:

@@ -7,6 +7,7 @@ the scene `shell`; those of a page without a comment are only compared with what
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -205,6 +206,16 @@ def _frameworks(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     yield from _recipes(patch)
 
 
+def _chroma(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Chroma in this process, from both frameworks."""
+    for package in ("chromadb", "langchain_chroma", "llama_index.vector_stores.chroma"):
+        pytest.importorskip(package, reason="the packages of the stores are not installed")
+    with contextlib.contextmanager(_langchain)(patch) as langchain:
+        pages = langchain.pop("documents")
+        with contextlib.contextmanager(_llamaindex)(patch) as llamaindex:
+            yield {**langchain, **llamaindex, "pages": pages}
+
+
 def _qdrant(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """Qdrant in this process."""
     for package in ("langchain_qdrant", "llama_index.vector_stores.qdrant"):
@@ -235,6 +246,7 @@ def _web(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
     "agents": _agents,
+    "chroma": _chroma,
     "core": _core,
     "frameworks": _frameworks,
     "llamaindex": _llamaindex,

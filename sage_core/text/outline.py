@@ -7,7 +7,8 @@ as LlamaIndex's ``MarkdownNodeParser`` writes them: ``"/Harbor rules/Dues/"``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -177,6 +178,51 @@ def take_header(content: str, metadata: Mapping[Any, Any]) -> tuple[str, str]:
     if isinstance(header, str) and header and content.startswith(f"{header}\n"):
         return header, content[len(header) + 1 :]
     return "", content
+
+
+def source_names(documents: Iterable[tuple[str | None, str]]) -> dict[str, str]:
+    """Names for the documents that their titles do not tell apart: two leases, two versions of a policy.
+
+    Args:
+        documents: Title and source (a path, an address, an id) of each; None for no title.
+
+    Returns:
+        By source, the last part of it, or all of it where that repeats. A source whose title no other has is
+        missing.
+
+    Examples:
+        >>> source_names([("Lease", "a/east.pdf"), ("Lease", "a/west.pdf"), ("Rules", "a/rules.pdf")])
+        {'a/east.pdf': 'east.pdf', 'a/west.pdf': 'west.pdf'}
+    """
+    sources: dict[str, set[str]] = {}
+    for title, source in documents:
+        sources.setdefault((title or "").casefold(), set()).add(source)
+    alike = sorted({source for same in sources.values() if len(same) > 1 for source in same})
+    names = Counter(PurePath(source).name for source in alike)
+    return {s: PurePath(s).name if PurePath(s).name and names[PurePath(s).name] == 1 else s for s in alike}
+
+
+def passage_header(
+    text: str, metadata: Mapping[Any, Any], counter: TokenCounter, *, name: str | None = None
+) -> str:
+    """The line that tells an LLM where a passage is from: `header_of`, and the document's name.
+
+    Args:
+        text: The passage.
+        metadata: Of the passage.
+        counter: Counts the header's tokens.
+        name: From `source_names`; None where the title says enough.
+
+    Examples:
+        >>> from sage_core.text.tokens import get_counter
+        >>> metadata = {"title": "Lease", "header_path": "/Rent/"}
+        >>> passage_header("It is due monthly.", metadata, get_counter("bert"), name="east.pdf")
+        'Lease > Rent (east.pdf)'
+    """
+    header = header_of(text, metadata, counter)
+    if name is None:
+        return header
+    return f"{header} ({name})" if header else name
 
 
 def _same(text: str, others: Sequence[str]) -> bool:

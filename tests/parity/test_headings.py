@@ -195,7 +195,7 @@ async def test_langchain_puts_the_header_on_and_takes_it_off(compressor: BaseDoc
     store.add_documents(chunks)
     retriever = SageRetriever.from_vectorstore(store, base_compressor=compressor)
     for found in (retriever.invoke("When?"), await retriever.ainvoke("When?")):
-        assert len(found) == len(chunks)
+        assert len(found) == len({c.page_content for c in split(GUIDE)})
         for document in found:
             start = document.metadata["start_index"]
             assert GUIDE[start : start + len(document.page_content)] == document.page_content

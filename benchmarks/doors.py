@@ -1,0 +1,322 @@
+"""What the README's snippets bring inside LlamaIndex and LangChain, beside `Sage`, and on indices that exist.
+
+    python benchmarks/doors.py
+    python benchmarks/doors.py --questions 150 --sets clapnq_dev onestopqa
+
+Every row gets the same files, with the title as the first heading, and the same embedding model,
+all-MiniLM-L6-v2. "Stock" is the framework's own splitter, store and number of results; the rows below it add
+one part to that index, and make no vector again.
+
+- Evidence within 250, 500 and 1,000 tokens: what is ranked first is sent first, and the last chunk is cut
+  where the tokens end. Recall is the share of the evidence's characters.
+- Sent: what comes out by default, its tokens and its evidence.
+- Time: of the processor, for a question, with its embedding; one core with OMP_NUM_THREADS=1. The splitting
+  and embedding of the documents is not in it.
+
+Each set weighs the same in the mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from development_sets import Corpus, corpora
+from numpy.typing import NDArray
+from pipelines import BUDGETS, Memory, Ranked, recall, titled
+
+from sage_core import Sage
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.text.spans import Span
+from sage_core.text.tokens import get_counter
+
+Search = Callable[[str], tuple[Any, Any]]
+"""From a question to what is ranked and what is sent, as the framework's own objects, best first."""
+Open = Callable[[Path, Memory], tuple[Search, Callable[[Any], tuple[str, str]]]]
+"""From a folder of files to a search, and from a result to its file and text."""
+
+
+class Embedder(Memory):
+    """Embeds a chunk once for all rows, and every question anew."""
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """(384,)"""
+        return np.asarray(self._embedder.embed_query(text), np.float32)
+
+
+def open_sage(files: Path, embed: Memory) -> Any:
+    """`Sage` with its defaults."""
+    sage = Sage(Path(files.parent, "store"), embedder=embed)
+    sage.ingest(files)
+
+    def search(question: str) -> tuple[Any, Any]:
+        found = sage.retrieve(question)
+        return found.candidates, found.hits
+
+    return search, lambda hit: (hit.chunk.source, hit.chunk.text)
+
+
+def llamaindex_index(files: Path, embed: Memory, parser: Any) -> Any:
+    """A vector index of the files."""
+    from llama_index.core import SimpleDirectoryReader, VectorStoreIndex
+    from llama_index.core.embeddings import BaseEmbedding
+
+    class Cached(BaseEmbedding):
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return embed([text])[0].tolist()
+
+        def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+            return embed(texts).tolist()
+
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return embed.embed_query(query).tolist()
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return self._get_query_embedding(query)
+
+    documents = SimpleDirectoryReader(str(files), required_exts=[".md"]).load_data()
+    return VectorStoreIndex.from_documents(documents, transformations=[parser], embed_model=Cached())
+
+
+def node_place(found: Any) -> tuple[str, str]:
+    """File and text of a node."""
+    return found.node.metadata["file_name"], found.node.text
+
+
+def llamaindex_snippet(files: Path, embed: Memory) -> Any:
+    """README: parser, index, retriever."""
+    from sage_llamaindex import SageNodeParser
+
+    return _retriever(llamaindex_index(files, embed, SageNodeParser()))
+
+
+def llamaindex_stock(files: Path, embed: Memory) -> Any:
+    """Stock splitter and top 2."""
+    index = llamaindex_index(files, embed, _sentence_splitter())
+    first, many = index.as_retriever(), index.as_retriever(similarity_top_k=60)
+    return lambda question: (many.retrieve(question), first.retrieve(question)), node_place
+
+
+def llamaindex_postprocessor(files: Path, embed: Memory) -> Any:
+    """A stock index, and our postprocessor behind its 60 best."""
+    from sage_llamaindex import SageNodePostprocessor
+
+    index = llamaindex_index(files, embed, _sentence_splitter())
+    retriever, sage = index.as_retriever(similarity_top_k=60), SageNodePostprocessor()
+
+    def search(question: str) -> tuple[Any, Any]:
+        from llama_index.core.schema import QueryBundle
+
+        ranking = sage.rank(retriever.retrieve(question), QueryBundle(question))
+        return ranking.best_first, sage.cut(ranking)
+
+    return search, node_place
+
+
+def llamaindex_retriever(files: Path, embed: Memory) -> Any:
+    """A stock index, and our retriever over it."""
+    return _retriever(llamaindex_index(files, embed, _sentence_splitter()))
+
+
+def _retriever(index: Any) -> Any:
+    from llama_index.core.schema import QueryBundle
+
+    from sage_llamaindex import SageRetriever
+
+    retriever = SageRetriever.from_index(index)
+    candidates, sage = retriever.unselected(), retriever.postprocessor
+
+    def search(question: str) -> tuple[Any, Any]:
+        ranking = sage.rank(candidates.retrieve(question), QueryBundle(question))
+        return ranking.best_first, sage.cut(ranking)
+
+    return search, node_place
+
+
+def _sentence_splitter() -> Any:
+    from llama_index.core.node_parser import SentenceSplitter
+
+    return SentenceSplitter(chunk_size=1024, chunk_overlap=200)
+
+
+def langchain_store(files: Path, embed: Memory, splitter: Any) -> Any:
+    """An in-memory store of the files."""
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    class Cached(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return embed(texts).tolist()
+
+        def embed_query(self, text: str) -> list[float]:
+            return embed.embed_query(text).tolist()
+
+    pages = [Document(p.read_text("utf-8"), metadata={"source": p.name}) for p in sorted(files.glob("*.md"))]
+    store = InMemoryVectorStore(Cached())
+    store.add_documents(splitter.split_documents(pages))
+    return store
+
+
+def document_place(found: Any) -> tuple[str, str]:
+    """File and text of a document."""
+    return found.metadata["source"], found.page_content
+
+
+def langchain_snippet(files: Path, embed: Memory) -> Any:
+    """README: splitter, store, retriever."""
+    from sage_langchain import SageTextSplitter
+
+    return _from_vectorstore(langchain_store(files, embed, SageTextSplitter(add_start_index=True)))
+
+
+def langchain_stock(files: Path, embed: Memory) -> Any:
+    """Stock splitter and top 4."""
+    store = langchain_store(files, embed, _recursive_splitter())
+    first, many = store.as_retriever(), store.as_retriever(search_kwargs={"k": 60})
+    return lambda question: (many.invoke(question), first.invoke(question)), document_place
+
+
+def langchain_compressor(files: Path, embed: Memory) -> Any:
+    """A stock store, and our compressor behind its 60 best."""
+    from sage_langchain import SageCompressor
+
+    store = langchain_store(files, embed, _recursive_splitter())
+    retriever, sage = store.as_retriever(search_kwargs={"k": 60}), SageCompressor()
+
+    def search(question: str) -> tuple[Any, Any]:
+        ranked = sage.rank(retriever.invoke(question), question)
+        return ranked, sage.keep(ranked)
+
+    return search, document_place
+
+
+def langchain_retriever(files: Path, embed: Memory) -> Any:
+    """A stock store, and our retriever over it."""
+    return _from_vectorstore(langchain_store(files, embed, _recursive_splitter()))
+
+
+def _from_vectorstore(store: Any) -> Any:
+    from sage_langchain import SageRetriever
+
+    retriever = SageRetriever.from_vectorstore(store)
+
+    def search(question: str) -> tuple[Any, Any]:
+        ranked = retriever.invoke(question, select=False)
+        return ranked, retriever.base_compressor.keep(ranked)
+
+    return search, document_place
+
+
+def _recursive_splitter() -> Any:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+    return RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200)
+
+
+DOORS: dict[str, Any] = {
+    "Sage": open_sage,
+    "LlamaIndex, README": llamaindex_snippet,
+    "LangChain, README": langchain_snippet,
+    "LlamaIndex stock: SentenceSplitter(1024, 200), top 2": llamaindex_stock,
+    "+ SageNodePostprocessor": llamaindex_postprocessor,
+    "+ SageRetriever": llamaindex_retriever,
+    "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4": langchain_stock,
+    "+ SageCompressor": langchain_compressor,
+    "+ SageRetriever, LangChain": langchain_retriever,
+}
+
+
+def run(opened: Any, corpus: Corpus, embed: Memory) -> NDArray[np.float64]:
+    """A row a question: recall within each budget, recall and tokens of what is sent, milliseconds."""
+    counter = get_counter("bert")
+    rows = np.zeros((len(corpus.questions), len(BUDGETS) + 3))
+    groups = [[d] for d in range(len(corpus.texts))] if corpus.separate else [list(range(len(corpus.texts)))]
+    for group in groups:
+        mine = [i for i, q in enumerate(corpus.questions) if q.document in group]
+        if not mine:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            files = Path(folder, "files")
+            files.mkdir()
+            for d in group:
+                Path(files, f"{d}.md").write_text(corpus.texts[d], encoding="utf-8", newline="")
+            search, place = opened(files, embed)
+            search(corpus.questions[mine[0]].text)  # whatever is made with the first question
+            for i in mine:
+                question = corpus.questions[i]
+                begin = time.process_time()
+                ranked, sent = search(question.text)
+                spent = time.process_time() - begin
+                found = [_located(corpus, *place(r)) for r in ranked]
+                kept = [_located(corpus, *place(r)) for r in sent]
+                tokens = sum(counter.count_many([s.of(corpus.texts[d]) for d, s in kept]))
+                all_sent = recall(corpus, question, kept)[-1] if kept else 0.0
+                if tokens > BUDGETS[-1]:
+                    all_sent = _whole(question, kept)
+                rows[i] = [*recall(corpus, question, found), all_sent, tokens, 1000 * spent]
+    return rows
+
+
+def _located(corpus: Corpus, file: str, text: str) -> tuple[int, Span]:
+    document = int(Path(file).stem)
+    start = corpus.texts[document].index(text.strip())
+    return document, Span(start, start + len(text.strip()))
+
+
+def _whole(question: Any, ranked: Ranked) -> float:
+    """Share of the evidence's characters in all of it."""
+    masks = [np.zeros(e.end - e.start, bool) for e in question.evidence]
+    for document, span in ranked:
+        if document == question.document:
+            for mask, piece in zip(masks, question.evidence, strict=True):
+                mask[max(0, span.start - piece.start) : max(0, span.end - piece.start)] = True
+    return sum(int(m.sum()) for m in masks) / sum(len(m) for m in masks)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every row on every set, and print Markdown."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", nargs="+", help="some of the sets")
+    parser.add_argument("--questions", type=int, help="at most so many of each set")
+    parser.add_argument("--seed", type=int, default=0, help="of the samples")
+    parser.add_argument("--only", nargs="+", help="rows whose names contain one of these")
+    parser.add_argument("--output", type=Path, help="a JSON file for the means by row and set")
+    options = parser.parse_args(arguments)
+    embed = Embedder(SentenceTransformerEmbedder())
+    sets = {
+        name: replace(titled(corpus), questions=titled(corpus).questions[: options.questions])
+        for name, corpus in corpora(options.seed).items()
+        if not options.sets or name in options.sets
+    }
+    for name, corpus in sets.items():
+        print(f"- {name}: {len(corpus.texts)} documents, {len(corpus.questions)} questions")
+    print(f"\n| | {' | '.join(map(str, BUDGETS))} | sent: evidence | tokens | ms | {' | '.join(sets)} |")
+    print("|---" * (len(BUDGETS) + 4 + len(sets)) + "|")
+    means: dict[str, dict[str, list[float]]] = {}
+    for row, opened in DOORS.items():
+        if options.only and not any(part in row for part in options.only):
+            continue
+        means[row] = {name: run(opened, corpus, embed).mean(0).tolist() for name, corpus in sets.items()}
+        mean = np.mean(list(means[row].values()), axis=0)
+        by_set = " | ".join(
+            f"{' / '.join(f'{100 * v:.1f}' for v in m[:3])}; {100 * m[3]:.1f} in {m[4]:.0f}"
+            for m in means[row].values()
+        )
+        cells = [*(f"{100 * v:.1f}" for v in mean[:4]), *(f"{v:.0f}" for v in mean[4:])]
+        print(f"| {row} | {' | '.join(cells)} | {by_set} |", flush=True)
+    if options.output:
+        options.output.write_text(json.dumps(means, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

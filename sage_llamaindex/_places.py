@@ -1,0 +1,44 @@
+"""Lets an LLM see where each node is from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llama_index.core.schema import BaseNode, NodeWithScore
+
+from sage_core.text.outline import PATH_KEY, TITLE_KEY, source_names
+
+# What loaders call the file or page that a document came from.
+_SOURCE_KEYS = ("file_name", "source", "file_path", "url")
+
+
+def show_places(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """The nodes with title and headings in what an LLM is shown, and the source where titles repeat.
+
+    Args:
+        nodes: Never changed; those that need it are replaced by copies, whose text, metadata and id are the
+            same.
+    """
+    sources = {n.node.node_id: source for n in nodes if (source := _source(n.node)) is not None}
+    names = source_names(
+        (n.node.metadata.get(TITLE_KEY), sources[n.node_id]) for n in nodes if n.node_id in sources
+    )
+    return [_shown(n, sources.get(n.node_id) in names) for n in nodes]
+
+
+def _source(node: BaseNode) -> str | None:
+    found = next((node.metadata[k] for k in _SOURCE_KEYS if isinstance(node.metadata.get(k), str)), None)
+    return found or node.ref_doc_id
+
+
+def _shown(scored: NodeWithScore, with_source: bool) -> NodeWithScore:
+    node = scored.node
+    hidden = node.excluded_llm_metadata_keys
+    show = {TITLE_KEY, PATH_KEY}
+    if with_source:
+        known = [key for key in _SOURCE_KEYS if key in node.metadata]
+        show |= set() if any(key not in hidden for key in known) else set(known[:1])
+    if not show.intersection(hidden, node.metadata):
+        return scored
+    update = {"excluded_llm_metadata_keys": [key for key in hidden if key not in show]}
+    return NodeWithScore(node=node.model_copy(update=update), score=scored.score)

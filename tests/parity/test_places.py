@@ -1,0 +1,115 @@
+"""What an LLM is told of where passages are from: the same in both frameworks."""
+
+from __future__ import annotations
+
+import pytest
+
+from sage_core.text.outline import passage_header, source_names
+from sage_core.text.tokens import get_counter
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("langchain_core")
+
+from langchain_core.documents import Document
+from langchain_core.prompts import PromptTemplate
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+
+from sage_langchain import SageRetriever, create_sage_chain
+from sage_llamaindex import SageQueryEngine
+from sage_llamaindex._places import show_places
+from tests.fakes.langchain import ScriptedChat, graded
+from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.models import WordReranker
+
+LEASES = [
+    ("The rent is due monthly.", {"title": "Lease", "header_path": "/Rent/", "source": "a/east.pdf"}),
+    ("The rent is due weekly.", {"title": "Lease", "header_path": "/Rent/", "source": "a/west.pdf"}),
+    ("All rent is public.", {"title": "Rules", "header_path": "/", "source": "a/rules.pdf"}),
+]
+HIDDEN = ["title", "header_path", "source"]
+
+
+def leases() -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(text=text, id_=str(i), metadata=metadata, excluded_llm_metadata_keys=HIDDEN),
+            score=0.9,
+        )
+        for i, (text, metadata) in enumerate(LEASES)
+    ]
+
+
+NODES = leases()
+
+
+class Leases(BaseRetriever):
+    """A retriever of somebody else's."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return NODES
+
+
+def test_sources_are_named_where_titles_do_not_tell() -> None:
+    assert source_names([("A", "x/1.md"), ("B", "x/2.md")]) == {}
+    assert source_names([("A", "x/1.md"), ("a", "y/1.md")]) == {"x/1.md": "x/1.md", "y/1.md": "y/1.md"}
+    assert source_names([(None, "x/1.md"), (None, "x/1.md")]) == {}
+    assert source_names([(None, "x/1.md"), (None, "https://x/b")]) == {"x/1.md": "1.md", "https://x/b": "b"}
+    assert source_names([]) == {}
+
+
+def test_a_passage_without_anything_known_has_no_header() -> None:
+    counter = get_counter("bert")
+    assert passage_header("Text.", {}, counter) == ""
+    assert passage_header("Text.", {}, counter, name="a.md") == "a.md"
+    assert passage_header("## Rent\n\nText.", {"header_path": "/Rent/"}, counter) == ""
+
+
+def test_the_engine_s_llm_sees_where_nodes_are_from() -> None:
+    llm = ScriptedLLM.of(["It is due monthly."])
+    engine = SageQueryEngine.from_args(Leases(), llm=llm)
+    response = engine.query("When is the rent of the east lease due?")
+    for prompt in (llm.asked("answer")[0], llm.asked("critic")[0]):
+        assert "title: Lease" in prompt and "header_path: /Rent/" in prompt
+        assert "east.pdf" in prompt and "west.pdf" in prompt and "rules.pdf" not in prompt
+    assert all(n.node.excluded_llm_metadata_keys == HIDDEN for n in NODES), "the caller's nodes stay"
+    assert {n.node.text: n.node.metadata for n in response.source_nodes} == dict(LEASES)
+
+
+def test_nodes_that_show_all_of_it_are_left_alone() -> None:
+    plain = [NodeWithScore(node=TextNode(text="Text.", metadata={"title": "A"}), score=None)]
+    assert show_places(plain)[0] is plain[0]
+    [shown, *_] = show_places(leases())
+    assert shown.node.get_content(MetadataMode.LLM).endswith("The rent is due monthly.")
+    assert shown.node.hash == leases()[0].node.hash
+
+
+def test_the_chain_s_llm_sees_where_documents_are_from() -> None:
+    documents = [Document(text, metadata=metadata) for text, metadata in LEASES]
+    retriever = SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker())
+    llm, critic = (
+        ScriptedChat(replies=["It is due monthly."]),
+        ScriptedChat(replies=[graded(9)]),
+    )
+    output = create_sage_chain(llm, retriever, critic=critic).invoke(
+        "When is the rent of the east lease due?"
+    )
+    for model in (llm, critic):
+        prompt = str(model.seen[0])
+        assert "Lease > Rent (east.pdf)" in prompt and "Lease > Rent (west.pdf)" in prompt
+        assert "Rules" in prompt and "rules.pdf" not in prompt
+    assert {d.page_content for d in output["context"]} == {text for text, _ in LEASES}
+
+
+def test_a_document_prompt_of_one_s_own_stands() -> None:
+    documents = [Document(text, metadata=metadata) for text, metadata in LEASES]
+    llm = ScriptedChat(replies=["Monthly."])
+    chain = create_sage_chain(
+        llm,
+        SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker()),
+        max_rounds=1,
+        max_calls=1,
+        document_prompt=PromptTemplate.from_template("* {page_content}"),
+    )
+    chain.invoke("When is the rent due?")
+    assert "Lease" not in str(llm.seen[0]) and "* The rent" in str(llm.seen[0])
