@@ -14,6 +14,8 @@ from sage_core.segmentation.cuts import GLUED, SizeCost, optimal_cuts, sized_cut
 from sage_core.segmentation.layout import Layout, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
+from sage_core.segmentation.structure import hold_units
+from sage_core.text.blocks import classified, line_breaks, sentence_kinds
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 
@@ -131,8 +133,12 @@ def chunks(
         return []
     bias = float(log_odds(np.array([limits.threshold], dtype=np.float32))[0])
     votes = (trust * (log_odds(probabilities) - bias)).tolist()
-    said = evidence(text, spans, layout, votes, trust)
+    gaps = line_breaks(text, spans)
+    lines, levels = classified(text)
+    kinds = sentence_kinds(text, spans, gaps, lines)
+    said = evidence(text, spans, layout, votes, gaps, kinds, trust)
     keep = [a + b for a, b in zip(votes, said, strict=True)]
+    keep = hold_units(keep, text, spans, lengths, kinds, gaps, lines, levels, limits.max_tokens)
     units = _Units(spans, lengths, keep)
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)

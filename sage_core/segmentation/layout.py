@@ -32,6 +32,7 @@ class Layout:
         together: Between two sentences of one paragraph that the model keeps together, its P(same) being at
             or above the threshold. So a paragraph is cut where the model sees a change, and elsewhere only
             where its length leaves no choice.
+        heading: Before a heading that opens a section.
     """
 
     blank_line: float = -3.0
@@ -40,14 +41,29 @@ class Layout:
     table_row: float = 6.0
     reference: float = 2.0
     together: float = 2.0
+    heading: float = -4.0
 
     def __post_init__(self) -> None:
-        for name in ("blank_line", "line_break", "list_item", "table_row", "reference", "together"):
+        for name in (
+            "blank_line",
+            "line_break",
+            "list_item",
+            "table_row",
+            "reference",
+            "together",
+            "heading",
+        ):
             check_float(f"layout.{name}", getattr(self, name), minimum=-100, maximum=100)
 
 
 def evidence(
-    text: str, spans: Sequence[Span], layout: Layout, votes: Sequence[float], trust: float = 1.0
+    text: str,
+    spans: Sequence[Span],
+    layout: Layout,
+    votes: Sequence[float],
+    gaps: Sequence[int],
+    kinds: Sequence[str],
+    trust: float = 1.0,
 ) -> list[float]:
     """Log-odds for "same chunk" that the layout gives each gap between neighbouring sentences.
 
@@ -56,12 +72,13 @@ def evidence(
         spans: Its ``n`` sentences.
         layout: The weights.
         votes: ``max(n - 1, 0)`` log-odds of the model, above 0 where it keeps together.
+        gaps: Line breaks between them (`sage_core.text.blocks.line_breaks`).
+        kinds: What they are (`sage_core.text.blocks.sentence_kinds`).
         trust: Weight of the model, which ``layout.together`` is multiplied by.
 
     Returns:
         ``max(n - 1, 0)`` values; ``NEVER`` after a heading, which goes with what follows it.
     """
-    gaps = line_breaks(text, spans)
     laid_out = any(gaps) or (bool(spans) and text[spans[0].start] == "#")
     wrapped = laid_out and _hard_wrapped(text, gaps)
     together = trust * layout.together
@@ -73,18 +90,31 @@ def evidence(
     if not laid_out:
         return same
     line_break = 0.0 if wrapped else layout.line_break
-    kinds = sentence_kinds(text, spans, gaps)
     found: list[float] = []
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
-        found.append(value + same[index] + _between(kinds[index], kinds[index + 1], breaks, layout))
+        between = _between(kinds[index], kinds[index + 1], breaks, layout)
+        if breaks and not between and _answers(text, spans[index], spans[index + 1]):
+            between = _REPLY - value
+        found.append(value + same[index] + between)
     return found
+
+
+_QUOTES = '"“”„«»'
+_REPLY = 1.0  # log-odds between what one person says and what another answers, each a paragraph
+
+
+def _answers(text: str, above: Span, below: Span) -> bool:
+    """Whether two paragraphs are speech and reply."""
+    return text[below.start] in _QUOTES and text[above.end - 1] in _QUOTES
 
 
 def _between(above: str, below: str, breaks: int, layout: Layout) -> float:
     """What the kinds of two neighbouring sentences add."""
     if above == "heading":
         return NEVER
+    if below == "heading":
+        return layout.heading
     if above == below and above in ("table", "code"):
         return layout.table_row - (layout.blank_line if breaks > 1 else layout.line_break if breaks else 0.0)
     if below == "item" and above in ("item", "lead"):

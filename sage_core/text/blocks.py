@@ -7,36 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from sage_core.text.headings import MAX_HEADING_CHARS, headings_of
+from sage_core.text.lines import FINISHED, MAX_TITLE_CHARS, WIDE, WIDEST_WRAP, Line, classify
 from sage_core.text.spans import Span
 
-_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_ONE_BREAK = frozenset(["", "\n", "\r", "\r\n", "\x0b", "\x85", "\u2028"])
-_LINE = re.compile(rf"[^{_BREAKS}]+")
-_FENCE = re.compile(r"(?:`{3,}|~{3,})")
-# A line with one of these stands for itself whatever surrounds it.
-_HEADING = re.compile(r"#{1,6}(?:\s|\Z)")
-_ITEM = re.compile(r"(?:[-*+•‣◦▪●·–—]|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)]|\[[\w^]{1,8}\]:?)\s+\S")
-_RULE = re.compile(r"(?:[-=_*~+]\s?){3,}\Z")
-_MARKED = frozenset("#|-*+•‣◦▪●·–—([=_~`0123456789ivxIVX")
-_WIDEST_WRAP = 160  # nobody wraps lines longer than this
-_WIDE = "\u2e80"
-"""From this code point on (CJK), a line can be wrapped after any character."""
-
-_LIST_ITEM = re.compile(r"(?:[-*+•‣◦▪●·–—]|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,5})[.)])\s+\S")
-_MARKDOWN_HEADING = re.compile(r"#{1,6}\s")
-# One line of the marks that reStructuredText takes for titles; Markdown has the first two.
-_ADORNMENT = re.compile(r"([-=~^\"'#*+.:_`])\1{2,}\Z")
-_ADORNMENT_MARKS = frozenset("-=~^\"'#*+.:_`")
-_BREAK = rf"(?:\r\n|[{_BREAKS}])[ \t]*"
-_UNDERLINED = re.compile(
-    rf"(?:([-=~^\"'#*+.:_`])\1+[ \t]*{_BREAK})?[^{_BREAKS}]+{_BREAK}([-=~^\"'#*+.:_`])\2{{2,}}\Z"
-)
-_NUMBERED_HEADING = re.compile(
-    r"(?:\d{1,3}(?:\.\d{1,3})+\.?|§\s?\d+|(?:Chapter|Section|Article|Part|Appendix|ARTICLE|SECTION)\s\w+)\b"
-)
-_DIRECTIVE = re.compile(r"\.\. [\w:+.-]+::|\[[A-Za-z][^\]\n]{0,40}\]\Z")  # reStructuredText; AsciiDoc
-_NUMBERED_TITLE = re.compile(r"(?:\d{1,3}|[A-Z])[.)]\s+[^\W\d_]")
-_SENTENCE_MARKS = frozenset("#|-*+•‣◦▪●·–—(`~0123456789§.[")
 # How English sentences begin that mean little without the one before: pronouns, demonstratives, connectives.
 _BACK_REFERENCE = re.compile(
     r"(?:(?:s?he|it|they|his|hers?|its|theirs?|him|them|this|that|these|those|such|both|neither|nor|but|and|so"
@@ -47,8 +21,6 @@ _BACK_REFERENCE = re.compile(
     r"|at (?:that|the same) (?:time|point)|after (?:this|that))\b)",
     re.IGNORECASE,
 )
-_HEADING_CHARS = 80
-_SENTENCE_ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "।", "؟", "۔", '"', "”", ")", "|")
 
 
 class Block(NamedTuple):
@@ -57,7 +29,7 @@ class Block(NamedTuple):
     Attributes:
         start: First character, never white space.
         end: Just after the last character that is not white space.
-        verbatim: A line of fenced code, with the fence beside it, a table row or a title with its underline:
+        verbatim: A line of fenced code, with the fence beside it, a table row or a heading:
             no sentences to look for.
     """
 
@@ -66,11 +38,27 @@ class Block(NamedTuple):
     verbatim: bool
 
 
-class _Line(NamedTuple):
-    start: int
-    end: int
-    kind: str  # "text", "item", "heading", "table", "rule", "fence", "underline", "overline"
-    spaced: bool  # a blank line stands before it
+def classified(text: str) -> tuple[list[Line], dict[int, int]]:
+    """Lines of ``text`` that are not blank, headings without marks among them.
+
+    Returns:
+        The lines, and the level of each heading by the index of its first line, overline or title.
+    """
+    lines = classify(text)
+    levels: dict[int, int] = {}
+    if lines and lines[0].kind == "code" and lines[-1].kind == "code":
+        return lines, levels
+    index = 0
+    for heading in headings_of(text, lines):
+        while index < len(lines) and lines[index].start < heading.start:
+            index += 1
+        if index < len(lines) and lines[index].kind not in ("code", "fence", "table"):
+            levels[index] = heading.level
+        while index < len(lines) and lines[index].start < heading.end:
+            if lines[index].kind in ("text", "item", "clause"):
+                lines[index] = lines[index]._replace(kind="heading")
+            index += 1
+    return lines, levels
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -80,135 +68,40 @@ def blocks(text: str) -> Iterator[Block]:
     next word would still have fitted on the line above, so that nobody wrapped it there. Linear in
     ``len(text)``.
     """
-    lines, code = _with_titles(text, list(_lines(text)))
+    lines, _ = classified(text)
     index = 0
     while index < len(lines):
         line = lines[index]
-        if index in code:
+        stop = index + 1
+        if line.kind in ("fence", "code"):
             # A fence is no sentence: it goes with the line of code beside it.
-            stop = index + 1
-            if line.kind == "fence" and code.get(stop) == code[index]:
+            if line.kind == "fence" and stop < len(lines) and lines[stop].kind in ("fence", "code"):
                 stop += 1
-            if (
-                lines[stop - 1].kind != "fence"
-                and code.get(stop) == code[index]
-                and lines[stop].kind == "fence"
-            ):
+            if lines[stop - 1].kind == "code" and stop < len(lines) and lines[stop].kind == "fence":
                 stop += 1
             yield Block(line.start, lines[stop - 1].end, True)
-            index = stop
-            continue
-        title = index + (line.kind == "overline")
-        if title + 1 < len(lines) and lines[title + 1].kind == "underline":
-            yield Block(line.start, lines[title + 1].end, True)
-            index = title + 2
-            continue
-        if line.kind == "table":
+        elif (title := index + (line.kind == "overline")) + 1 < len(lines) and (
+            lines[title + 1].kind == "underline"
+        ):
+            stop = title + 2
+            yield Block(line.start, lines[stop - 1].end, True)
+        elif line.kind == "table" or (line.kind == "heading" and len(line.text) <= MAX_HEADING_CHARS):
             yield Block(line.start, line.end, True)
-            index += 1
-            continue
-        stop = index + 1
-        while stop < len(lines) and stop not in code and _may_continue(lines[stop - 1], lines[stop]):
-            stop += 1
-        yield from _wrapped(text, lines[index:stop])
+        else:
+            while stop < len(lines) and _may_continue(lines[stop - 1], lines[stop]):
+                stop += 1
+            yield from _wrapped(text, lines[index:stop])
         index = stop
 
 
-def _with_titles(text: str, lines: list[_Line]) -> tuple[list[_Line], dict[int, int]]:
-    """The lines, with the marks above and below titles known for what they are, and the lines of fenced code.
-
-    Returns:
-        The lines; and from the index of each line of code to the number of its block.
-    """
-    code: dict[int, int] = {}
-    opened: int | None = None
-    for index, line in enumerate(lines):
-        if opened is not None:
-            if line.kind == "fence":
-                code.update(dict.fromkeys(range(opened, index + 1), opened))
-                opened = None
-            continue
-        if _underlines(text, lines, index):
-            lines[index] = line._replace(kind="underline")
-            above = lines[index - 2] if index > 1 and not lines[index - 1].spaced else None
-            if above is not None and text[above.start : above.end] == text[line.start : line.end]:
-                lines[index - 2] = above._replace(kind="overline")
-        elif line.kind == "fence" and not _overlines(text, lines, index):
-            opened = index
-    return lines, code
-
-
-def _underlines(text: str, lines: Sequence[_Line], index: int) -> bool:
-    """Whether a line is nothing but marks, and at least as long as the title right above it."""
-    line = lines[index]
-    if index == 0 or line.spaced or text[line.start] not in _ADORNMENT_MARKS:
-        return False
-    above, length = lines[index - 1], line.end - line.start
-    return (
-        above.kind in ("text", "item")
-        and above.end - above.start <= min(length, _HEADING_CHARS)
-        # "~~~" and "```" are fences; of titles as short as that there are few.
-        and length > (3 if line.kind == "fence" else 2)
-        and (above.spaced or index == 1 or _overlines(text, lines, index - 2))
-        and _ADORNMENT.match(text, line.start, line.end) is not None
-        and _ADORNMENT.match(text, above.start, above.end) is None
-    )
-
-
-def _overlines(text: str, lines: Sequence[_Line], index: int) -> bool:
-    """Whether a line is repeated below the title after it."""
-    if index + 2 >= len(lines) or lines[index + 1].spaced or lines[index + 2].spaced:
-        return False
-    line, title, below = lines[index : index + 3]
-    length = line.end - line.start
-    return (
-        title.kind in ("text", "item")
-        and length > (3 if line.kind == "fence" else 2)
-        and title.end - title.start <= min(length, _HEADING_CHARS)
-        and text[line.start : line.end] == text[below.start : below.end]
-        and _ADORNMENT.match(text, line.start, line.end) is not None
-    )
-
-
-def _lines(text: str) -> Iterator[_Line]:
-    """Lines that are not blank, without the white space at their ends."""
-    previous = 0
-    spaced = False
-    for match in _LINE.finditer(text):
-        line = match.group()
-        bare = line.strip()
-        start = match.start()
-        spaced = spaced or text[previous:start] not in _ONE_BREAK
-        previous = match.end()
-        if not bare:
-            spaced = True
-            continue
-        start += line.index(bare[0])
-        kind = _kind(bare) if bare[0] in _MARKED else "text"
-        yield _Line(start, start + len(bare), kind, spaced)
-        spaced = False
-
-
-def _kind(line: str) -> str:
-    if line[0] == "|":
-        return "table"
-    if _FENCE.match(line):
-        return "fence"
-    if _HEADING.match(line):
-        return "heading"
-    if _RULE.match(line):
-        return "rule"
-    return "item" if _ITEM.match(line) else "text"
-
-
-def _may_continue(above: _Line, line: _Line) -> bool:
+def _may_continue(above: Line, line: Line) -> bool:
     """Whether ``line`` may be the same paragraph or list item as the line above it."""
     if line.spaced or above.kind in ("heading", "rule", "fence"):
         return False
     return line.kind == "text" or (line.kind == "rule" and above.kind == "text")
 
 
-def _wrapped(text: str, lines: list[_Line]) -> Iterator[Block]:
+def _wrapped(text: str, lines: list[Line]) -> Iterator[Block]:
     """Part a paragraph where its line breaks are not those of wrapping."""
     if len(lines) == 1:
         yield Block(lines[0].start, lines[0].end, False)
@@ -222,18 +115,18 @@ def _wrapped(text: str, lines: list[_Line]) -> Iterator[Block]:
     yield Block(start, lines[-1].end, False)
 
 
-def _is_wrap(text: str, above: _Line, line: _Line, width: int) -> bool:
+def _is_wrap(text: str, above: Line, line: Line, width: int) -> bool:
     """Whether the first word of ``line`` would not have fitted on the line above, or plainly continues it."""
     first = text[line.start]
     if first.islower():
         return True
-    if first >= _WIDE:
+    if first >= WIDE:
         word = 1
     else:
         stop = text.find(" ", line.start, min(line.end, line.start + width))
         word = (stop if stop >= 0 else line.end) - line.start
     length = above.end - above.start
-    return length <= _WIDEST_WRAP and length + 1 + word > width
+    return length <= WIDEST_WRAP and length + 1 + word > width
 
 
 def line_breaks(text: str, spans: Sequence[Span]) -> list[int]:
@@ -249,114 +142,80 @@ def _count_breaks(gap: str) -> int:
     return min(2, gap.count("\n") or gap.count("\r") or gap.count("\u2028"))
 
 
-def are_headings(text: str, spans: Sequence[Span]) -> list[bool]:
-    """Which of the sentences of ``text`` are headings; a heading goes with what follows it."""
-    return [kind == "heading" for kind in sentence_kinds(text, spans, line_breaks(text, spans))]
+def sentence_lines(lines: Sequence[Line], spans: Sequence[Span]) -> list[int]:
+    """Index of the line in which each sentence begins."""
+    result: list[int] = []
+    index = 0
+    for start, _ in spans:
+        while index + 1 < len(lines) and lines[index + 1].start <= start:
+            index += 1
+        result.append(index)
+    return result
 
 
-def sentence_kinds(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> list[str]:
+def sentence_kinds(
+    text: str, spans: Sequence[Span], gaps: Sequence[int], lines: Sequence[Line] | None = None
+) -> list[str]:
     """Kind of every sentence: heading, item, lead (ends with a colon), table, code or text.
 
     Args:
         text: The source.
         spans: Its sentences.
         gaps: What `line_breaks` gave for them.
+        lines: What `classified` gave, where the caller has it.
     """
+    if not spans:
+        return []
+    if lines is None:
+        lines = classified(text)[0] if any(gaps) or text[spans[0].start] in _FIRST_MARKS else []
+    if not lines:
+        return ["lead" if text[end - 1] in ":：" else "text" for _, end in spans]
     kinds: list[str] = []
-    code = False
-    for index, span in enumerate(spans):
-        at_line_start = index == 0 or gaps[index - 1] > 0
-        first = text[span.start]
-        kind = "code" if code else "text"
-        underlined = at_line_start and not code and _is_underlined(text, span)
-        if at_line_start and first in "`~" and not underlined and _FENCE.match(text, span.start, span.end):
-            # A fence with a line of code, or alone where the code or its end is missing.
-            code = not code and not _closes(text, span)
-            kind = "code"
-        elif code:
-            code = not _closes(text, span)
-        elif underlined:
+    for index, place in enumerate(sentence_lines(lines, spans)):
+        span, line = spans[index], lines[place]
+        begins = line.start == span.start
+        kind = _KINDS.get(line.kind, "text")
+        if kind == "item" and not (begins or kinds[-1:] == ["item"]):
+            kind = "text"
+        if kind == "text" and begins and _stands_alone(text, spans, index, gaps):
             kind = "heading"
-        else:
-            alone = at_line_start and (index == len(gaps) or gaps[index] > 0)
-            if at_line_start and first in _SENTENCE_MARKS:
-                kind = _marked(text, span, alone)
-            if kind == "text" and alone:
-                kind = _alone(text, spans, index, gaps)
-            if kind == "text" and text[span.end - 1] in ":：":
-                kind = "lead"
-            elif kind == "text" and kinds and kinds[-1] == "item" and not at_line_start:
-                kind = "item"  # a further sentence of the same item
+        if kind == "text" and text[span.end - 1] in ":：":
+            kind = "lead"
         kinds.append(kind)
-    for index in range(len(kinds) - 1):
-        if kinds[index] == "item" and _is_numbered_title(text, spans, gaps, kinds, index):
-            kinds[index] = "heading"
     return kinds
 
 
-def _is_underlined(text: str, span: Span) -> bool:
-    """Whether a sentence is a title of one line with its underline."""
-    mark = text[span.end - 1]
-    return (
-        mark in _ADORNMENT_MARKS
-        and text.endswith(mark * 3, span.start, span.end)
-        and _UNDERLINED.match(text, span.start, span.end) is not None
-    )
+_KINDS: dict[str, str] = {
+    "heading": "heading",
+    "overline": "heading",
+    "item": "item",
+    "table": "table",
+    "code": "code",
+    "fence": "code",
+}
+_FIRST_MARKS = frozenset("#|`~-*+•=0123456789")
 
 
-def _closes(text: str, span: Span) -> bool:
-    """Whether a sentence ends with the closing fence of a block of code, on a line of its own."""
-    if text[span.end - 1] not in "`~":
+def _stands_alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[int]) -> bool:
+    """Whether a plain sentence that has its lines for itself is a title, and not a short paragraph."""
+    span = spans[index]
+    if index == len(gaps) or gaps[index] == 0:
         return False
-    line = text[span.start : span.end].splitlines()
-    return len(line) > 1 and _FENCE.match(line[-1].lstrip()) is not None
-
-
-def _is_numbered_title(
-    text: str, spans: Sequence[Span], gaps: Sequence[int], kinds: Sequence[str], index: int
-) -> bool:
-    """Whether the line "3. Dues" is a title with prose below it, and not an item of a list."""
-    span = spans[index]
-    return (
-        (index == 0 or (gaps[index - 1] > 0 and kinds[index - 1] not in ("item", "lead")))
-        and gaps[index] > 0
-        and kinds[index + 1] in ("text", "lead")
-        and span.end - span.start <= _HEADING_CHARS
-        and not text.endswith(_SENTENCE_ENDS, span.start, span.end)
-        and _NUMBERED_TITLE.match(text, span.start, span.end) is not None
-        and _is_prose(text, spans[index + 1])
-    )
-
-
-def _is_prose(text: str, span: Span) -> bool:
-    return span.end - span.start > _HEADING_CHARS or text.endswith(_SENTENCE_ENDS, span.start, span.end)
-
-
-def _marked(text: str, span: Span, alone: bool) -> str:
-    """Kind of a sentence that starts a line with one of the marks."""
-    if text[span.start] == "|":
-        return "table"
-    if text[span.start] in ".[":
-        return "heading" if alone and _DIRECTIVE.match(text, span.start, span.end) else "text"
-    if _MARKDOWN_HEADING.match(text, span.start, span.end):
-        return "heading"
-    if span.end - span.start <= _HEADING_CHARS and _NUMBERED_HEADING.match(text, span.start, span.end):
-        return "heading"
-    return "item" if _LIST_ITEM.match(text, span.start, span.end) else "text"
-
-
-def _alone(text: str, spans: Sequence[Span], index: int, gaps: Sequence[int]) -> str:
-    """Kind of a plain sentence that has its lines for itself: a title, or just a short paragraph."""
-    span = spans[index]
-    if index == len(gaps):
-        return "text"
-    if span.end - span.start > _HEADING_CHARS or text.endswith(_SENTENCE_ENDS, span.start, span.end):
-        return "text"
-    if not text[span.start].isalnum() or text[span.start].islower():
-        return "text"
+    title = text[span.start : span.end]
+    if title.startswith(("**", "__")) and title.endswith(title[:2]) and len(title) <= MAX_TITLE_CHARS:
+        return True  # a bold line, as Word files have
+    if len(title) > MAX_TITLE_CHARS or title.endswith(FINISHED) or _ASSIGNMENT.match(title):
+        return False
+    if not title[0].isalnum() or title[0].islower():
+        return bool(_DIRECTIVE.match(title))
     below = spans[index + 1]
     stands_out = index == 0 or gaps[index - 1] > 1 or gaps[index] > 1
-    return "heading" if stands_out and _is_prose(text, below) else "text"
+    prose = below.end - below.start > MAX_TITLE_CHARS or text.endswith(FINISHED, below.start, below.end)
+    return stands_out and prose
+
+
+_DIRECTIVE = re.compile(r"\.\. [\w:+.-]+::|\[[A-Za-z][^\]\n]{0,40}\]\Z|\.[A-Z]")  # reStructuredText; AsciiDoc
+_ASSIGNMENT = re.compile(r"[\w.]+\s*[:+*-]?=\s*\S")
 
 
 def points_back(text: str, span: Span) -> bool:

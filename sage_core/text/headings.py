@@ -15,15 +15,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from sage_core.errors import InputError
+from sage_core.text.lines import (
+    ATX,
+    CONTENTS_ENTRY,
+    FENCE,
+    WIDE,
+    WIDEST_WRAP,
+    Line,
+    number_of,
+    read_lines,
+    ruler,
+)
 
 Markup = Literal["auto", "markdown", "rst", "asciidoc", "plain"]
 """What the headings of a text look like. ``auto`` finds out; ``plain`` looks for unmarked headings only."""
 
 MAX_HEADING_CHARS = 200
 """A longer "heading" is a paragraph that somebody marked as one: it opens no section."""
-
-# Characters that are split into lines at a time.
-_LINES_TOGETHER = 1_000_000
 
 
 class Heading(NamedTuple):
@@ -47,16 +55,6 @@ class Heading(NamedTuple):
     text: str
 
 
-class _Line(NamedTuple):
-    """A line that is not blank."""
-
-    start: int
-    end: int
-    text: str  # without white space at its ends
-    indent: int  # columns; a tab goes to the next multiple of four
-    spaced: bool  # a blank line, or nothing at all, stands before it
-
-
 def find_headings(text: str, markup: Markup = "auto") -> list[Heading]:
     """The headings of ``text`` that open a section, in order.
 
@@ -74,9 +72,13 @@ def find_headings(text: str, markup: Markup = "auto") -> list[Heading]:
     """
     if markup not in ("auto", "markdown", "rst", "asciidoc", "plain"):
         raise InputError(f"markup is auto, markdown, rst, asciidoc or plain, not {markup!r}")
-    if not text or text.startswith("#!"):  # a script: its "#" lines are comments
+    return headings_of(text, read_lines(text), markup) if text else []
+
+
+def headings_of(text: str, lines: Sequence[Line], markup: Markup = "auto") -> list[Heading]:
+    """`find_headings` of a text whose lines were read."""
+    if text.startswith("#!"):  # a script: its "#" lines are comments
         return []
-    lines = _lines(text)
     if markup == "markdown":
         return _markdown(text, lines, strict=False)
     if markup == "rst":
@@ -177,42 +179,7 @@ def heading_paths(
     return paths
 
 
-# --- Lines -------------------------------------------------------------------------
-
-
-def _raw_lines(text: str) -> Iterator[str]:
-    """`str.splitlines` with line ends, without a second copy of the whole text."""
-    start = 0
-    while start < len(text):
-        stop = text.find("\n", start + _LINES_TOGETHER) + 1 or len(text)
-        yield from text[start:stop].splitlines(keepends=True)
-        start = stop
-
-
-def _lines(text: str) -> list[_Line]:
-    """Lines that are not blank; they end where `str.splitlines` says, as in `sage_core.text.blocks`."""
-    lines: list[_Line] = []
-    offset = 0
-    spaced = True
-    for raw in _raw_lines(text):
-        bare = raw.strip()
-        if not bare:
-            spaced = True
-        else:
-            lead = 0
-            indent = 0
-            if raw[0] == " " or raw[0] == "\t":
-                lead = len(raw) - len(raw.lstrip())
-                indent = len(raw[:lead].expandtabs(4))
-            start = offset + lead
-            if raw[0] == "\ufeff":
-                bare = bare[1:]
-                start += 1
-            lines.append(_Line(start, start + len(bare), bare, indent, spaced))
-            spaced = raw[-1] in "\f\x1c\x1d\x1e\u2029"  # a page or a paragraph ends here
-        offset += len(raw)
-    return lines
-
+# --- Words ------------------------------------------------------------------------
 
 # "# The [ferry](ferry.md) **leaves**" says "The ferry leaves". Every pattern stops at the next mark of its
 # kind, so that a heading of nothing but brackets takes linear time.
@@ -265,9 +232,7 @@ _FRONT_MATTER = re.compile(
 )
 _MATTER_LINE = re.compile(r"\s*(?:[\w\"'-][\w \"'.-]*\s*[:=]|#|-\s|\[|\Z)")
 _MATTER_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.IGNORECASE | re.MULTILINE)
-_ATX = re.compile(r"(#{1,6})(?:[ \t]+|\Z)")
 _ATX_CLOSER = re.compile(r"(?:\A|[ \t])#+\Z")
-_FENCE = re.compile(r"(`{3,}(?=[^`]*\Z)|~{3,})")
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?=\S)|\Z)")
 _THEMATIC = re.compile(r"(?:[-*_][ \t]*){3,}\Z")
 _DELIMITER_ROW = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?\Z|\|[ \t]*:?-+:?[ \t]*\|?\Z")
@@ -293,7 +258,7 @@ def _front_matter_end(text: str) -> int:
 class _Markdown:
     """The state of a pass over Markdown: CommonMark's block structure as far as headings depend on it."""
 
-    def __init__(self, lines: Sequence[_Line], strict: bool) -> None:
+    def __init__(self, lines: Sequence[Line], strict: bool) -> None:
         self.lines = lines
         self.strict = strict
         self.fence = ""
@@ -319,7 +284,7 @@ class _Markdown:
                 self.list_indent = 0
             yield from self._line(index, line)
 
-    def _leaves_fence(self, line: _Line) -> bool:
+    def _leaves_fence(self, line: Line) -> bool:
         """Whether a line stands after the fence, its list item having ended. Closes the fence at its end."""
         if line.indent < self.fence_list:
             self.fence = ""
@@ -329,16 +294,16 @@ class _Markdown:
             self.fence = ""
         return False
 
-    def _line(self, index: int, line: _Line) -> Iterator[Heading]:
+    def _line(self, index: int, line: Line) -> Iterator[Heading]:
         first = line.text[0]
         inside = bool(self.list_indent) and line.indent >= self.list_indent
         if line.indent > 3 and not inside and self.paragraph is None and not self.nested:
             return  # indented code
-        if first == "#" and (mark := _ATX.match(line.text)):
+        if first == "#" and (mark := ATX.match(line.text)):
             yield from self._atx(index, line, mark, inside)
-        elif first in "`~" and (mark := _FENCE.match(line.text)):
+        elif first in "`~" and (mark := FENCE.match(line.text)):
             self._close()
-            self.fence = mark.group(1)
+            self.fence = mark.group()
             self.fence_list = self.list_indent if inside else 0
         elif first == "<":
             yield from self._html(line, inside)
@@ -354,7 +319,7 @@ class _Markdown:
         elif self.paragraph is None and not self.nested:
             self.paragraph = index
 
-    def _atx(self, index: int, line: _Line, mark: re.Match[str], inside: bool) -> Iterator[Heading]:
+    def _atx(self, index: int, line: Line, mark: re.Match[str], inside: bool) -> Iterator[Heading]:
         self._close()
         if inside or line.indent > 3 or self._is_table_header(index) or not self._stands_free(index):
             return
@@ -362,7 +327,7 @@ class _Markdown:
         words = _ATX_CLOSER.sub("", line.text[mark.end() :])
         yield from _heading(line.start, line.end, len(mark.group(1)), words)
 
-    def _begins_item(self, line: _Line) -> bool:
+    def _begins_item(self, line: Line) -> bool:
         """Whether a line is a list item or a rule; both end a paragraph."""
         if _THEMATIC.match(line.text):
             self._close()
@@ -379,7 +344,7 @@ class _Markdown:
         self.paragraph = None
         self.nested = False
 
-    def _html(self, line: _Line, inside: bool) -> Iterator[Heading]:
+    def _html(self, line: Line, inside: bool) -> Iterator[Heading]:
         lowered = line.text.lower()
         if lowered.startswith("<!--"):
             self.html_end = "" if "-->" in lowered else "-->"
@@ -390,13 +355,13 @@ class _Markdown:
             yield from _heading(line.start, line.end, int(heading.group(1)), heading.group(2))
         self._close()
 
-    def _is_underline(self, line: _Line) -> bool:
+    def _is_underline(self, line: Line) -> bool:
         marks = line.text
         if marks.strip(marks[0]) or line.indent > 3:
             return False
         return len(marks) >= 3 or not self.strict
 
-    def _setext(self, index: int, line: _Line) -> Iterator[Heading]:
+    def _setext(self, index: int, line: Line) -> Iterator[Heading]:
         above = self.lines[self.paragraph if self.paragraph is not None else index : index]
         self._close()
         if above[-1].end - above[0].start <= MAX_HEADING_CHARS and len(above) <= 4:
@@ -421,7 +386,7 @@ class _Markdown:
         return above[0] == "#" or index + 1 == len(self.lines) or self.lines[index + 1].spaced
 
 
-def _markdown(text: str, lines: Sequence[_Line], *, strict: bool) -> list[Heading]:
+def _markdown(text: str, lines: Sequence[Line], *, strict: bool) -> list[Heading]:
     after = _front_matter_end(text)
     first = bisect.bisect_left(lines, after, key=lambda line: line.start) if after else 0
     return list(_Markdown(lines, strict).headings(first))
@@ -440,27 +405,21 @@ _RST_SIGN = re.compile(
 _ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)(?:\s*<[^`<>]*>)?`")
 
 
-def _ruler(line: _Line) -> str:
-    """The mark of which a line consists, where it is three or more of the same."""
-    mark = line.text[0]
-    return mark if mark in _PUNCTUATION and len(line.text) >= 3 and not line.text.strip(mark) else ""
-
-
-def _rst(lines: Sequence[_Line]) -> list[Heading]:
+def _rst(lines: Sequence[Line]) -> list[Heading]:
     styles: dict[tuple[str, bool], int] = {}
     found: list[Heading] = []
     index = 1
     while index < len(lines):
         line, title = lines[index], lines[index - 1]
-        mark = _ruler(line)
-        if not mark or line.indent or line.spaced or _ruler(title):
+        mark = ruler(line.text, _PUNCTUATION)
+        if not mark or line.indent or line.spaced or ruler(title.text, _PUNCTUATION):
             index += 1
             continue
         over = (
             index > 1
             and not title.spaced
             and lines[index - 2].spaced
-            and _ruler(lines[index - 2]) == mark
+            and ruler(lines[index - 2].text, _PUNCTUATION) == mark
             and not lines[index - 2].indent
         )
         short = len(line.text) < len(title.text) and len(line.text) < 4
@@ -481,7 +440,7 @@ _DELIMITER = re.compile(r"(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|`{3,}|~{
 _TWO_LINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
 
 
-def _asciidoc(lines: Sequence[_Line]) -> list[Heading]:
+def _asciidoc(lines: Sequence[Line]) -> list[Heading]:
     found: list[Heading] = []
     block = ""
     for index, line in enumerate(lines):
@@ -497,7 +456,7 @@ def _asciidoc(lines: Sequence[_Line]) -> list[Heading]:
             if spaced or mark.group(3) == mark.group(1):  # "==Ferry==" is MediaWiki
                 found += _heading(line.start, line.end, len(mark.group(1)), mark.group(2))
                 continue
-        if line.text[0] == "#" and line.spaced and (mark := _ATX.match(line.text)):
+        if line.text[0] == "#" and line.spaced and (mark := ATX.match(line.text)):
             found += _heading(line.start, line.end, len(mark.group(1)), line.text[mark.end() :])
             continue
         title = lines[index - 1] if index and not line.spaced else None
@@ -510,12 +469,12 @@ def _asciidoc(lines: Sequence[_Line]) -> list[Heading]:
     return found
 
 
-def _is_two_line_title(title: _Line, line: _Line) -> bool:
+def _is_two_line_title(title: Line, line: Line) -> bool:
     return (
         title.spaced
         and not title.indent
         and title.text[0].isalnum()
-        and _ruler(line) in _TWO_LINE_LEVELS
+        and ruler(line.text, _PUNCTUATION) in _TWO_LINE_LEVELS
         and abs(len(title.text) - len(line.text)) <= 2
     )
 
@@ -523,7 +482,6 @@ def _is_two_line_title(title: _Line, line: _Line) -> bool:
 # --- Text without marks ------------------------------------------------------------
 
 _LONGEST = 90
-_WIDEST_WRAP = 160  # after a longer line nobody wrapped: the next one is a paragraph of its own
 _NUMBERED = re.compile(
     r"(?:(?P<decimal>\d{1,3}(?:\.\d{1,3}){0,5})(?P<dot>[.)]?)|(?P<roman>[IVXLC]{1,6})[.)]|(?P<letter>[A-Z])[.)])\s+(?P<words>\S.*)\Z"
 )
@@ -542,10 +500,8 @@ _TOP_NAMES = """
 _TOP_WORDS = frozenset(_TOP_NAMES.split())
 _ENDS = tuple(".!,;:…。！，；：、؟।")
 _SENTENCE_END = re.compile(r"[.!?…。！？।؟][\"'”’)\]]*(?:\s|\Z)")
-_CONTENTS_ENTRY = re.compile(r"(?:\.{3,}|…|(?:\.\s){3,}|\s{3,}|\t)\s*(?:\d+|[ivxlc]+)\Z")
 _MONTH_NAMES = "january february march april may june july august september october november december"
 _MONTHS = frozenset(_MONTH_NAMES.split())
-_WIDE = "\u2e80"  # from here on (CJK) a character says about as much as a syllable
 
 
 class _Candidate(NamedTuple):
@@ -557,7 +513,7 @@ class _Candidate(NamedTuple):
     bare: bool  # says its number only: "CHAPTER IV"
 
 
-def _plain(lines: Sequence[_Line]) -> list[Heading]:
+def _plain(lines: Sequence[Line]) -> list[Heading]:
     """Numbered headings, chapters, lines in capitals and short lines that stand alone."""
     candidates = [c for c in (_candidate(lines, i) for i in range(len(lines))) if c is not None]
     by_line = {c.line: c for c in candidates}
@@ -588,13 +544,13 @@ def _plain(lines: Sequence[_Line]) -> list[Heading]:
     return _dense(found)
 
 
-def _candidate(lines: Sequence[_Line], index: int) -> _Candidate | None:
+def _candidate(lines: Sequence[Line], index: int) -> _Candidate | None:
     line = lines[index]
     text = line.text
     first = text[0]
     if len(text) > _LONGEST or line.indent > 24 or not (first.isalnum() or first == "§"):
         return None
-    if first.islower() or _CONTENTS_ENTRY.search(text):
+    if first.islower() or CONTENTS_ENTRY.search(text):
         return None
     keyword = _KEYWORD.match(text)
     if keyword and (first.isupper() or first == "§"):
@@ -638,7 +594,7 @@ def _roman(text: str) -> int:
     return total
 
 
-def _unnumbered(lines: Sequence[_Line], index: int) -> _Candidate | None:
+def _unnumbered(lines: Sequence[Line], index: int) -> _Candidate | None:
     """A line in capitals or a short one, with a blank line before it."""
     line = lines[index]
     text = line.text
@@ -653,10 +609,10 @@ def _unnumbered(lines: Sequence[_Line], index: int) -> _Candidate | None:
     return _Candidate(index, "line", (), False)
 
 
-def _apart(lines: Sequence[_Line], index: int) -> bool:
+def _apart(lines: Sequence[Line], index: int) -> bool:
     """Whether a line starts a paragraph of its own."""
     above = lines[index - 1] if index else None
-    return lines[index].spaced or (above is not None and above.end - above.start > _WIDEST_WRAP)
+    return lines[index].spaced or (above is not None and above.end - above.start > WIDEST_WRAP)
 
 
 def _in_lists(candidates: Sequence[_Candidate]) -> set[int]:
@@ -683,7 +639,7 @@ def _in_lists(candidates: Sequence[_Candidate]) -> set[int]:
 
 
 def _accepted(
-    lines: Sequence[_Line],
+    lines: Sequence[Line],
     candidate: _Candidate,
     numbers: set[tuple[str, tuple[int, ...]]],
     following: _Candidate | None,
@@ -705,7 +661,8 @@ def _accepted(
         tuple(parent),
     )
     supported = number <= 1 or any((family, relative) in numbers for relative in relatives if relative)
-    nested = following is not None and len(following.number) > len(candidate.number)
+    deeper = number_of(below.text) if family == "decimal" else following.number if following else ()
+    nested = len(deeper) > len(candidate.number)
     continued = nested or _is_prose(below.text)
     if line.spaced and below.spaced:
         return supported or len(parent) > 0 or continued
@@ -722,12 +679,12 @@ def _is_prose(text: str) -> bool:
     """Whether a line looks like one of a paragraph."""
     if len(text) >= 50:
         return True
-    if text[0] >= _WIDE and len(text) >= 15:
+    if text[0] >= WIDE and len(text) >= 15:
         return True
     return len(text) >= 20 and _SENTENCE_END.search(text) is not None
 
 
-def _stands_out(lines: Sequence[_Line], index: int) -> bool:
+def _stands_out(lines: Sequence[Line], index: int) -> bool:
     """Whether a line without a number is a heading: prose follows, or it opens the text as its title."""
     line, below = lines[index], lines[index + 1]
     if index == 0 and below.spaced:
@@ -739,11 +696,11 @@ def _stands_out(lines: Sequence[_Line], index: int) -> bool:
     while stop < len(lines) and stop < index + 5 and (stop == index + 1 or not lines[stop].spaced):
         length += len(lines[stop].text)
         stop += 1
-    enough = 30 if below.text[0] >= _WIDE else 80
+    enough = 30 if below.text[0] >= WIDE else 80
     return length >= enough and _is_prose(below.text)
 
 
-def _rank(lines: Sequence[_Line], candidate: _Candidate, families: dict[str, int]) -> int:
+def _rank(lines: Sequence[Line], candidate: _Candidate, families: dict[str, int]) -> int:
     """A level that orders the heading among its kind; `_dense` makes it 1, 2, 3."""
     family = candidate.family
     if family in ("part", "chapter", "article"):

@@ -21,7 +21,9 @@ _WEAK = ".!?…‥‼⁇⁈⁉՞؟"
 _STRONG = "。！？｡．।॥۔։።፧፨။។៕܀܁܂᙮᠃᠉⳹⳾꓿꘎꛳꡶꡷꣎꣏꤯"
 _CLOSERS = "\"')\\]}*_”’»›"
 _WIDE_CLOSERS = _CLOSERS + "」』】）》〉〕］｝｣"
-_CITATION = r"(?:\[[^\]\s]{1,12}\]| \[\d{1,3}\])*"
+_CITATION = (
+    r"(?:\[[^\]\s]{1,12}\]| \[[\d ,–-]{1,12}\]| \[[a-z ]{1,30} needed\]| \d{1,2}(?= [A-Z][a-z]*[ ,]))*"
+)
 
 # The pattern begins with one character class, which lets the engine skip plain text fast; the look-behind
 # admits only the first terminator of a run, which keeps a million full stops linear.
@@ -50,7 +52,24 @@ _BEFORE_NUMBER = _words(
     "pl jan feb mar apr jun jul aug sep sept oct nov dec c ca cf approx al"
 )
 _MID_SENTENCE = _words("e.g i.e eg ie cf vs viz approx esp incl al resp")
-_BEFORE_LOWER = _words("etc inc ltd co corp jr sr dept est ed eds")
+_BEFORE_LOWER = _words(
+    "etc inc ltd co corp jr sr dept est ed eds min mins hr hrs sec secs tsp tbsp oz lb lbs ft mi sq "
+    "cm mm km kg ml mon tue tues wed thu thur thurs fri sat sun "
+    "jan feb mar apr jun jul aug sep sept oct nov dec"
+)
+_LIFE_DATES = _words("b d c r m fl")
+_NOON = _words("a.m p.m")
+# What follows a time of day without being a new sentence.
+_AFTER_NOON = _words(
+    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday EST EDT CST CET GMT UTC PST PDT ET PT"
+)
+_MONTHS = _words(
+    "January February March April May June July August September October November December "
+    "Januar Februar März Mai Juni Juli Oktober Dezember"
+)
+_AMOUNT = re.compile(r"[^\w\s]*\d[\d.,:]*\Z")
+_VOLUME = re.compile(r"\d{1,4} ?\(\d|\d{1,4}(?:\(\d+\))?, (?:pp?\. )?\d+[-–]\d")  # 12 (3): 4-5
+_ADDRESS = re.compile(r"(?:https?://|www\.|doi:)")
 _STARTERS = _words(
     "The A An In On At By For From With As It Its He She They We You I This That These Those There Here But "
     "And Or So If When While Where What Who Why How After Before During Since Although Because However "
@@ -110,30 +129,61 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     mark = text[position]
     following = text[match.end()]
     marks = match.group()
-    if following.islower() and (marks[1:2] == "." or mark in "…‥" or not _CLOSING.isdisjoint(marks)):
-        return False  # an ellipsis inside a sentence, or: "Why?" she asked
+    if following.islower():
+        if marks[1:2] == "." or mark in "…‥" or not _CLOSING.isdisjoint(marks):
+            return False  # an ellipsis inside a sentence, or: "Why?" she asked
+        if mark in "?!" and text[start].isupper():
+            return False  # a title or an interjection: "Huh? is a word"
     if mark == "．":
         return not following.isdigit()
+    if mark in "?!" and following == "(" and text[match.end() + 1 : match.end() + 5].isdigit():
+        return False  # a title with its year: "Viva Maria! (1965)"
     if mark != "." or not marks[1:2].isspace():
         return True
+    if position == start or text[position - 1].isspace():
+        return False  # a stop by itself: dot leaders, spaced ellipses
     if position - start <= 10 and _ENUMERATOR.fullmatch(text, start, position):
         return False  # "3. Methods", "a. first item"
+    if following.isdigit() and _VOLUME.match(text, match.end()):
+        return False
+    if following.islower() and _ADDRESS.match(text, match.end()):
+        return False
     found = _LAST_WORD.search(text, max(start, position - 12), position)
     word = found.group() if found else ""
-    return not _is_abbreviation(word, following, text, match.end())
+    if _AMOUNT.match(word):
+        return not _continues_number(text, start, position - len(word), word, match.end())
+    return not _is_abbreviation(word, following, text, position - len(word), match.end())
 
 
-def _is_abbreviation(word: str, following: str, text: str, next_start: int) -> bool:
+def _continues_number(text: str, start: int, word_start: int, word: str, next_start: int) -> bool:
+    """Whether the point after a number ends no sentence: an ordinal, or the mark of an item within a line."""
+    if text[next_start].islower():
+        return True
+    if len(word) <= 2:
+        if text[start:word_start].rstrip()[-1:] in (":", ";"):
+            return True  # "two claims: 1. The first"
+        upcoming = _NEXT_WORD.match(text, next_start)
+        return upcoming is not None and upcoming.group() in _MONTHS
+    return False
+
+
+def _is_abbreviation(word: str, following: str, text: str, word_start: int, next_start: int) -> bool:
     """Whether the full stop after ``word`` belongs to an abbreviation or an initial."""
     lowered = word.lower()
     if lowered in _TITLES or lowered in _MID_SENTENCE:
         return True
     if lowered in _BEFORE_NUMBER and (following.isdigit() or following in "(["):
         return True
+    if lowered in _LIFE_DATES and word_start and text[word_start - 1] in "(;":
+        return True  # "(b. March 2009)"
+    upcoming = _NEXT_WORD.match(text, next_start)
+    if lowered in _NOON:
+        return following.islower() or (upcoming is not None and upcoming.group() in _AFTER_NOON)
     if "." in word or (len(word) == 1 and word.isupper()):
         # U.S., J. R. R.: a sentence may end here, and does where a word follows that often begins one.
-        if following.islower():
+        if following.islower() or following in "([":
             return True
-        upcoming = _NEXT_WORD.match(text, next_start)
+        if following.isdigit():  # "s.d. 4.2", "H. R. 1280"
+            return word.islower() or text[max(0, word_start - 2) : word_start] == ". "
         return following.isupper() and (upcoming is None or upcoming.group() not in _STARTERS)
     return following.islower() and lowered in _BEFORE_LOWER

@@ -161,3 +161,31 @@ def test_work_is_linear(unit: str) -> None:
     text = unit * (100_000 // len(unit))
     spans = split_sentences(text)  # a quadratic rule would run for hours here
     assert sum(len(span.of(text)) for span in spans) <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Shoes 4.00, a rope 5.00. Chalk must be liquid.", 2),
+        ("One click is 0.5. Lower the slope.", 2),
+        ("7.1 Claims cost 0.5 % a week. Less is not paid.", 2),
+        ("The boat leaves at 6.40 a.m., not at 7.10 a.m. The last one leaves at 10 p.m. Call ahead.", 3),
+        ("The office opens on 3. Mai at noon. It is closed now.", 2),
+        ("T. J. Reed and Dr. Osei met J. R. R. Marlow. They sat.", 2),
+        ("Code E21. Open the tap. Code E22. Clean the sieve.", 4),
+        ("Bake for 30 min. with the lid and add 1 tsp. yeast. Eat it.", 2),
+        ('"Why?" she asked. "Because." He left.', 3),
+        ("There are two claims: 1. that it rains, and 2. that it stops. Both hold.", 2),
+        ("Crabs weighed 31.5 g (s.d. 4.2 g). All lived.", 2),
+        ("He was humored by all.4 Yet some left. 5 In May he went.", 2),
+        ("Ada Reed (b. March 2009) and Tom (d. 1990) live. So it is.", 2),
+        ("Chapter one . . . . . . . . 12", 1),
+        (". " * 50, 1),
+    ],
+)
+def test_points_that_end_no_sentence(text: str, expected: int) -> None:
+    assert len(split_sentences(text)) == expected
+
+
+def test_lone_stops_are_one_sentence_and_cost_no_more_than_prose() -> None:
+    assert len(split_sentences(". " * 120_000)) == 1

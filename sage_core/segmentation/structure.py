@@ -1,0 +1,320 @@
+"""What must not be torn: tables, lists with their lead-in, clauses, definitions, dialogue, blocks of code.
+
+Before the model has a say. A unit is a range of sentences; one that fits into a chunk becomes uncuttable, an
+outer one before those inside it. A heading goes with what follows it whatever the size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sage_core.segmentation.cuts import GLUED
+from sage_core.text.blocks import sentence_lines
+from sage_core.text.lines import Line, number_of
+from sage_core.text.spans import Span
+from sage_core.text.tables import head_of, tables
+
+HELD = 1.2 * GLUED
+"""Log-odds for "same chunk" inside a unit that fits; less than between a heading and its text."""
+
+_QUOTES = '"“”„«»'
+_DEFINITION = re.compile(r"[^\W_][^.:!?|\n]{0,40}:\s+\S")
+_ANSWER = re.compile(r"(?:A|Answer|Antwort|R)[.:]\s", re.IGNORECASE)
+_QUESTION = re.compile(r"(?:Q|Question|F|Frage)\s?\d{0,3}[.:]\s", re.IGNORECASE)
+_ITEM_STYLE = re.compile(r"\W*(\d|[ivx]{1,4}(?=[.)])|[IVX]{1,4}(?=[.)])|[a-z]|[A-Z]|\W)")
+_CODE_PREFACE = ("#", "//", "@", "/*", "*", "--", ";")
+_CODE_GOES_ON = re.compile(r"[\])}]|(?:else|elif|except|finally|catch|end)\b")
+_CLOSERS_ONLY = re.compile(r"[\])}>]+[;,]?\Z|end;?\Z")
+
+_HEADING, _CLAUSE, _ITEM = 0, 100, 200  # ranks: an outer one ends what an inner one opened
+
+
+class _Sentences(NamedTuple):
+    """The sentences of a text with the lines in which they begin."""
+
+    text: str
+    spans: Sequence[Span]
+    kinds: Sequence[str]
+    gaps: Sequence[int]
+    lines: Sequence[Line]
+    at: Sequence[int]
+
+    def begins_line(self, index: int) -> bool:
+        return self.lines[self.at[index]].start == self.spans[index].start
+
+
+def hold_units(
+    keep: list[float],
+    text: str,
+    spans: Sequence[Span],
+    lengths: Sequence[int],
+    kinds: Sequence[str],
+    gaps: Sequence[int],
+    lines: Sequence[Line],
+    levels: dict[int, int],
+    limit: int,
+) -> list[float]:
+    """``keep`` with the gaps inside every unit that fits raised to `HELD`.
+
+    Args:
+        keep: ``n - 1`` log-odds that neighbouring sentences belong together.
+        text: The source.
+        spans: Its ``n`` sentences.
+        lengths: Their tokens.
+        kinds: Their kinds (`sage_core.text.blocks.sentence_kinds`).
+        gaps: Line breaks between them.
+        lines: The text's lines, and
+        levels: the levels of its headings (`sage_core.text.blocks.classified`).
+        limit: Most tokens of a chunk.
+    """
+    if len(spans) < 2:
+        return keep
+    sentences = _Sentences(text, spans, kinds, gaps, lines, sentence_lines(lines, spans))
+    ends = [0, *itertools.accumulate(lengths)]
+    held = list(keep)
+    done = 0  # sentences before this one are in a unit that was held whole
+    for first, last in sorted(set(_units(sentences, levels)), key=lambda unit: (unit[0], -unit[1])):
+        if last < done or last <= first or ends[last + 1] - ends[first] > limit:
+            continue
+        outer_first, outer_last = first, last
+        while outer_first and held[outer_first - 1] >= GLUED:
+            outer_first -= 1
+        while outer_last < len(held) and held[outer_last] >= GLUED:
+            outer_last += 1
+        if ends[outer_last + 1] - ends[outer_first] > limit:
+            continue  # no room beside the heading above it
+        for gap in range(first, last):
+            held[gap] = max(held[gap], HELD)
+        done = max(done, last)
+    return held
+
+
+def _units(sentences: _Sentences, levels: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """First and last sentence of everything that should stay in one piece."""
+    at = sentences.at
+    first_in: dict[int, int] = {}
+    last_in: dict[int, int] = {}
+    for index, line in enumerate(at):
+        first_in.setdefault(line, index)
+        last_in[line] = index
+    heads: list[tuple[int, int]] = []  # what a line that ends with a colon may lead in
+    for first, end in tables(sentences.lines):
+        members = [line for line in range(first, end) if line in first_in]
+        if not members:
+            continue
+        whole = (first_in[members[0]], last_in[members[-1]])
+        yield whole
+        head = head_of(sentences.lines, first, end)
+        with_row = [line for line in members if line <= max(head, first + 1)]
+        yield whole[0], last_in[with_row[-1]]
+        heads.append(whole)
+    yield from _code_units(sentences, first_in, last_in, heads)
+    outline = _Outline(sentences, levels)
+    yield from outline.units
+    yield from outline.lists
+    heads += outline.lists
+    yield from _dialogue(sentences)
+    starts = dict(heads)
+    for index in range(len(sentences.kinds) - 1):
+        if sentences.kinds[index] == "lead":
+            # With all of what it introduces, or else with the beginning.
+            yield index, starts.get(index + 1, index + 1)
+            yield index, index + 1
+
+
+class _Outline:
+    """Clauses with what is below them, items with theirs, lists, definitions: one pass over the sentences."""
+
+    def __init__(self, sentences: _Sentences, levels: dict[int, int]) -> None:
+        self.sentences = sentences
+        self.levels = levels
+        self.terms = _terms(sentences)
+        self.open: list[tuple[int, int]] = []  # rank and first sentence of what has begun
+        self.styles: list[tuple[str, int]] = []  # mark and indentation of the lists that are open
+        self.list_start: int | None = None
+        self.units: list[tuple[int, int]] = []
+        self.lists: list[tuple[int, int]] = []
+        for index in range(len(sentences.spans)):
+            self._add(index)
+        self._close(_HEADING, len(sentences.spans))
+        self._end_list(len(sentences.spans))
+
+    def _add(self, index: int) -> None:
+        sentences = self.sentences
+        line = sentences.lines[sentences.at[index]]
+        begins = sentences.begins_line(index)
+        if index in self.terms or (begins and line.kind == "item"):
+            rank = _ITEM + (0 if index in self.terms else self._depth(line))
+            self._close(rank, index)
+            self.open.append((rank, index))
+            if self.list_start is None:
+                self.list_start = index
+            return
+        paragraph = begins and line.indent == 0 and (index == 0 or sentences.gaps[index - 1] > 1)
+        if sentences.kinds[index] == "heading":
+            rank = self.levels.get(sentences.at[index], _CLAUSE - 1)
+        elif begins and line.kind == "clause":
+            rank = _CLAUSE + len(number_of(line.text))
+        elif paragraph:
+            rank = _ITEM  # the list above it has ended
+        else:
+            return
+        self._close(rank, index)
+        self._end_list(index)
+        if _CLAUSE < rank < _ITEM:
+            self.open.append((rank, index))
+
+    def _depth(self, line: Line) -> int:
+        """How deep an item is, by its mark and its indentation."""
+        style = (_style(line.text), line.indent)
+        known = [
+            i for i, (mark, indent) in enumerate(self.styles) if mark == style[0] and line.indent <= indent
+        ]
+        if style in self.styles:
+            del self.styles[self.styles.index(style) + 1 :]
+        elif known:
+            del self.styles[known[0] + 1 :]
+        else:
+            self.styles.append(style)
+        return len(self.styles)
+
+    def _close(self, rank: int, before: int) -> None:
+        while self.open and self.open[-1][0] >= rank:
+            self.units.append((self.open.pop()[1], before - 1))
+
+    def _end_list(self, before: int) -> None:
+        if self.list_start is not None:
+            self.lists.append((self.list_start, before - 1))
+        self.list_start = None
+        self.styles.clear()
+
+
+def _style(item: str) -> str:
+    """What kind of mark an item has: "1", "a", "A" or its bullet, with or without a bracket."""
+    match = _ITEM_STYLE.match(item)
+    mark = match.group(1) if match else ""
+    if mark.isdigit():
+        mark = "1"
+    elif mark.isalpha():
+        mark = "a" if mark.islower() else "A"
+    return mark + (")" if ")" in item[:6] else "")
+
+
+def _terms(sentences: _Sentences) -> set[int]:
+    """Sentences that begin a definition or a question with its answer: at least two lines are made alike."""
+    places = [
+        index
+        for index in range(len(sentences.spans))
+        if sentences.begins_line(index)
+        and sentences.lines[sentences.at[index]].kind == "text"
+        and _DEFINITION.match(sentences.text, *sentences.spans[index])
+    ]
+    if len(places) < 2:
+        return set()
+    result: set[int] = set()
+    asked = False
+    for index in places:
+        start = sentences.spans[index].start
+        if asked and _ANSWER.match(sentences.text, start):
+            continue
+        asked = _QUESTION.match(sentences.text, start) is not None
+        result.add(index)
+    return result
+
+
+def _dialogue(sentences: _Sentences) -> Iterator[tuple[int, int]]:
+    """Paragraphs in which somebody speaks."""
+    first = 0
+    for index in range(1, len(sentences.spans) + 1):
+        if index < len(sentences.spans) and sentences.gaps[index - 1] == 0:
+            continue
+        if index - first > 1:
+            start, end = sentences.spans[first].start, sentences.spans[index - 1].end
+            if sum(sentences.text.count(mark, start, end) for mark in _QUOTES) > 1:
+                yield first, index - 1
+        first = index
+
+
+def _code_units(
+    sentences: _Sentences, first_in: dict[int, int], last_in: dict[int, int], heads: list[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Fenced blocks; and functions, classes, records by the indentation of their lines."""
+    lines = sentences.lines
+
+    def unit(first: int, last: int) -> tuple[int, int] | None:
+        members = [line for line in (first, last) if line in first_in]
+        a = next((first_in[i] for i in range(first, last + 1) if i in first_in), None)
+        b = next((last_in[i] for i in range(last, first - 1, -1) if i in last_in), None)
+        return (a, b) if members and a is not None and b is not None else None
+
+    index = 0
+    while index < len(lines):
+        if lines[index].kind not in ("code", "fence"):
+            index += 1
+            continue
+        stop = index + 1
+        while stop < len(lines) and lines[stop].kind == "code":
+            stop += 1
+        if lines[index].kind == "fence" and stop < len(lines) and lines[stop].kind == "fence":
+            stop += 1
+        if stop - index < len(lines) and (whole := unit(index, stop - 1)):
+            yield whole
+            heads.append(whole)
+        for first, last in _nested(lines, index, stop):
+            if inner := unit(first, last):
+                yield inner
+        index = stop
+
+
+def _nested(lines: Sequence[Line], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Blocks of code by indentation, and the head of each, down to its docstring or its first inner block."""
+    open_: list[tuple[int, int]] = []  # first line, first inner block
+    run = start  # first of the lines of one statement, or of several without a blank line between them
+    for index in range(start, stop + 1):
+        line = lines[index] if index < stop else None
+        while open_:
+            first, inner = open_[-1]
+            head = lines[first]
+            if line is not None and (
+                line.indent > head.indent
+                or (line.indent == head.indent and not line.spaced and _CODE_GOES_ON.match(line.text))
+            ):
+                break
+            open_.pop()
+            yield _preface(lines, start, first), index - 1
+            if inner:
+                yield _preface(lines, start, first), inner - 1
+        if line is None:
+            break
+        if index + 1 < stop and lines[index + 1].indent > line.indent and not _CODE_GOES_ON.match(line.text):
+            if open_ and not open_[-1][1]:
+                open_[-1] = (open_[-1][0], _preface(lines, start, index))
+            open_.append((index, 0))
+            yield _preface(lines, start, index), _end_of_docstring(lines, index + 1, stop)
+        if line.spaced or index == start:
+            run = index
+        elif (index + 1 == stop or lines[index + 1].spaced) and not open_:
+            yield run, index
+
+
+def _preface(lines: Sequence[Line], start: int, index: int) -> int:
+    """First of the comments and decorators right above a line of code."""
+    while (
+        index > start
+        and not lines[index].spaced
+        and lines[index - 1].indent == lines[index].indent
+        and lines[index - 1].text.startswith(_CODE_PREFACE)
+    ):
+        index -= 1
+    return index
+
+
+def _end_of_docstring(lines: Sequence[Line], index: int, stop: int) -> int:
+    """Last line of the docstring that begins here; the line itself where none does."""
+    mark = lines[index].text.lstrip("rbuf")[:3]
+    if mark not in ('"""', "'''") or mark in lines[index].text.lstrip("rbuf")[3:]:
+        return index
+    return next((i for i in range(index + 1, stop) if mark in lines[i].text), index)

@@ -1,0 +1,85 @@
+"""The rows of a table of light markup that name its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sage_core.text.lines import Line, is_delimiter_row
+
+_RULER = re.compile(r"(?:\|?[-=+:| \t]+\|?|\|===)\Z")
+_NUMBER = re.compile(r"[^\w]*\d[\d.,]*[^\w]*\Z")
+_CELL_ESCAPES = re.compile(r"\\(\|)")
+
+
+def tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Where each table begins and ends (exclusive), in indices of ``lines``."""
+    found: list[tuple[int, int]] = []
+    for index, line in enumerate(lines):
+        if line.kind != "table":
+            continue
+        open_ = bool(found) and found[-1][1] == index
+        # A blank line ends a table, except where rulers open and close it (AsciiDoc, reStructuredText).
+        if open_ and (not line.spaced or _in_rulers(lines, found[-1][0], index)):
+            found[-1] = (found[-1][0], index + 1)
+        else:
+            found.append((index, index + 1))
+    return found
+
+
+def _in_rulers(lines: Sequence[Line], first: int, index: int) -> bool:
+    """Whether the table that ``first`` begins with a ruler is still open at ``index``."""
+    ruler = lines[first].text
+    if ruler.startswith("|==="):
+        return not any(lines[i].text == ruler for i in range(index - 1, first, -1))
+    return ruler[0] == "="
+
+
+def is_ruler(line: str) -> bool:
+    """Whether a row is made of marks alone: the delimiter of Markdown, the frame of other tables."""
+    return _RULER.match(line) is not None
+
+
+def head_of(lines: Sequence[Line], first: int, end: int) -> int:
+    """Just after the rows of a table that name its columns; ``first`` where no row does.
+
+    The rows above a delimiter are names; without one the first row is, where none of its cells is a number
+    and other rows have some.
+    """
+    start = first + 1 if is_ruler(lines[first].text) else first
+    for index in range(start, min(end, start + 6)):
+        if is_ruler(lines[index].text):
+            # The names and the delimiter; a frame around the whole table has no other row above its end.
+            return index + 1 if index > start and index + 1 < end else first
+        if lines[first].text.startswith("|===") and index > start and lines[index].spaced:
+            return index
+    if end - start < 2 or is_delimiter_row(lines[first].text):
+        return first
+    names = cells_of(lines[start].text)
+    if not all(names) or any(_NUMBER.match(cell) for cell in names) or len(names) < 2:
+        return first
+    rest = [cells_of(lines[index].text) for index in range(start + 1, min(end, start + 6))]
+    numbers = any(_NUMBER.match(cell) for row in rest for cell in row)
+    return start + 1 if numbers or lines[start].text[0] != "|" else first
+
+
+def cells_of(row: str) -> list[str]:
+    """The cells of a row, without marks."""
+    if "\t" in row and "|" not in row:
+        return [cell.strip() for cell in row.split("\t")]
+    if "|" not in row:
+        return [cell.strip() for cell in re.split(r" {2,}", row.strip())]
+    cells = re.split(r"(?<!\\)\|", row.strip().strip("|"))
+    return [_CELL_ESCAPES.sub(r"\1", cell).strip() for cell in cells]
+
+
+def column_names(lines: Sequence[Line], first: int, head_end: int) -> str:
+    """The names of a table's columns as one line: ``Farm | Country | 5 kg``; empty where it has none."""
+    rows = [cells_of(lines[i].text) for i in range(first, head_end) if not is_ruler(lines[i].text)]
+    if not rows:
+        return ""
+    if len({len(row) for row in rows}) == 1:  # a head of several rows: name by name
+        names = [" ".join(part for part in column if part) for column in zip(*rows, strict=True)]
+    else:
+        names = [cell for row in rows for cell in row]
+    return " | ".join(name for name in names if name)

@@ -1,0 +1,173 @@
+"""Where a person would not cut: units of the documents in tests/fixtures/structure, and cases seen in use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sage_core import Segmenter
+from sage_core.text.tokens import get_counter
+from tests.fakes.structure import Marked, forbidden_cuts, marked_documents, missed_cuts
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "structure"
+DOCUMENTS = marked_documents(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def segmenter() -> Segmenter:
+    return Segmenter()
+
+
+def chunks(text: str, **sizes: int) -> list[str]:
+    return [span.of(text) for span in Segmenter(**sizes).segment(text)]
+
+
+def together(found: list[str], *pieces: str) -> bool:
+    return any(all(piece in chunk for piece in pieces) for chunk in found)
+
+
+def test_there_are_documents_of_ten_kinds() -> None:
+    assert len(DOCUMENTS) >= 30
+    assert len({document.kind for document in DOCUMENTS}) >= 10
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+def test_no_unit_that_fits_is_torn(segmenter: Segmenter, document: Marked) -> None:
+    spans = segmenter.segment(document.text)
+    assert forbidden_cuts(document, spans, segmenter.max_tokens, get_counter("bert").count) == []
+
+
+def test_most_sections_begin_a_chunk(segmenter: Segmenter) -> None:
+    missed = [cut for d in DOCUMENTS for cut in missed_cuts(d, segmenter.segment(d.text))]
+    assert len(missed) <= 0.2 * sum(len(d.wanted) for d in DOCUMENTS)
+
+
+FILLER = "The owner keeps the roof, the walls and the drains in good repair at all times of the year. " * 6
+
+
+def test_a_number_stays_with_its_heading_and_that_with_its_body() -> None:
+    text = f"7. Repairs\n{FILLER}\n8. End of the lease\nThe tenant returns the keys.\n9. Costs\n{FILLER}"
+    found = chunks(text)
+    assert together(found, "8. End of the lease\nThe tenant returns the keys.")
+    assert any(chunk.startswith("8. End of the lease") for chunk in found)
+
+
+def test_a_heading_with_clauses_below_it_begins_a_chunk() -> None:
+    text = (
+        "6. OTHER COSTS\n6.1 Trains are booked in second class. First class is never reimbursed.\n"
+        "6.2 Taxis are paid where no bus or train runs, or after 11 p.m., and the receipt names the route.\n"
+        "6.3 Fines are not reimbursed, wherever and whenever the traveler has incurred them on the trip.\n"
+        "7. CLAIMS\n7.1 Claims are made within 30 days of the return, with all receipts of the trip.\n"
+        "7.2 A lost receipt may be replaced by a written statement. This does not apply to hotel bills.\n"
+        "7.3 The money is paid with the next salary, at the latest in the second month after the trip."
+    )
+    found = chunks(text)
+    assert any(chunk.startswith("7. CLAIMS\n7.1 Claims") for chunk in found)
+    assert together(found, "6.1 Trains", "First class is never reimbursed.")
+    assert together(found, "7.2 A lost receipt", "hotel bills.")
+
+
+def test_a_clause_is_no_heading_and_neither_is_an_assignment() -> None:
+    from sage_core.text.blocks import line_breaks, sentence_kinds
+    from sage_core.text.sentences import split_sentences
+
+    text = (
+        "2. APPROVAL\n2.1 Trips are approved.\n2.2 Approval is given in writing.\n3. CLASSES\n"
+        "3.3 Second class.\n\nDEFAULT_RATE = 25.0\n\nThe rate applies to everybody who travels for us by car."
+    )
+    spans = split_sentences(text)
+    kinds = sentence_kinds(text, spans, line_breaks(text, spans))
+    headings = [span.of(text) for span, kind in zip(spans, kinds, strict=True) if kind == "heading"]
+    assert headings == ["2. APPROVAL", "3. CLASSES"]
+
+
+ROWS = [f"| Finca {i} | Colombia | medium | 2{i}.00 | 2{i}.40 | 2{i}.00 |" for i in range(9)]
+HEAD = ["| Farm | Country | Roast | 5 kg | 20 kg | 60 kg |", "|---|---|---|---|---|---|"]
+
+
+def test_a_table_that_fits_is_one_chunk() -> None:
+    table = "\n".join([*HEAD, *ROWS[:4]])
+    text = f"# List\n\n{FILLER}\n\n{table}\n\nDelivery is free. {FILLER}"
+    assert together(chunks(text), table)
+
+
+def test_a_table_that_does_not_fit_is_cut_between_rows() -> None:
+    text = "\n".join([*HEAD, *ROWS, *ROWS])
+    found = chunks(text)
+    assert len(found) > 1
+    assert found[0].startswith("\n".join([*HEAD, ROWS[0]]))
+    assert all(chunk.startswith("| ") and chunk.endswith(" |") for chunk in found)
+
+
+def test_a_table_without_outer_bars_is_a_table_too() -> None:
+    table = "Room | Seats | Day\n--- | --- | ---\nMill hall | 120 | 390.00\nLoft | 35 | 160.00"
+    assert together(chunks(f"{FILLER}\n\n{table}\n\n{FILLER}"), table)
+
+
+def test_a_paragraph_in_which_somebody_speaks_is_not_torn() -> None:
+    speech = (
+        'Odile wiped her hands. "My grandmother said you would come," she said. "She said it every spring."'
+    )
+    text = f"The rain had stopped when the bus came down the hill. {FILLER}\n\n{speech}\n\n{FILLER}"
+    assert together(chunks(text), speech)
+
+
+CODE = '''class Bucket:
+    """A bucket that leaks.
+
+    It loses water at a constant rate.
+    """
+
+    def take(self, amount):
+        """Take out water.
+
+        Returns what was there, which may be less than what was asked for.
+        """
+        taken = min(amount, self.litres)
+        self.litres -= taken
+        return taken
+
+    def fill(self, amount):
+        """Put water in."""
+        if amount < 0:
+            raise ValueError("amount is negative: use take")
+        self.litres += amount
+'''
+
+
+def test_code_is_cut_between_functions_and_a_docstring_stays_with_its_def() -> None:
+    found = chunks(CODE, max_tokens=90)
+    assert together(found, "def take(self, amount):", '        """Take out water.', "return taken")
+    assert together(found, "def fill(self, amount):", '"""Put water in."""', "self.litres += amount")
+    assert together(found, "class Bucket:", 'constant rate.\n    """')
+
+
+def test_records_of_json_are_not_torn() -> None:
+    record = '  {\n    "id": 10%d,\n    "name": "Anchor Inn",\n    "rooms": 12,\n    "note": "Closed in May. Open."\n  }'
+    text = "[\n" + ",\n".join(record % i for i in range(8)) + "\n]"
+    found = chunks(text, max_tokens=120)
+    assert len(found) > 1
+    for i in range(8):
+        assert together(found, (record % i).strip())
+
+
+def test_a_list_keeps_its_lead_in() -> None:
+    items = "We lend every person who works from home:\n\n- a laptop and a screen;\n- a headset;\n- a chair."
+    assert together(chunks(f"{FILLER}\n\n{items}\n\n{FILLER}"), items)
+
+
+def test_an_item_keeps_what_is_below_it() -> None:
+    clause = "3.2 The following need consent:\n(a) machines of more than 7.5 kW;\n(b) work at night."
+    text = f"3. Use\n3.1 Joinery is allowed. {FILLER}\n{clause}\n3.3 No living. {FILLER}"
+    assert together(chunks(text), clause)
+
+
+@pytest.mark.parametrize("size", [20, 60, 130])
+def test_no_chunk_is_above_the_limit_whatever_the_units(size: int) -> None:
+    text = "\n\n".join(document.text for document in DOCUMENTS)
+    segmenter = Segmenter(max_tokens=size)
+    spans = segmenter.segment(text)
+    assert max(segmenter.counter.count_many([span.of(text) for span in spans])) <= size
+    between = [text[a.end : b.start] for a, b in zip(spans, spans[1:], strict=False)]
+    assert not "".join([text[: spans[0].start], *between, text[spans[-1].end :]]).strip()

@@ -1,0 +1,88 @@
+"""Documents with marks at the places where a person would cut, and around what a person would not tear.
+
+``⟪`` and ``⟫`` stand around a unit, ``‖`` before a place where a chunk should begin; a line of ``%%%%`` parts
+two documents of a file. The marks are taken out before the text is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SEPARATOR = "\n%%%%\n"
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A document, its units, and where chunks should begin."""
+
+    name: str
+    kind: str
+    text: str
+    units: list[tuple[int, int]]
+    wanted: list[int]
+
+
+def marked_documents(folder: Path) -> list[Marked]:
+    """The documents of every file, named by file and number."""
+    return [
+        marked(part.strip("\n"), path.stem, number)
+        for path in sorted(folder.glob("*.txt"))
+        for number, part in enumerate(path.read_text(encoding="utf-8").split(SEPARATOR), start=1)
+    ]
+
+
+def marked(source: str, kind: str, number: int) -> Marked:
+    """One document without its marks."""
+    text: list[str] = []
+    units: list[tuple[int, int]] = []
+    wanted: list[int] = []
+    open_: list[int] = []
+    for character in source:
+        if character == "⟪":
+            open_.append(len(text))
+        elif character == "⟫":
+            units.append((open_.pop(), len(text)))
+        elif character == "‖":
+            wanted.append(len(text))
+        else:
+            text.append(character)
+    assert not open_, (kind, number)
+    whole = "".join(text)
+    return Marked(f"{kind}-{number}", kind, whole, units, [_after_space(whole, place) for place in wanted])
+
+
+def _after_space(text: str, place: int) -> int:
+    return len(text) - len(text[place:].lstrip())
+
+
+def forbidden_cuts(
+    document: Marked, spans: Sequence[tuple[int, int]], limit: int, count: Callable[[str], int]
+) -> list[str]:
+    """Cuts within a unit that has at most ``limit`` tokens, each with some text around it."""
+    text = document.text
+    units = [(a, b) for a, b in document.units if count(text[a:b].strip()) <= limit]
+    return [
+        f"{text[max(0, end - 40) : end]!r} | {text[start : start + 40]!r}"
+        for (_, end), (start, _) in zip(spans, spans[1:], strict=False)
+        if any(a < start and a < end and start < b for a, b in units)
+    ]
+
+
+def parted_headings(document: Marked, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Headings at the start of a unit that are the end of a chunk."""
+    text = document.text
+    lines = [text[a:b].strip().splitlines()[0] for a, b in document.units]
+    heads = {
+        a + len(line): line
+        for (a, b), line in zip(document.units, lines, strict=True)
+        if "\n" in text[a:b].strip() and len(line) <= 80 and not line.endswith((".", ":", ";", ",", "|", '"'))
+    }
+    return [heads[end] for _, end in spans if end in heads]
+
+
+def missed_cuts(document: Marked, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Places where a chunk should begin and none does."""
+    starts = {_after_space(document.text, start) for start, _ in spans}
+    return [document.text[place : place + 40] for place in document.wanted if place not in starts]
