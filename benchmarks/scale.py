@@ -90,16 +90,6 @@ class Folder:
         return len(self.store.search(vector, CANDIDATES))
 
 
-class ChromaFolder(Folder):
-    """`ChromaStore` on disk."""
-
-    def __init__(self, path: Path) -> None:
-        from sage_core.store import ChromaStore
-
-        super().__init__(path)
-        self.store = ChromaStore(path)  # type: ignore[assignment]
-
-
 def ids_of(documents: list[int]) -> list[str]:
     """Ids of the chunks of documents."""
     return [f"{document}-{i}" for document in documents for i in range(PER_DOCUMENT)]
@@ -202,7 +192,6 @@ def forget_chroma() -> None:
 
 SYSTEMS: dict[str, Callable[[Path], System]] = {
     "FolderStore": Folder,
-    "ChromaStore on disk": ChromaFolder,
     "Chroma, LangChain": LangChain,
     "Chroma, LlamaIndex": LlamaIndex,
 }

@@ -190,7 +190,7 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
     """
     hosted = embedder.startswith(OPENAI)
     wanted = {
-        **({"chroma": "chromadb"} if store.startswith(("chroma:", "http://", "https://")) else {}),
+        **({"chroma": "chromadb"} if store.startswith(("http://", "https://")) else {}),
         **({} if hosted else {"models": "sentence_transformers"}),
         **({"openai": "openai"} if llm or hosted else {}),
     }

@@ -1,4 +1,4 @@
-"""Where documents, chunks and vectors are kept: in a folder, or in Chroma."""
+"""Where documents, chunks and vectors are kept: in a folder, or on a Chroma server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from sage_core.store.protocol import DocumentRecord, Store
 
 __all__ = ["ChromaStore", "DocumentRecord", "FolderStore", "Store", "open_store"]
 
-_CHROMA = "chroma:"
 _SERVER = ("http://", "https://")
 
 
@@ -19,14 +18,14 @@ def open_store(place: str | Path | Store) -> Store:
     """The store that a user names.
 
     Args:
-        place: A folder for a `FolderStore`; ``"http://host:8000/collection"`` for a `ChromaStore` on a
-            server, ``"chroma:FOLDER"`` for one on disk; or a store, which is returned.
+        place: A folder for a `FolderStore`; ``"http://host:8000/collection"`` for a `ChromaStore`; or a
+            store, which is returned.
 
     Raises:
         InputError: For anything else.
     """
-    if isinstance(place, str) and place.startswith((*_SERVER, _CHROMA)):
-        return ChromaStore(place.removeprefix(_CHROMA))
+    if isinstance(place, str) and place.startswith(_SERVER):
+        return ChromaStore(place)
     if isinstance(place, str | Path):
         return FolderStore(place)
     # Not isinstance: it would read the properties, and so ask a server.

@@ -1,13 +1,10 @@
-"""A store kept by Chroma: on a server, for any number of writers and readers on any machines; or on disk.
+"""A store kept by a Chroma server, for any number of writers and readers on any machines.
 
 Chroma has no transactions. A document's chunks carry the version that they belong to, and its record, in a
-second collection, names the version that counts: one small write replaces a document, whatever its size.
-Every such write also sets a mark; a search that finds another mark than before it began is made again.
-Chunks are announced before they are written and struck off afterwards, so that a later run can delete what
-a writer that died left behind.
-
-On disk, Chroma's files may be opened by one process only: its native code does not survive another. A lock
-makes that an error in words.
+second collection, names the live version: one small write replaces a document, whatever its size. Every such
+write also sets a mark; a search that finds another mark than before it began is made again. Chunks are
+announced before they are written and unregistered afterwards, so that a later run can delete what a writer
+that died left behind.
 """
 
 from __future__ import annotations
@@ -18,22 +15,17 @@ import json
 import logging
 import os
 import secrets
-import shutil
-import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.documents.discovery import as_path, kind_of
 from sage_core.errors import InputError, MissingExtraError, StoreError
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import StoreIdentity, StoreInfo
@@ -46,9 +38,6 @@ TOKEN_VARIABLE = "SAGE_CHROMA_TOKEN"
 # The index is approximate. Against exact search for 30 neighbours, 100 chunks that are much alike: Chroma's
 # defaults find 94% of them, these all; 2,000 such chunks: 69% and 90%; 20,000 ordinary ones: all, in 4 ms.
 _INDEX = {"hnsw": {"space": "cosine", "max_neighbors": 48, "ef_construction": 200, "ef_search": 400}}
-_DATABASE = "chroma.sqlite3"
-# Says that sage-rag made the database beside it, and how its files were when they were last closed.
-_NOTE = "sage-chroma.json"
 _SETTINGS, _CHANGE, _DOCUMENT, _PENDING = "settings", "change", "d:", "p:"
 _PAGE = 5_000
 _DELETED_TOGETHER = 200
@@ -59,35 +48,29 @@ _TIMEOUT = 60.0  # seconds that it may take over a reply
 
 
 class ChromaStore:
-    """A store kept by Chroma.
+    """A store kept by a Chroma server (`chroma run --path data`).
 
-        ChromaStore("http://localhost:8000/manuals")        # a server: `chroma run --path data`
-        ChromaStore("chroma-folder")                        # on disk, for one process
-
-    A broken connection is tried again for 20 seconds. Safe across threads; on a server, any number of
-    processes and machines may read and write. Chroma's index is approximate.
+    A broken connection is tried again for 20 seconds. Safe across threads; any number of processes and
+    machines may read and write. Chroma's index is approximate.
 
     Examples:
-        >>> import tempfile
-        >>> with ChromaStore(tempfile.mkdtemp()) as store:
-        ...     store.exists
-        False
-
+        >>> ChromaStore("http://localhost:8000/manuals")
+        ChromaStore('http://localhost:8000/manuals')
 
     Args:
-        place: Address of a server with the name of a collection, or a folder.
+        address: Address of the server with the name of a collection.
         headers: Sent with every request, such as ``{"X-Chroma-Token": "..."}``; never shown. Where None,
             the environment variable ``SAGE_CHROMA_TOKEN`` is sent as a bearer token.
         tenant: Chroma's tenant.
         database: Chroma's database.
 
     Raises:
-        InputError: For an address without the name of a collection.
+        InputError: For anything but an address with the name of a collection.
     """
 
     def __init__(
         self,
-        place: str | Path,
+        address: str,
         *,
         headers: Mapping[str, str] | None = None,
         tenant: str = "default_tenant",
@@ -95,21 +78,16 @@ class ChromaStore:
     ) -> None:
         self._tenant, self._database = tenant, database
         self._headers = dict(headers) if headers is not None else _headers_of_environment()
-        self.path: Path | None = None
-        if str(place).startswith(("http://", "https://")):
-            self._url, self._name = self._parsed(str(place))
-            self.location = f"{self._url}/{self._name}"
-        else:
-            self.path = as_path(place)
-            self._url, self._name = "", "sage"
-            self.location = str(self.path)
-        self._start()
+        self._url, self._name = self._parsed(str(address))
+        self.location = f"{self._url}/{self._name}"
+        self._init_runtime_state()
 
-    def _parsed(self, place: str) -> tuple[str, str]:
+    def _parsed(self, address: str) -> tuple[str, str]:
         """Address and collection; a user and password in the address become a header."""
-        parts = urlsplit(place)
+        parts = urlsplit(address)
         name = parts.path.strip("/")
-        if not parts.hostname or not name or "/" in name or parts.query:
+        http = parts.scheme in ("http", "https")
+        if not http or not parts.hostname or not name or "/" in name or parts.query:
             raise InputError("a Chroma server is named as http://host:8000/collection")
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -118,7 +96,7 @@ class ChromaStore:
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return f"{parts.scheme}://{host}:{port}", name
 
-    def _start(self) -> None:
+    def _init_runtime_state(self) -> None:
         """Create locks and caches; called again in a forked child."""
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -137,27 +115,23 @@ class ChromaStore:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start()
+        self._init_runtime_state()
 
     # -- what it is -----------------------------------------------------------------------------------
 
     @property
     def several_writers(self) -> bool:
-        """Whether several processes may write at once: on a server."""
-        return self.path is None
+        """Whether several processes may write at once."""
+        return True
 
     @property
     def exists(self) -> bool:
         """Whether a store has been made there."""
-        if self.path is not None:
-            return kind_of(self.path / _NOTE) == "file"
         return self.finished
 
     @property
     def finished(self) -> bool:
         """Whether the store's making got to its end."""
-        if self.path is not None and not self.exists:
-            return False
         return self._settings() is not None
 
     def require_packages(self) -> None:
@@ -213,13 +187,12 @@ class ChromaStore:
 
     def _no_store(self) -> StoreError:
         return StoreError(
-            f"no store at {self.location}: make one with `sage-rag ingest docs/ --store "
-            f"{'chroma:' if self.path is not None else ''}{self.location}`"
+            f"no store at {self.location}: make one with `sage-rag ingest docs/ --store {self.location}`"
         )
 
     def _settings(self) -> str | None:
         """The models the store was made with, as JSON; None where there is no store."""
-        found = self._call(lambda c: c[1].get(ids=[_SETTINGS], include=["metadatas"]), missing=None)
+        found = self._documents("get", missing=None, ids=[_SETTINGS], include=["metadatas"])
         return found["metadatas"][0]["text"] if found is not None and found["ids"] else None
 
     def documents(self) -> list[DocumentRecord]:
@@ -243,10 +216,8 @@ class ChromaStore:
         rows: dict[str, dict[str, Any]] = {}
         while True:
             offset = len(rows)
-            part = self._call(
-                lambda c, offset=offset: c[1].get(  # type: ignore[misc]
-                    where={"kind": kind}, limit=_PAGE, offset=offset, include=["metadatas"]
-                )
+            part = self._documents(
+                "get", where={"kind": kind}, limit=_PAGE, offset=offset, include=["metadatas"]
             )
             rows.update(zip(part["ids"], part["metadatas"], strict=True))
             if len(part["ids"]) < _PAGE:
@@ -254,9 +225,15 @@ class ChromaStore:
 
     # -- Chroma ---------------------------------------------------------------------------------------
 
-    def _call(
-        self, action: Callable[[tuple[Any, Any]], Any], *, missing: Any = ..., create: bool = False
-    ) -> Any:
+    def _chunks(self, method: str, *, missing: Any = ..., **arguments: Any) -> Any:
+        """Call a method of the collection of chunks; see `_call`."""
+        return self._call(lambda chunks, _: getattr(chunks, method)(**arguments), missing=missing)
+
+    def _documents(self, method: str, *, missing: Any = ..., **arguments: Any) -> Any:
+        """Call a method of the collection of documents; see `_call`."""
+        return self._call(lambda _, documents: getattr(documents, method)(**arguments), missing=missing)
+
+    def _call(self, action: Callable[[Any, Any], Any], *, missing: Any = ..., create: bool = False) -> Any:
         """Do something with the collections of chunks and of documents, again where the connection breaks.
 
         Args:
@@ -267,15 +244,11 @@ class ChromaStore:
         self.require_packages()
         from chromadb.errors import ChromaError, NotFoundError
 
-        if self.path is not None and kind_of(self.path / _NOTE) != "file":
-            if missing is not ...:
-                return missing
-            raise self._no_store()
         deadline, pause = time.monotonic() + _PATIENCE, 0.1
         reopened = False
         while True:
             try:
-                return action(self._opened(create=create))
+                return action(*self._opened(create=create))
             except NotFoundError:
                 # Made anew by somebody else: the name stands for another collection now.
                 with self._lock:
@@ -288,7 +261,7 @@ class ChromaStore:
             except StoreError:
                 raise
             except Exception as error:  # Chroma's client raises bare exceptions for replies it does not know
-                if self.path is not None or isinstance(error, ChromaError) or not _is_passing(error):
+                if isinstance(error, ChromaError) or not _is_passing(error):
                     raise self._failed(error) from None
                 if time.monotonic() + pause > deadline:
                     raise StoreError(
@@ -301,9 +274,7 @@ class ChromaStore:
 
     def _failed(self, error: Exception) -> StoreError:
         said = f"the store at {self.location} cannot be used: {self._shown(error)}"
-        if self.path is not None:
-            said += ". If it is damaged, make it anew with `sage-rag ingest --rebuild`"
-        elif type(error).__name__ in {"AuthorizationError", "ChromaAuthError"}:
+        if type(error).__name__ in {"AuthorizationError", "ChromaAuthError"}:
             said += f". Set {TOKEN_VARIABLE}, or give headers"
         return StoreError(said)
 
@@ -318,12 +289,7 @@ class ChromaStore:
     def _opened(self, *, create: bool = False) -> tuple[Any, Any]:
         """The collections of chunks and of documents."""
         if self._process != os.getpid():
-            if self.path is not None and self._client is not None:
-                raise StoreError(
-                    "a store was opened in this process before it forked, which Chroma does not survive: "
-                    "open stores after the fork, or start processes with multiprocessing's 'spawn'"
-                )
-            self._start()
+            self._init_runtime_state()
         with self._lock:
             if self._client is None:
                 self._client = self._connect()
@@ -349,41 +315,29 @@ class ChromaStore:
         from chromadb.config import Settings
 
         settings = Settings(anonymized_telemetry=False)
-        if self.path is None:
-            parts = urlsplit(self._url)
-            client = chromadb.HttpClient(
-                host=str(parts.hostname),
-                port=int(parts.port or 8000),
-                ssl=parts.scheme == "https",
-                headers=self._headers,
-                settings=settings,
-                tenant=self._tenant,
-                database=self._database,
-            )
-            # Chroma's client waits for ever, and has no option for it.
-            session = getattr(getattr(client, "_server", None), "_session", None)
-            if session is not None:
-                session.timeout = _TIMEOUT
-            return client
-        alone = _hold(self.path)
-        try:
-            if alone:
-                _check_files(self.path)
-            return chromadb.PersistentClient(path=str(self.path), settings=settings)
-        except BaseException:
-            _release(self.path)
-            raise
+        parts = urlsplit(self._url)
+        client = chromadb.HttpClient(
+            host=str(parts.hostname),
+            port=int(parts.port or 8000),
+            ssl=parts.scheme == "https",
+            headers=self._headers,
+            settings=settings,
+            tenant=self._tenant,
+            database=self._database,
+        )
+        # Chroma's client waits for ever, and has no option for it.
+        session = getattr(getattr(client, "_server", None), "_session", None)
+        if session is not None:
+            session.timeout = _TIMEOUT
+        return client
 
     def close(self) -> None:
-        """Release files and connections. The store opens again where it is used again."""
+        """Release connections. The store opens again where it is used again."""
         with self._lock:
             client, self._client, self._collections, self._mark = self._client, None, None, None
         if client is None or self._process != os.getpid():
             return
         client.close()
-        if self.path is not None:
-            _note_files(self.path)
-            _release(self.path)
 
     def __enter__(self) -> ChromaStore:
         return self
@@ -397,8 +351,7 @@ class ChromaStore:
     def writing(self, identity: StoreIdentity, *, rebuild: bool = False) -> Iterator[None]:
         """Get ready for writing; makes the store where there is none, and clears up after a broken run.
 
-        On a server, several writers may write at the same time; of two that write the same document, the
-        later one counts.
+        Several writers may write at the same time; of two that write the same document, the later one wins.
 
         Args:
             identity: The models that make the chunks and vectors.
@@ -421,44 +374,20 @@ class ChromaStore:
             self._writing = False
 
     def _create(self, identity: StoreIdentity) -> None:
-        if self.path is not None:
-            if not self.exists and kind_of(self.path / _DATABASE) == "file":
-                raise StoreError(
-                    f"{self.path} holds a Chroma database that this version of sage-rag did not make: choose "
-                    "another folder"
-                )
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-                if not self.exists:
-                    (self.path / _NOTE).write_text("{}")
-            except OSError as error:
-                raise StoreError(f"cannot make a store at {self.path}: {error.strerror or error}") from error
         settings: dict[str, Any] = {**identity.to_settings(), "schema": SCHEMA}
         settings["probe"] = base64.b64encode(settings["probe"]).decode()
-        self._call(lambda _: None, create=True)
+        self._call(lambda *_: None, create=True)
         self._write_rows({_SETTINGS: {"kind": "settings", "text": json.dumps(settings)}})
 
     def _delete(self) -> None:
         """Delete the store."""
-        if self.path is not None:
-            self.close()
-            if not self.exists:
-                return
-            _hold(self.path)
-            try:
-                for path in self.path.iterdir():
-                    if path.name.startswith(_DATABASE):
-                        path.unlink()
-                    elif path.is_dir() and _is_uuid(path.name):
-                        shutil.rmtree(path)
-                (self.path / _NOTE).write_text("{}")
-            finally:
-                _release(self.path)
-            return
         for name in (f"{self._name}-documents", self._name):
-            self._call(lambda _, name=name: self._client.delete_collection(name), create=True)  # type: ignore[misc]
+            self._call(partial(self._delete_collection, name), create=True)
         with self._lock:
             self._collections = None
+
+    def _delete_collection(self, name: str, *_: Any) -> None:
+        self._client.delete_collection(name)
 
     def _write_rows(self, rows: Mapping[str, Mapping[str, Any]], *, change: bool = True) -> None:
         """Write entries of the second collection, and that something changed."""
@@ -468,12 +397,11 @@ class ChromaStore:
         keys = list(entries)
         for start in range(0, len(keys), self._most_rows):
             part = keys[start : start + self._most_rows]
-            self._call(
-                lambda c, part=part: c[1].upsert(  # type: ignore[misc]
-                    ids=part,
-                    embeddings=[[1.0]] * len(part),
-                    metadatas=[{k: v for k, v in entries[key].items() if v is not None} for key in part],
-                )
+            self._documents(
+                "upsert",
+                ids=part,
+                embeddings=[[1.0]] * len(part),
+                metadatas=[{k: v for k, v in entries[key].items() if v is not None} for key in part],
             )
 
     def _records(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -482,37 +410,33 @@ class ChromaStore:
         rows: dict[str, dict[str, Any]] = {}
         for start in range(0, len(wanted), _PAGE):
             part = wanted[start : start + _PAGE]
-            got = self._call(lambda c, part=part: c[1].get(ids=part, include=["metadatas"]))  # type: ignore[misc]
+            got = self._documents("get", ids=part, include=["metadatas"])
             rows.update(zip(got["ids"], got["metadatas"], strict=True))
         return rows
 
     def _sweep(self) -> None:
         """Delete chunks that a writer that died announced and perhaps wrote."""
         pending = self._rows("pending")
-        # On disk there is no other writer.
-        age = 0.0 if self.path is not None else _STALE
-        dead = {key for key, row in pending.items() if time.time() - row["since"] >= age}
+        dead = {key for key, row in pending.items() if time.time() - row["since"] >= _STALE}
         if dead:
-            self._strike({key.removeprefix(_PENDING) for key in dead})
+            self._delete_versions({key.removeprefix(_PENDING) for key in dead})
 
     def _announce(self, versions: Iterable[str]) -> None:
         since = time.time()
         rows = {f"{_PENDING}{version}": {"kind": "pending", "since": since} for version in versions}
         self._write_rows(rows, change=False)
 
-    def _strike(self, versions: Collection[str]) -> None:
-        """Delete the chunks of these versions unless they count, and that they were announced."""
+    def _delete_versions(self, versions: Collection[str]) -> None:
+        """Delete the chunks of these versions unless they are live, and their announcements."""
         keys = {version: _DOCUMENT + version.rpartition("-")[0] for version in versions}
         records = self._records(set(keys.values()))
-        counting = {row["version"] for row in records.values()}
-        gone = sorted(set(versions) - counting)
-        for start in range(0, len(gone), _DELETED_TOGETHER):
-            part = gone[start : start + _DELETED_TOGETHER]
-            self._call(lambda c, part=part: c[0].delete(where={"version": {"$in": part}}))  # type: ignore[misc]
+        live = {row["version"] for row in records.values()}
+        dead = sorted(set(versions) - live)
+        for start in range(0, len(dead), _DELETED_TOGETHER):
+            self._chunks("delete", where={"version": {"$in": dead[start : start + _DELETED_TOGETHER]}})
         pending = [_PENDING + version for version in versions]
         for start in range(0, len(pending), _PAGE):
-            ids = pending[start : start + _PAGE]
-            self._call(lambda c, ids=ids: c[1].delete(ids=ids))  # type: ignore[misc]
+            self._documents("delete", ids=pending[start : start + _PAGE])
 
     def _require_writing(self) -> None:
         if not self._writing:
@@ -560,7 +484,7 @@ class ChromaStore:
                 for source, document in heads.items()
             }
         )
-        self._strike({*versions.values(), *old})
+        self._delete_versions({*versions.values(), *old})
 
     def _write_chunks(self, document: NewDocument, version: str) -> None:
         if len(document.chunks) != len(document.vectors):
@@ -570,14 +494,12 @@ class ChromaStore:
         for start in range(0, len(document.chunks), self._most_rows):
             place = slice(start, start + self._most_rows)
             chunks = document.chunks[place]
-            metadatas = [_metadata(c, key, version) for c in chunks]
-            self._call(
-                lambda c, chunks=chunks, place=place, metadatas=metadatas: c[0].upsert(  # type: ignore[misc]
-                    ids=[chunk.id for chunk in chunks],
-                    embeddings=vectors[place],
-                    documents=[chunk.text for chunk in chunks],
-                    metadatas=metadatas,
-                )
+            self._chunks(
+                "upsert",
+                ids=[chunk.id for chunk in chunks],
+                embeddings=vectors[place],
+                documents=[chunk.text for chunk in chunks],
+                metadatas=[_metadata(c, key, version) for c in chunks],
             )
 
     def remove(self, *sources: str) -> None:
@@ -588,9 +510,9 @@ class ChromaStore:
         if not versions:
             return
         self._announce(versions)
-        self._call(lambda c: c[1].delete(ids=sorted(keys)))
+        self._documents("delete", ids=sorted(keys))
         self._write_rows({})
-        self._strike(versions)
+        self._delete_versions(versions)
 
     def touch(self, stats: Mapping[str, str]) -> None:
         """Note `DocumentRecord.stat` of unchanged documents, by source. Only within `writing`."""
@@ -635,12 +557,11 @@ class ChromaStore:
         records: dict[str, dict[str, Any]] = {}
         todo, fetch = list(range(len(vectors))), n
         while todo:
-            result = self._call(
-                lambda c, todo=todo, fetch=fetch: c[0].query(  # type: ignore[misc]
-                    query_embeddings=vectors[todo],
-                    n_results=fetch,
-                    include=["documents", "metadatas", "distances"],
-                )
+            result = self._chunks(
+                "query",
+                query_embeddings=vectors[todo],
+                n_results=fetch,
+                include=["documents", "metadatas", "distances"],
             )
             # The server may return the id of a chunk that another client is deleting, without its data.
             found_metas = [meta for metas in result["metadatas"] for meta in metas if meta is not None]
@@ -732,124 +653,3 @@ def _found(
         if len(found) == n:
             break
     return list(found.values())
-
-
-# -- files on disk ------------------------------------------------------------------------------------------
-
-# Folders that this process has open: the lock on each, and by how many stores.
-_held: dict[Path, tuple[sqlite3.Connection, int]] = {}
-_held_lock = threading.Lock()
-
-
-def _hold(path: Path) -> bool:
-    """Keep other processes from opening a folder; the system releases it where this one dies.
-
-    Returns:
-        Whether this process did not have it open already.
-    """
-    path = path.resolve()
-    with _held_lock:
-        if path in _held:
-            lock, count = _held[path]
-            _held[path] = lock, count + 1
-            return False
-        lock = sqlite3.connect(
-            path / "process.lock", timeout=0, isolation_level=None, check_same_thread=False
-        )
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
-            lock.close()
-            if isinstance(error, sqlite3.OperationalError) and "locked" not in str(error):
-                raise StoreError(f"cannot open the store at {path}: {error}") from None
-            if isinstance(error, sqlite3.OperationalError):
-                raise StoreError(
-                    f"another process has the Chroma store at {path} open, and its files may be opened by "
-                    "one process only: end it, run a server (`chroma run`) and name it as "
-                    "http://localhost:8000/collection, or use a store without Chroma (a folder)"
-                ) from None
-            (path / "process.lock").unlink(missing_ok=True)
-            raise StoreError(f"{path / 'process.lock'} was damaged, and is deleted: try again") from None
-        _held[path] = lock, 1
-        return True
-
-
-def _release(path: Path) -> None:
-    path = path.resolve()
-    with _held_lock:
-        lock, count = _held[path]
-        if count > 1:
-            _held[path] = lock, count - 1
-        else:
-            del _held[path]
-            lock.close()
-
-
-def _fingerprint(path: Path) -> list[list[object]]:
-    """Names, sizes and times of Chroma's files."""
-    files = [p for p in path.glob(f"{_DATABASE}*") if p.is_file()]
-    files += [
-        p for folder in path.iterdir() if folder.is_dir() and _is_uuid(folder.name) for p in folder.iterdir()
-    ]
-    return sorted([str(p.relative_to(path)), p.stat().st_size, p.stat().st_mtime_ns] for p in files)
-
-
-def _note_files(path: Path) -> None:
-    """Note how the files are now that they are closed."""
-    if kind_of(path / _NOTE) == "file":
-        (path / _NOTE).write_text(json.dumps({"files": _fingerprint(path)}))
-
-
-_CHECK = """
-import sys, chromadb
-from chromadb.config import Settings
-client = chromadb.PersistentClient(path=sys.argv[1], settings=Settings(anonymized_telemetry=False))
-for name in ("sage", "sage-documents"):
-    collection = client.get_collection(name, embedding_function=None)
-    some = collection.get(limit=3, include=["embeddings", "metadatas"])
-    if collection.count() and not len(some["ids"]):
-        sys.exit("rows are missing")
-    if len(some["ids"]):
-        collection.query(query_embeddings=some["embeddings"], n_results=3)
-print("whole")
-"""
-
-
-def _check_files(path: Path) -> None:
-    """Open files that are not as they were when they were closed in a process of its own, which may die.
-
-    Raises:
-        StoreError: Where they are damaged.
-    """
-    note = path / _NOTE
-    if kind_of(path / _DATABASE) != "file":
-        if kind_of(note) == "file" and _noted(note) is not None:
-            raise StoreError(_damaged(path, f"{_DATABASE} is missing"))
-        return  # about to be made
-    noted = _noted(note)
-    if noted is not None and noted == _fingerprint(path):
-        return
-    done = subprocess.run(
-        [sys.executable, "-c", _CHECK, str(path)], capture_output=True, text=True, check=False, timeout=600
-    )
-    if done.returncode or "whole" not in done.stdout:
-        if "does not exist" in done.stderr and noted is None:
-            return  # the run that made it was interrupted
-        last = (done.stderr.strip().splitlines() or [f"Chroma ended with {done.returncode}"])[-1]
-        raise StoreError(_damaged(path, last[:300]))
-
-
-def _noted(note: Path) -> object:
-    try:
-        found = json.loads(note.read_text())
-    except (OSError, ValueError):
-        return []
-    return found.get("files") if isinstance(found, dict) else []
-
-
-def _damaged(path: Path, what: str) -> str:
-    return f"the store at {path} is damaged: {what}. Make it anew with `sage-rag ingest --rebuild`"
-
-
-def _is_uuid(name: str) -> bool:
-    return len(name) == 36 and name.count("-") == 4

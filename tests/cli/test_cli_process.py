@@ -88,7 +88,7 @@ sys.exit(f"loaded {heavy}" if heavy else 0)
     [
         ("lxml", ["segment", str(DEMO / "energy-report.html")], "files"),
         ("pypdfium2", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
-        ("chromadb", ["ingest", str(DEMO / "water-works.txt"), "--store", "chroma:x"], "chroma"),
+        ("chromadb", ["ingest", str(DEMO / "water-works.txt"), "--store", "http://127.0.0.1:9/x"], "chroma"),
         ("sentence_transformers", ["ingest", str(DEMO / "water-works.txt")], "models"),
     ],
 )

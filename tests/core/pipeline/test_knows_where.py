@@ -62,11 +62,9 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["folder", "chroma"])
-def test_models_read_the_header_and_nobody_else(tmp_path: Path, docs: Path, kind: str) -> None:
+def test_models_read_the_header_and_nobody_else(tmp_path: Path, docs: Path) -> None:
     reads = Reads()
-    place = tmp_path / "store"
-    with make(ChromaStore(place) if kind == "chroma" else place, reads) as sage:
+    with make(tmp_path / "store", reads) as sage:
         sage.ingest(docs)
         found = sage.retrieve(QUESTION)
     paid = next(c for c in found.candidates if "arrival" in c.chunk.text)

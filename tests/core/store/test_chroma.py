@@ -1,10 +1,8 @@
-"""A store kept by Chroma: on a real server that is killed and started again, and on disk for one process."""
+"""A store kept by a real Chroma server that is killed and started again."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +21,7 @@ from sage_core.store import chroma as module
 from sage_core.store.chunks import Found
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.servers import ChromaServer as Server
-from tests.fakes.stores import TEXTS, fill, names
+from tests.fakes.stores import fill
 
 pytest.importorskip("chromadb")
 pytestmark = pytest.mark.slow
@@ -54,9 +52,7 @@ def contents(store: ChromaStore | FolderStore) -> set[tuple[str, str, str, int, 
     return {(f.chunk.id, f.chunk.source, f.chunk.text, f.chunk.start, f.chunk.end) for f in found}
 
 
-@pytest.mark.parametrize("place", ["server", "disk"])
-def test_it_holds_what_a_folder_holds(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    address = request.getfixturevalue("address") if place == "server" else f"chroma:{tmp_path / 'chroma'}"
+def test_it_holds_what_a_folder_holds(address: str, tmp_path: Path) -> None:
     folder = fill(tmp_path / "docs")
     store, other = open_store(address), FolderStore(tmp_path / "folder")
     assert isinstance(store, ChromaStore) and not store.exists
@@ -231,97 +227,3 @@ def test_sage_over_a_server(address: str, tmp_path: Path) -> None:
             other.ingest(tmp_path / "docs", rebuild=True)
         with pytest.raises(StoreError, match="made with embedding model 'x'"):
             sage.retrieve("who spins wool")
-
-
-# -- on disk ------------------------------------------------------------------------------------------------
-
-
-def elsewhere(code: str, store: Path) -> subprocess.CompletedProcess[str]:
-    head = "import sys, os, signal\nfrom tests.core.store.test_chroma import *\nstore = ChromaStore(sys.argv[1])\n"
-    return subprocess.run(
-        [sys.executable, "-c", head + code, str(store)], capture_output=True, text=True, check=False, cwd=ROOT
-    )
-
-
-def test_one_process_at_a_time(tmp_path: Path) -> None:
-    folder, place = fill(tmp_path / "docs"), tmp_path / "store"
-    with ChromaStore(place) as store, ChromaStore(place) as second:
-        run(store, folder)
-        assert contents(second) == contents(store)
-        done = elsewhere("contents(store)", place)
-        assert done.returncode == 1 and "another process has the Chroma store" in done.stderr
-    assert elsewhere("assert len(contents(store)) == 6", place).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("chroma.sqlite3", "missing"),
-        ("chroma.sqlite3", "cut"),
-        ("*-*/*.bin", "missing"),
-        ("*-*/*.bin", "garbage"),
-    ],
-)
-def test_a_damaged_chroma_says_so_and_is_rebuilt(tmp_path: Path, name: str, kind: str) -> None:
-    texts = {f"{i}.txt": "\n\n".join(f"Page {i}, line {j}." for j in range(30)) for i in range(4)}
-    folder, place = fill(tmp_path / "docs", texts), tmp_path / "store"
-    with ChromaStore(place) as store:
-        run(store, folder)
-        before = contents(store)
-    for path in place.glob(name):
-        if kind == "missing":
-            path.unlink()
-        else:
-            path.write_bytes(
-                path.read_bytes()[: path.stat().st_size // 3] if kind == "cut" else b"no data" * 999
-            )
-    with ChromaStore(place) as store:
-        try:
-            assert contents(store) == before  # Chroma makes its index anew from the log
-        except StoreError as error:
-            assert "--rebuild" in str(error)
-        run(store, folder, rebuild=True)
-        assert contents(store) == before
-
-
-def test_a_killed_writer_leaves_nothing_that_the_next_does_not_mend(tmp_path: Path) -> None:
-    folder, place = fill(tmp_path / "docs"), tmp_path / "store"
-    with ChromaStore(place) as store:
-        run(store, folder)
-        old = contents(store)
-    fill(folder, dict.fromkeys(TEXTS, "Nothing is as it was."))
-    code = """
-write, calls = ChromaStore._write_rows, []
-def dying(self, rows, **kwargs):
-    if any(row.get("kind") == "document" for row in rows.values()):
-        os.kill(os.getpid(), signal.SIGKILL)
-    write(self, rows, **kwargs)
-ChromaStore._write_rows = dying
-run(store, Path(sys.argv[1]).with_name("docs"))
-"""
-    assert elsewhere(code, place).returncode == -signal.SIGKILL
-    with ChromaStore(place) as store:
-        assert contents(store) == old
-        assert names(run(store, folder).changed) == {Path(name).name for name in TEXTS}
-        assert {text for _, _, text, _, _ in contents(store)} == {"Nothing is as it was."}
-        assert store._opened()[0].count() == 3
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fork_is_told(tmp_path: Path) -> None:
-    place = tmp_path / "store"
-    with ChromaStore(place) as store:
-        run(store, fill(tmp_path / "docs"))
-    code = """
-contents(store)
-child = os.fork()
-if not child:
-    try:
-        contents(store)
-    except StoreError as error:
-        os._exit(7 if "before it forked" in str(error) else 1)
-    os._exit(2)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    done = elsewhere(code, place)
-    assert done.returncode == 7, done.stderr
