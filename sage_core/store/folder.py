@@ -379,8 +379,8 @@ class FolderStore:
         """Refuse a folder that a Chroma database lies in."""
         if kind_of(self.path / _CHROMA) == "file":
             raise StoreError(
-                f"{self.path} holds a Chroma database: choose another folder, or run `chroma run` over it and "
-                "name the server as http://host:8000/collection"
+                f"{self.path} holds a Chroma database: choose another folder, or run `chroma run` over it "
+                "and name the server as http://host:8000/collection"
             )
 
     def _has_vectors(self) -> bool:

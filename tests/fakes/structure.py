@@ -6,6 +6,7 @@ two documents of a file. The marks are taken out before the text is used.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ def forbidden_cuts(
     units = [(a, b) for a, b in document.units if count(text[a:b].strip()) <= limit]
     return [
         f"{text[max(0, end - 40) : end]!r} | {text[start : start + 40]!r}"
-        for (_, end), (start, _) in zip(spans, spans[1:], strict=False)
+        for (_, end), (start, _) in itertools.pairwise(spans)
         if any(a < start and a < end and start < b for a, b in units)
     ]
 

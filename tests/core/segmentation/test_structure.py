@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -169,5 +170,5 @@ def test_no_chunk_is_above_the_limit_whatever_the_units(size: int) -> None:
     segmenter = Segmenter(max_tokens=size)
     spans = segmenter.segment(text)
     assert max(segmenter.counter.count_many([span.of(text) for span in spans])) <= size
-    between = [text[a.end : b.start] for a, b in zip(spans, spans[1:], strict=False)]
+    between = [text[a.end : b.start] for a, b in itertools.pairwise(spans)]
     assert not "".join([text[: spans[0].start], *between, text[spans[-1].end :]]).strip()
