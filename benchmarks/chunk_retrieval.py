@@ -109,7 +109,7 @@ def main() -> None:
     options = parser.parse_args()
     names = options.chunkers.split(",")
     embed = CachedEmbedder(options.bf16)
-    reranker = HybridReranker(embed, cache_size=200_000) if options.rerank else None
+    reranker = HybridReranker(cache_size=200_000) if options.rerank else None
     sets = corpora(options.seed)
     precision = "bfloat16" if options.bf16 else "float32"
     print(f"seed {options.seed}; cosines of all-MiniLM-L6-v2 in {precision}; tokens by our counter 'bert'\n")
@@ -161,7 +161,7 @@ def evaluate(
             order = order[owners[order] == question.document]
         if reranker is not None:
             order = order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), CANDIDATE_TOKENS, "right")))]
-            found = reranker.score(question.text, [texts[i] for i in order])
+            found = reranker.score(question.text, [texts[i] for i in order], scores[index][order])
             order = order[
                 np.argsort(-np.array(vouch(found, link([places[i] for i in order]), "probability")))
             ]

@@ -111,7 +111,7 @@ def measure(
     for _ in range(rounds):
         for level in LEVELS:
             if remake:
-                sage.reranker = HybridReranker(sage.embedder)
+                sage.reranker = HybridReranker()
             batch = [asked.pop() for _ in range(each * level)]
             start = time.process_time()
             found, rate = (async_latencies if tasks else latencies)(sage, batch, level)
@@ -147,7 +147,7 @@ def main() -> None:
     arguments = parser.parse_args()
     embedder = SentenceTransformerEmbedder()
     hybrid = arguments.cross_encoder is None
-    reranker: Reranker = HybridReranker(embedder) if hybrid else CrossEncoderReranker(arguments.cross_encoder)
+    reranker: Reranker = HybridReranker() if hybrid else CrossEncoderReranker(arguments.cross_encoder)
     asked = questions()
     with tempfile.TemporaryDirectory() as folder:
         texts = Path(folder) / "texts"

@@ -122,14 +122,14 @@ def answerability_peers(pairs: Sequence[tuple[str, str, bool]]) -> None:
     """Print the AUROC of others on the same questions."""
     labels = [label for _, _, label in pairs]
     cosine, cross = SentenceTransformerEmbedder(), CrossEncoderReranker()
-    hybrid = HybridReranker(cosine)
+    hybrid = HybridReranker()
     rows: dict[str, list[float]] = {
         "longest common run": [common_run(q, p) for q, p, _ in pairs],
         "cosine of all-MiniLM": [
             float(cosine.embed_documents([p])[0] @ cosine.embed_query(q)) for q, p, _ in pairs
         ],
         f"{cross.name}, relevance": [cross.score(q, [p])[0] or 0.0 for q, p, _ in pairs],
-        "hybrid (calibrated on them)": [hybrid.score(q, [p])[0] for q, p, _ in pairs],
+        "hybrid, by words": [hybrid.score(q, [p])[0] for q, p, _ in pairs],
     }
     for name, scores in rows.items():
         print(f"  {name}: {with_interval(labels, scores)}")

@@ -164,7 +164,7 @@ class LlamaIndexSide:
         from sage_llamaindex import SageNodePostprocessor
 
         found = index.as_retriever(similarity_top_k=CANDIDATES).retrieve(question)
-        kept = SageNodePostprocessor(reranker="hybrid").postprocess_nodes(found, query_str=question)
+        kept = SageNodePostprocessor().postprocess_nodes(found, query_str=question)
         return [node.node_id for node in kept]
 
 

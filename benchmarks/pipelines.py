@@ -203,7 +203,7 @@ def searched(pipeline: Pipeline, corpus: Corpus, embed: Memory) -> tuple[list[Ra
     texts = [span.of(corpus.texts[d]) for d, span in chunks]
     owners = np.array([d for d, _ in chunks])
     scores = embed([q.text for q in corpus.questions]) @ embed(texts).T
-    reranker = HybridReranker(embed, cache_size=200_000) if pipeline.rerank else None
+    reranker = HybridReranker(cache_size=200_000) if pipeline.rerank else None
     ranked = []
     for question, row in zip(corpus.questions, scores, strict=True):
         order = np.argsort(-row, kind="stable")
@@ -211,7 +211,9 @@ def searched(pipeline: Pipeline, corpus: Corpus, embed: Memory) -> tuple[list[Ra
             order = order[owners[order] == question.document]
         if reranker is not None:
             order = order[:RERANKED]
-            better = np.argsort(-np.array(reranker.score(question.text, [texts[i] for i in order])))
+            better = np.argsort(
+                -np.array(reranker.score(question.text, [texts[i] for i in order], row[order]))
+            )
             order = order[better]
         ranked.append([chunks[i] for i in order])
     return ranked, get_counter("bert").count_many(texts)

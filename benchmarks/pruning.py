@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--write", type=float, metavar="P", help="write coefficients and this threshold")
     arguments = parser.parse_args()
     embedder = SentenceTransformerEmbedder()
-    reranker = HybridReranker(embedder)
+    reranker = HybridReranker()
     sets = {
         name: cases(
             DevSet(name, embedder, max_questions=arguments.questions), reranker, cosines=arguments.cosines

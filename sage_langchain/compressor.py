@@ -7,6 +7,8 @@ import logging
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,9 +19,17 @@ from typing_extensions import Self
 
 from sage_core._checks import check_installed
 from sage_core.errors import InputError
-from sage_core.ranking import Place, Reranker, link, named_reranker, vouch
+from sage_core.ranking import (
+    Place,
+    Reranker,
+    ascore_candidates,
+    link,
+    named_reranker,
+    score_candidates,
+    vouch,
+)
 from sage_core.ranking.foreign import collected_scores, returning_all
-from sage_core.ranking.hybrid import ascore_in_context, score_in_context
+from sage_core.ranking.named import HYBRID, NONE
 from sage_core.selection import (
     Scale,
     ScaleName,
@@ -40,6 +50,7 @@ logger = logging.getLogger(__name__)
 
 SCORE_KEY = "relevance_score"
 SCALE_KEY = "relevance_scale"
+SEARCH_SCORE_KEY = "score"
 
 _POSITION = "_sage_position"
 # Probabilities may miss their bounds by rounding.
@@ -73,8 +84,13 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             ``"sage-minilm"``, any cross-encoder's name or folder); or a LangChain
             `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor that
             writes ``relevance_score``, whose ``top_n`` then does not matter. None takes ``"hybrid"``, which
-            downloads nothing.
+            makes one probability of the search's scores, of whatever embedding model, and the words shared.
+            It loads no model.
         score_key: Read scores from this metadata key and run no reranker.
+        search_score_key: Where the search's scores are in the metadata, higher is better, for the hybrid.
+            `SageRetriever.from_vectorstore` says it. None: ``"score"``, as far as numbers are there that fall
+            (or rise, as distances do) along the documents; others are none of a search. Without scores the
+            hybrid goes by words alone.
         scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are:
             ``"probability"``, ``"logit"``, ``"cosine"``, ``"unbounded"``, ``"distance"`` (smaller is
             nearer), or ``"auto"``: numbers under ``score_key`` that rise along the documents are distances,
@@ -99,6 +115,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     reranker: Any = Field(default=None, repr=False)
     score_key: str | None = None
+    search_score_key: str | None = None
     scale: ScaleName | None = None
     neighbors: bool | None = None
     select: bool = True
@@ -133,7 +150,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             raise InputError(f"top_n must be at least 1, not {self.top_n}")
         if self.score_key is not None and self.reranker is not None:
             raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
-        if self.score_key is None and (self.reranker is None or isinstance(self.reranker, str)):
+        if isinstance(self.reranker, str) and self.reranker not in (HYBRID, NONE):
             check_installed("a reranker", "models,local", "torch", "sentence_transformers")
         self._adopted()
         return self
@@ -214,14 +231,18 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return []
         if self.score_key is not None:
             return self._scored(documents, self._scores_found(documents, self.score_key), ordered=True)
-        scores = score_in_context(self._scorer(), query, *texts_of(documents))
+        texts, headed = texts_of(documents)
+        known = self._search_scores(documents)
+        scores = score_candidates(self._scorer(), query, texts, known, headed=headed)
         return self._scored(documents, scores, ordered=False)
 
     async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """`rank`, without blocking the event loop."""
         if not documents or self.score_key is not None:
             return self.rank(documents, query)
-        scores = await ascore_in_context(self._scorer(), query, *texts_of(documents))
+        texts, headed = texts_of(documents)
+        known = self._search_scores(documents)
+        scores = await ascore_candidates(self._scorer(), query, texts, known, headed=headed)
         return self._scored(documents, scores, ordered=False)
 
     def keep(self, ranked: Sequence[Document], *, k: int | None = None) -> list[Document]:
@@ -249,7 +270,19 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return self.selection.select(scores, scale)
 
     def _scorer(self) -> Reranker:
-        return self._adopted() or _named("hybrid")
+        return self._adopted() or _named(HYBRID)
+
+    def _search_scores(self, documents: Sequence[Document]) -> list[float | None] | None:
+        """What the search said of each document, higher is better; None where it said nothing."""
+        key = self.search_score_key or SEARCH_SCORE_KEY
+        values = [document.metadata.get(key) for document in documents]
+        if self.search_score_key is not None:
+            return [_number(value, key) for value in values]
+        if not all(value is None or isinstance(value, Real) for value in values):
+            return None
+        read = read_scores([None if value is None else float(value) for value in values], "auto")
+        known = [score for score in read.scores if score is not None]
+        return read.scores if all(a >= b for a, b in pairwise(known)) else None
 
     def _scores_found(self, documents: Sequence[Document], key: str) -> list[float | None]:
         scores: list[float | None] = []

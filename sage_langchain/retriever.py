@@ -116,7 +116,12 @@ class SageRetriever(CheckedModel, BaseRetriever):
             score_key=score_key,
             distance_key=distance_key,
         )
-        return cls(base_retriever=search, **kwargs)
+        retriever = cls(base_retriever=search, **kwargs)
+        compressor = retriever.base_compressor
+        if isinstance(compressor, SageCompressor) and compressor.search_score_key is None:
+            # A copy: the caller's may serve other retrievers.
+            retriever.base_compressor = compressor.model_copy(update={"search_score_key": score_key})
+        return retriever
 
     @model_validator(mode="before")
     @classmethod

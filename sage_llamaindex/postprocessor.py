@@ -1,4 +1,4 @@
-"""`SageNodePostprocessor`: rerank if asked, then keep nodes up to where the scores fall off a cliff."""
+"""`SageNodePostprocessor`: rerank, then keep nodes up to where the scores fall off a cliff."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from typing_extensions import Self
 
 from sage_core._checks import check_installed
 from sage_core.errors import InputError
-from sage_core.ranking import Reranker, named_reranker, vouch
+from sage_core.ranking import Reranker, ascore_candidates, named_reranker, score_candidates, vouch
 from sage_core.ranking.foreign import collected_scores, returning_all
-from sage_core.ranking.hybrid import ascore_in_context, score_in_context
+from sage_core.ranking.named import HYBRID, NONE
 from sage_core.selection import (
     Rule,
     RuleName,
     Scale,
     ScaleName,
+    ScoreReading,
     Selection,
     SelectionConfig,
     finite_score,
@@ -81,11 +82,13 @@ class Ranking:
 
 
 class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
-    """Keeps the best nodes up to the point where the next score falls to a fraction of the one before.
+    """Reranks nodes, and keeps the best up to the point where the scores fall.
 
-    The scores are those the nodes come with, from a retriever or a reranker before this one, or those of
-    ``reranker``. Nodes are never changed: what comes back are new `NodeWithScore` objects around the same
-    nodes. Where no node has a score there is nothing to go by, and all are returned.
+    By default the hybrid reranker makes probabilities of the scores the nodes come with, of whatever
+    embedding model, and of the words they share with the question; it loads no model. After another reranker
+    say ``reranker=None``: its scores are then those selected on. Nodes are never changed: what comes back are
+    new `NodeWithScore` objects around the same nodes. Where there is no reranker and no node has a score
+    there is nothing to go by, and all are returned.
 
     How much is kept is said by ``rule``, ``min_k``, ``max_k`` and ``gradient``, or by one
     ``selection=SelectionConfig(...)``.
@@ -94,7 +97,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         >>> from llama_index.core.schema import NodeWithScore, TextNode
         >>> scored = {"a": 0.9, "b": 0.8, "c": 0.1}
         >>> nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in scored.items()]
-        >>> sage = SageNodePostprocessor(min_k=1, scale="probability", rule="gradient")
+        >>> sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability", rule="gradient")
         >>> [found.text for found in sage.postprocess_nodes(nodes, query_str="Why?")]
         ['a', 'b']
     """
@@ -102,17 +105,18 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_assignment=True)
 
     reranker: Any = Field(
-        default=None,
-        description="None: select on the scores that are there. 'hybrid': sage-rag's offline reranker; "
-        "'hybrid+sage-minilm': with the bundled cross-encoder. Any other name: a cross-encoder. Or a "
+        default="hybrid",
+        description="'hybrid': the retriever's scores and the words shared, as one probability, without a "
+        "model; 'hybrid+sage-minilm': with the bundled cross-encoder. Any other name: a cross-encoder. None: "
+        "select on the scores that are there, as after another reranker. Or a "
         "`sage_core.ranking.Reranker` object, or a reranker of LlamaIndex's own, whose top_n then does not "
         "matter.",
     )
     scale: ScaleName = Field(
         default="auto",
-        description="What scores are that no reranker of ours gave: 'probability', 'logit', 'cosine', "
-        "'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': scores that rise along the "
-        "retriever's order are distances, others are told by their range.",
+        description="What the nodes' scores are, or those of a reranker of LlamaIndex's: 'probability', "
+        "'logit', 'cosine', 'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': scores "
+        "that rise along the retriever's order are distances, others are told by their range.",
     )
     min_k: int | None = Field(
         default=None,
@@ -235,7 +239,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return given
 
     def _make_reranker(self) -> Reranker:
-        check_installed("a reranker", "models,local", "torch", "sentence_transformers")
+        if self.reranker not in (HYBRID, NONE):
+            check_installed("a reranker", "models,local", "torch", "sentence_transformers")
         return named_reranker(self.reranker, device=self.device)
 
     def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
@@ -246,22 +251,26 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         """
         self._tell_if_few(nodes)
         if self._scorer is None:
-            return self._given(nodes)
+            return self._scored(nodes, *self._given(nodes)[:2])
         bundle = _query_of(query_bundle)
         if isinstance(self._scorer, PostprocessorScores):
             return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle))
-        scores = score_in_context(self._scorer, bundle.query_str, *_texts(nodes))
+        texts, headed = _texts(nodes)
+        known = self._given(nodes).scores
+        scores = score_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
         return self._reranked(nodes, scores, self._scorer)
 
     async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """`rank` without blocking the event loop."""
         self._tell_if_few(nodes)
         if self._scorer is None:
-            return self._given(nodes)
+            return self._scored(nodes, *self._given(nodes)[:2])
         bundle = _query_of(query_bundle)
         if isinstance(self._scorer, PostprocessorScores):
             return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle))
-        scores = await ascore_in_context(self._scorer, bundle.query_str, *_texts(nodes))
+        texts, headed = _texts(nodes)
+        known = self._given(nodes).scores
+        scores = await ascore_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
         return self._reranked(nodes, scores, self._scorer)
 
     @dispatcher.span
@@ -375,8 +384,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         read = read_scores(scores, reranker.scale, ordered=False, source=source)
         return self._scored(nodes, read.scores, read.scale)
 
-    def _given(self, nodes: Sequence[NodeWithScore]) -> Ranking:
-        """The nodes with the scores they came with."""
+    def _given(self, nodes: Sequence[NodeWithScore]) -> ScoreReading:
+        """The scores that the nodes came with, higher is better."""
         read = read_scores([n.score for n in nodes], self.scale)
         if read.distances and self.scale == "auto" and not self._told_distances:
             self._told_distances = True
@@ -384,7 +393,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 "the retriever's scores rise from its first node to its last: they are taken for distances, "
                 "smaller is nearer, and count by their negatives; say scale='distance', or name another scale"
             )
-        return self._scored(nodes, read.scores, read.scale)
+        return read
 
     def _scored(
         self, nodes: Sequence[NodeWithScore], scores: Sequence[float | None], scale: Scale
@@ -407,7 +416,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
 def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:
     if query_bundle is None:
-        raise InputError("reranking needs the question: pass query_str or query_bundle")
+        raise InputError(
+            "reranking needs the question: pass query_str or query_bundle; with reranker=None it selects "
+            "on the scores that the nodes have"
+        )
     return query_bundle
 
 

@@ -241,7 +241,9 @@ class SageQueryEngine(RetrieverQueryEngine):
                 ours = [len(given) - 1]
             retriever = retriever.unselected()
         if not ours:
-            given.append(SageNodePostprocessor(**settings))
+            # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
+            reranked = any(hasattr(postprocessor, "top_n") for postprocessor in given)
+            given.append(SageNodePostprocessor(reranker=None if reranked else "hybrid", **settings))
         self._at = ours[0] if ours else len(given) - 1
         super().__init__(retriever, response_synthesizer, given, callback_manager)
         self._critic = make_critic(

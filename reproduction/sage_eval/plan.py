@@ -246,7 +246,7 @@ class MethodMaker:
         self._embedder = CachedEmbedder(embedder, self._options.cache)
         self._shared = SharedWork()
         name = self._options.reranker
-        self._reranker = None if name is None else named_reranker(name, embedder=self._embedder)
+        self._reranker = None if name is None else named_reranker(name)
 
     def alone(self) -> MethodMaker:
         """A maker that has the same models, but no chunks and no embeddings yet: for measuring time."""

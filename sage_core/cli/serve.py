@@ -410,7 +410,7 @@ class Workbench:
         selection = SelectionConfig(rule=choice.rule, min_k=choice.min_k, max_k=choice.max_k)
         with self._lock:
             if choice.reranker not in self._rerankers:
-                self._rerankers[choice.reranker] = named_reranker(choice.reranker, embedder=self.embedder)
+                self._rerankers[choice.reranker] = named_reranker(choice.reranker)
         return Sage(
             self.store,
             segmenter=self.settings.make_segmenter(),

@@ -1,9 +1,8 @@
 """From a question to scored and selected chunks; questions of several threads or tasks share the work.
 
 A question alone waits for nobody. Questions that come while others are answered wait for the next batch, in
-which they share one forward pass of the embedding model, one search, and, where the reranker computes on
-cosines (`CosineReranker`), its scoring. Other rerankers, which may wait for a server, score in the
-thread of the question, and share batches or not as they see fit.
+which they share one forward pass of the embedding model and one search. Rerankers score in the thread of the
+question, and share batches or not as they see fit.
 """
 
 from __future__ import annotations
@@ -29,24 +28,23 @@ from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import PROBE
 from sage_core.pipeline.results import Candidate, NamedBy, Retrieval
 from sage_core.ranking import (
-    CosineRequest,
-    CosineReranker,
     Edge,
     HybridReranker,
     NamedLink,
     Place,
     Reranker,
-    ascore,
+    ScoreAwareReranker,
+    ascore_candidates,
     link,
     link_edges,
     named_links,
+    score_candidates,
     vouch,
     vouch_named,
 )
 from sage_core.ranking.candidates import RUNNERS_UP, choose_candidates, words_of
 from sage_core.ranking.hybrid import LRUCache
 from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
-from sage_core.ranking.protocol import checked_scores
 from sage_core.selection.scales import rank_order
 from sage_core.store.chunks import Chunk, Found
 from sage_core.store.identity import StoreIdentity
@@ -103,7 +101,7 @@ class Retriever:
     Args:
         store: Where chunks are searched.
         embedder: Embeds questions; the model that the store was made with.
-        reranker: Scores what the store finds; None for a `HybridReranker` over ``embedder``.
+        reranker: Scores what the store finds; None for a `HybridReranker`.
         counter: Counts the tokens of chunks.
         config: Settings.
     """
@@ -122,8 +120,8 @@ class Retriever:
         self.counter = counter
         self._tokens: tuple[TokenCounter, LRUCache[int]] = counter, LRUCache(_MOST_COUNTS)
         self.config = config
-        self._batcher: MicroBatcher[_Asked, Retrieval | _Hits] = MicroBatcher(
-            self._batch, limit=_MAX_BATCH, delay=BATCH_WINDOW_SECONDS
+        self._batcher: MicroBatcher[_Asked, _Hits] = MicroBatcher(
+            self._search, limit=_MAX_BATCH, delay=BATCH_WINDOW_SECONDS
         )
         # Held while a model loads, so never by the event loop's thread.
         self._check_lock = threading.Lock()
@@ -135,7 +133,7 @@ class Retriever:
     def reranker(self) -> Reranker:
         """Scores what the store finds."""
         if self._reranker is None:
-            self._reranker = HybridReranker(self.embedder)
+            self._reranker = HybridReranker()
         return self._reranker
 
     @reranker.setter
@@ -145,21 +143,17 @@ class Retriever:
     def retrieve(self, question: str) -> Retrieval:
         """See `Sage.retrieve`; the question is not blank."""
         hits = self._hits(question)
-        if isinstance(hits, Retrieval):
-            return hits
-        reranker = self.reranker
-        while new := hits.unscored:
-            scores = reranker.score(question, self._texts(new))
-            self._take_scores(hits, checked_scores(reranker.name, scores, len(new)))
+        while new := self._unscored(hits):
+            texts, known, headed = self._texts(new)
+            self._take_scores(hits, score_candidates(self.reranker, question, texts, known, headed=headed))
         return self._retrieval(hits)
 
     async def aretrieve(self, question: str) -> Retrieval:
         """`retrieve` without blocking the event loop."""
         hits = await self._in_thread(lambda: self._hits(question))
-        if isinstance(hits, Retrieval):
-            return hits
-        while new := hits.unscored:
-            scores = await ascore(self.reranker, question, self._texts(new))
+        while new := self._unscored(hits):
+            texts, known, headed = self._texts(new)
+            scores = await ascore_candidates(self.reranker, question, texts, known, headed=headed)
             await self._in_thread(partial(self._take_scores, hits, scores))
         return await self._in_thread(lambda: self._retrieval(hits))
 
@@ -174,7 +168,7 @@ class Retriever:
         if pool is not None:
             pool.shutdown(wait=False)
 
-    def _hits(self, question: str) -> Retrieval | _Hits:
+    def _hits(self, question: str) -> _Hits:
         self._check()
         embedder = self.embedder
         alone = None if hasattr(embedder, "embed_queries") else embedder.embed_query(question)
@@ -197,31 +191,6 @@ class Retriever:
             self._checked = embedder, identity
             return identity
 
-    def _batch(self, asked: Sequence[_Asked]) -> list[Retrieval | _Hits]:
-        """Search for several questions; score and select too where the reranker works on cosines."""
-        reranker = self.reranker
-        hits = self._search(asked)
-        if not isinstance(reranker, CosineReranker):
-            return list(hits)
-        # Named documents that join change the weights of words, which depend on all candidates: those of a
-        # question are scored together, at most twice.
-        while some := [h for h in hits if h.unscored]:
-            # Cosines of another model than the reranker's are of no use to it. They know the header; words
-            # are compared without it, which measured better and does not mind a wrong title.
-            same = reranker.embedder_name == self.embedder.name
-            requests = [
-                CosineRequest(
-                    h.question,
-                    [x.chunk.text for x in h.found],
-                    [x.similarity if same else None for x in h.found],
-                )
-                for h in some
-            ]
-            for h, scores in zip(some, reranker.score_many(requests), strict=True):
-                h.scores = []
-                self._take_scores(h, checked_scores(reranker.name, scores, len(h.found)))
-        return [self._retrieval(h) for h in hits]
-
     def _search(self, asked: Sequence[_Asked]) -> list[_Hits]:
         """Candidates for each question, as many as the reranker is given."""
         vectors, n, identity = self._vectors(asked), self.config.candidates, self._check()
@@ -237,6 +206,12 @@ class Retriever:
             )
             near = [_candidates(found, n) for found in near]
         return [_Hits(a.question, v, list(f)) for a, v, f in zip(asked, vectors, near, strict=True)]
+
+    def _unscored(self, hits: _Hits) -> list[Found]:
+        """The candidates to score next; for a reranker that looks at the whole list all, where any is new."""
+        if hits.unscored and isinstance(self.reranker, ScoreAwareReranker):
+            hits.scores = []
+        return hits.unscored
 
     def _take_scores(self, hits: _Hits, scores: Sequence[float]) -> None:
         """Scores of what had none yet; the first time, documents that the best name join."""
@@ -321,9 +296,11 @@ class Retriever:
         counts = cache.of(dict.fromkeys(texts), counter.count_many)
         return [counts[text] for text in texts]
 
-    def _texts(self, found: Sequence[Found]) -> list[str]:
-        """What the reranker reads of each."""
-        return [f.chunk.text_for_models if self.config.context else f.chunk.text for f in found]
+    def _texts(self, found: Sequence[Found]) -> tuple[list[str], list[float], list[str]]:
+        """Of each candidate its text, what the search says of it, and its text with its header."""
+        texts = [f.chunk.text for f in found]
+        headed = [f.chunk.text_for_models for f in found] if self.config.context else texts
+        return texts, [f.similarity for f in found], headed
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         context = contextvars.copy_context()

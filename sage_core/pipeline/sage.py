@@ -69,8 +69,8 @@ class Sage:
         segmenter: Cuts documents; the bundled `Segmenter` where None.
         embedder: An embedding model, or the name of one (`sage_core.embedding.named_embedder`), such as
             ``"openai:text-embedding-3-small"``; all-MiniLM-L6-v2 where None.
-        reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`), over ``embedder`` where
-            it embeds; ``"hybrid"`` where None.
+        reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`);
+            ``"hybrid"`` where None.
         answerer: `ExtractiveAnswerer`, which needs no LLM, where None.
         counter: Token counter of all token figures; that of the default segmenter where None.
         config: Settings.
@@ -111,7 +111,7 @@ class Sage:
             embedder = named_embedder(embedder)
         self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(embedder)
         if isinstance(reranker, str):
-            reranker = named_reranker(reranker, embedder=embedder)
+            reranker = named_reranker(reranker)
         self._retriever = Retriever(
             open_store(store),
             embedder,

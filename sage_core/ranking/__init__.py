@@ -8,14 +8,15 @@ from sage_core.ranking.named import named_reranker
 from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
 from sage_core.ranking.protocol import (
     BatchReranker,
-    CosineRequest,
-    CosineReranker,
     Ranked,
     Request,
     Reranker,
+    ScoreAwareReranker,
     arank,
     ascore,
+    ascore_candidates,
     rank,
+    score_candidates,
 )
 from sage_core.ranking.remote import RemoteReranker
 from sage_core.ranking.similarity import SimilarityReranker
@@ -23,8 +24,6 @@ from sage_core.ranking.similarity import SimilarityReranker
 __all__ = [
     "BatchReranker",
     "Calibration",
-    "CosineRequest",
-    "CosineReranker",
     "CrossEncoderReranker",
     "Edge",
     "HybridReranker",
@@ -36,15 +35,18 @@ __all__ = [
     "RemoteReranker",
     "Request",
     "Reranker",
+    "ScoreAwareReranker",
     "SimilarityReranker",
     "arank",
     "ascore",
+    "ascore_candidates",
     "link",
     "link_edges",
     "link_ids",
     "named_links",
     "named_reranker",
     "rank",
+    "score_candidates",
     "vouch",
     "vouch_named",
 ]

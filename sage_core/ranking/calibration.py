@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import ModelError
-from sage_core.ranking.features import FEATURES
+from sage_core.ranking.features import MEANING, WORDS
 
 CROSSED = "cross_encoder"
 """Name of the feature that is a cross-encoder's logit."""
@@ -21,27 +23,44 @@ CROSSED_FILE = "calibration_cross_encoder.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """A logistic model over `FEATURES`, fitted by ``benchmarks/calibrate_reranker.py``.
-
-    Examples:
-        >>> Calibration.load().embedder
-        'all-MiniLM-L6-v2'
+class Logistic:
+    """A logistic model with a ceiling.
 
     Attributes:
-        embedder: Name of the embedding model whose cosines it was fitted on.
-        coefficients: One per feature; with a cross-encoder, its logit's last.
+        coefficients: One per feature.
         intercept: The log-odds where every feature is 0.
-        cross_encoder: Name of the cross-encoder whose logit it was fitted on; None for none.
         ceiling: The highest probability: of the chunks that match a question in every way, this share holds
             evidence.
     """
 
-    embedder: str
     coefficients: tuple[float, ...]
     intercept: float
-    cross_encoder: str | None = None
     ceiling: float = 1.0
+
+    def probability(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probability of relevance for each row of ``features``."""
+        logits = features @ np.array(self.coefficients) + self.intercept
+        # A sigmoid that cannot overflow.
+        return np.asarray(self.ceiling * 0.5 * (1.0 + np.tanh(0.5 * logits)))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The two logistic models of the hybrid, fitted by ``benchmarks/calibrate_reranker.py``.
+
+    Examples:
+        >>> len(Calibration.load().with_scores.coefficients)
+        3
+
+    Attributes:
+        with_scores: Over the standardized scores of a search and the words.
+        words_only: Over the words, where there are no scores.
+        cross_encoder: Name of the cross-encoder whose logit is the last feature of both; None for none.
+    """
+
+    with_scores: Logistic
+    words_only: Logistic
+    cross_encoder: str | None = None
 
     @classmethod
     def load(cls, path: Path | None = None, *, crossed: bool = False) -> Calibration:
@@ -54,27 +73,27 @@ class Calibration:
         Raises:
             ModelError: For a file that cannot be read or was fitted on other features.
         """
+        last = (CROSSED,) if crossed else ()
         try:
             source = path or resources.files("sage_core.ranking").joinpath(CROSSED_FILE if crossed else FILE)
             data = json.loads(source.read_text(encoding="utf-8"))
-            coefficients = data["coefficients"]
-            expected = (*FEATURES, CROSSED) if crossed else FEATURES
-            if tuple(coefficients) != expected:
-                raise ValueError(f"fitted on {', '.join(coefficients)}, not on {', '.join(expected)}")
-            values = tuple(float(x) for x in coefficients.values())
-            crossing = str(data["cross_encoder"]) if crossed else None
-            ceiling = float(data.get("ceiling", 1.0))
-            if not 0 < ceiling <= 1:
-                raise ValueError(f"its ceiling is {ceiling}, not a probability above 0")
-            return cls(str(data["embedder"]), values, float(data["intercept"]), crossing, ceiling)
+            return cls(
+                _read(data["with_scores"], (MEANING, *WORDS, *last)),
+                _read(data["words_only"], (*WORDS, *last)),
+                str(data["cross_encoder"]) if crossed else None,
+            )
         except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise ModelError(
                 f"cannot use the calibration {path or 'of the package'} ({error}): remake it with "
                 "benchmarks/calibrate_reranker.py"
             ) from error
 
-    def probability(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability of relevance for each row of ``features``."""
-        logits = features @ np.array(self.coefficients) + self.intercept
-        # A sigmoid that cannot overflow.
-        return np.asarray(self.ceiling * 0.5 * (1.0 + np.tanh(0.5 * logits)))
+
+def _read(data: Mapping[str, Any], features: tuple[str, ...]) -> Logistic:
+    coefficients = data["coefficients"]
+    if tuple(coefficients) != features:
+        raise ValueError(f"fitted on {', '.join(coefficients)}, not on {', '.join(features)}")
+    ceiling = float(data["ceiling"])
+    if not 0 < ceiling <= 1:
+        raise ValueError(f"its ceiling is {ceiling}, not a probability above 0")
+    return Logistic(tuple(float(x) for x in coefficients.values()), float(data["intercept"]), ceiling)

@@ -2,36 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.selection.scales import plain_scores
 from sage_core.text.keywords import bm25_share, gram_share, words
 
-FEATURES = ("cosine", "bm25", "grams")
+MEANING = "meaning"
+WORDS = ("bm25", "grams")
+
+# Scores of equal candidates may differ by rounding.
+_FLAT = 1e-9
 
 
-def feature_matrix(
+def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
+    """A retriever's scores in standard deviations from the mean of their own list.
+
+    The result is the same for every rising straight line of the scores, so that it does not matter whose
+    embedding model they are from.
+
+    Args:
+        scores: One per candidate, higher is nearer. None, NaN and -inf are not known: such a candidate, as
+            of a search by words, stands with the last of the others, since the search that gave the scores
+            did not return it. +inf is as good as the best.
+
+    Returns:
+        As many numbers; None where the scores tell no candidates apart: fewer than two are known, or all are
+        equal.
+
+    Raises:
+        InputError: For what is no number.
+    """
+    values = np.array([np.nan if s is None else s for s in plain_scores(scores)], dtype=np.float64)
+    finite = np.isfinite(values)
+    if finite.sum() < 2:
+        return None
+    values[values == np.inf] = values[finite].max()
+    known = np.isfinite(values)
+    # Scaled first: the sum of very large scores would not be finite.
+    values /= max(float(np.abs(values[known]).max()), np.finfo(np.float64).tiny)
+    spread = float(values[known].std())
+    if spread <= _FLAT:
+        return None
+    values = (values - values[known].mean()) / spread
+    values[~known] = values[known].min()
+    return np.asarray(values)
+
+
+def word_matrix(
     query: str,
     texts: Sequence[str],
-    cosines: Sequence[float],
     text_words: Sequence[Sequence[str]] | None = None,
     text_grams: Sequence[NDArray[np.uint16]] | None = None,
 ) -> NDArray[np.float64]:
-    """The numbers the logistic model joins, shape ``(len(texts), len(FEATURES))``.
+    """What question and candidates share in words (`bm25_share`) and parts of words (`gram_share`).
 
-    One compares meanings, the cosine of the question and the text. Two compare words (`bm25_share`) and parts
-    of words (`gram_share`). The cosine does not depend on the list; the shares do, in that words which few
-    candidates have weigh more.
+    Words that few candidates have weigh more, so the shares depend on the list.
 
     Args:
         query: The question.
         texts: Candidates that are not blank, at least one.
-        cosines: Of the question's embedding and each text's.
         text_words: `words` of each, where known.
         text_grams: `gram_codes` of each, where known.
+
+    Returns:
+        Shape ``(len(texts), len(WORDS))``, each from 0 to 1.
     """
-    asked, found = words(query), text_words if text_words is not None else [words(t) for t in texts]
-    columns = (cosines, bm25_share(asked, found), gram_share(asked, found, text_grams))
-    return np.stack([np.asarray(c, dtype=np.float64) for c in columns], axis=1)
+    question, listed = words(query), text_words if text_words is not None else [words(t) for t in texts]
+    columns = (bm25_share(question, listed), gram_share(question, listed, text_grams))
+    return np.stack(columns, axis=1)

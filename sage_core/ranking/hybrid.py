@@ -1,11 +1,9 @@
-"""The offline default: similarity of meaning and of words, joined into one calibrated probability."""
+"""The offline default: what the search says and the words shared, joined into one calibrated probability."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -16,70 +14,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_part
-from sage_core._microbatch import MicroBatcher
-from sage_core.embedding.protocol import Embedder, unit_rows
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
-from sage_core.ranking.features import feature_matrix
-from sage_core.ranking.protocol import (
-    BatchReranker,
-    CosineRequest,
-    Request,
-    Reranker,
-    ascore,
-    check_request,
-    checked_scores,
-)
+from sage_core.ranking.features import standardized, word_matrix
+from sage_core.ranking.protocol import BatchReranker, check_request, check_search_scores, checked_scores
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import gram_codes, words
 
 logger = logging.getLogger(__name__)
 
-_Requested = Request | CosineRequest
-
 V = TypeVar("V")
 
 
 class _Read(NamedTuple):
-    """What is compared of a text besides its meaning."""
+    """What is compared of a text."""
 
     words: tuple[str, ...]
     grams: NDArray[np.uint16]
 
 
 def _read(text: str) -> _Read:
-    found = tuple(words(text))
-    return _Read(found, gram_codes(found))
+    listed = tuple(words(text))
+    return _Read(listed, gram_codes(listed))
 
 
 class HybridReranker:
-    """Scores without a cross-encoder and without a download: the default of the library.
+    """Scores without a model of its own: the default of the library.
 
-    A logistic model joins three similarities of the question and the chunk: of their embeddings, of the words
-    they share (BM25 over the candidates), and of parts of words. It is calibrated on development questions
-    together with the neighbors that vouch (`sage_core.ranking.vouch`): after that a score is the probability
-    that the chunk holds evidence. However similar a chunk is, its own probability stays below a ceiling of
-    about 0.75: of such chunks a quarter holds no evidence. A blank text scores 0, and so does every text
-    where the question is blank.
+    A logistic model joins the scores that a search gave the candidates, standardized within the list, the
+    words that question and candidate share (BM25 over the candidates), and parts of words. The scores may be
+    of any embedding model and on any scale that rises with likeness: a rising straight line of them changes
+    nothing. Without scores, or where they are all the same, a model of its own judges by the words alone.
 
-    Embeddings of candidates are cached, so that a text met again costs nothing; cosines that come with the
-    request, as from a store, are used as they are. Safe across threads; pickles without its caches.
+    Calibrated on development questions together with the neighbors that vouch (`sage_core.ranking.vouch`):
+    after that a score is the probability that the chunk holds evidence. However similar a chunk is, its own
+    probability stays below a ceiling: not every chunk that matches in every way holds evidence. A blank text
+    scores 0, and so does every text where the question is blank.
+
+    Safe across threads; pickles without its cache.
 
     Examples:
         >>> texts = ["It leaves at seven.", "Bees fly."]
-        >>> scores = HybridReranker().score("When does the ferry leave?", texts)
+        >>> scores = HybridReranker().score("When does the ferry leave?", texts, [0.83, 0.71])
         >>> scores[0] > scores[1], 0 <= min(scores) <= max(scores) <= 1
         (True, True)
 
     Args:
-        embedder: Gives the embeddings; None for all-MiniLM-L6-v2. Probabilities are calibrated for that
-            one; with another the order is sound, and a warning says that the calibration is not.
         cross_encoder: Its logit joins the similarities: `CrossEncoderReranker()`, the bundled one, for which
             the package's calibration is made. It reads every candidate with the question, which takes far
             longer than all the rest.
         calibration: A file made by ``benchmarks/calibrate_reranker.py``; None for the package's.
-        cache_size: Most texts whose embeddings and words are cached, about 4 KB for a text of 100 tokens.
+        cache_size: Most texts whose words are cached, about 2 KB for a text of 100 tokens.
 
     Raises:
         InputError: For a negative cache size.
@@ -87,185 +72,72 @@ class HybridReranker:
     """
 
     scale: Scale = "probability"
+    takes_scores = True
 
     def __init__(
         self,
-        embedder: Embedder | None = None,
         *,
         cross_encoder: BatchReranker | None = None,
         calibration: Path | str | None = None,
         cache_size: int = 4_096,
     ) -> None:
-        check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
-        self._embedder: Embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
         check_part("cross_encoder", cross_encoder, ("score", "score_many"), "CrossEncoderReranker()")
         self._cross = cross_encoder
         self._calibration = Calibration.load(
             Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
         )
-        self._vectors: LRUCache[NDArray[np.float32]] = LRUCache(cache_size)
         self._words: LRUCache[_Read] = LRUCache(cache_size)
-        self._init_runtime_state()
-        models = [(self._embedder.name, self._calibration.embedder)]
-        if cross_encoder is not None:
-            models.append((cross_encoder.name, str(self._calibration.cross_encoder)))
-        for given, known in models:
-            if given != known:
-                logger.warning("probabilities are calibrated for %s, not for %s", known, given)
-
-    def _init_runtime_state(self) -> None:
-        """Create locks and the batcher; called again after unpickling."""
-        self._batcher: MicroBatcher[_Requested, list[float]] = MicroBatcher(
-            self.score_many, weight=lambda request: len(request.texts), limit=512, delay=0.002
-        )
+        if cross_encoder is not None and cross_encoder.name != self._calibration.cross_encoder:
+            logger.warning(
+                "probabilities are calibrated for %s, not for %s",
+                self._calibration.cross_encoder,
+                cross_encoder.name,
+            )
 
     @property
     def name(self) -> str:
-        """``hybrid`` and its models."""
-        cross = f", {self._cross.name}" if self._cross is not None else ""
-        return f"hybrid({self._embedder.name}{cross})"
+        """``hybrid``, and its cross-encoder."""
+        return "hybrid" if self._cross is None else f"hybrid({self._cross.name})"
 
     def __repr__(self) -> str:
-        cross = f", cross_encoder={self._cross!r}" if self._cross is not None else ""
-        return f"{type(self).__name__}({self._embedder!r}{cross})"
+        cross = f"cross_encoder={self._cross!r}" if self._cross is not None else ""
+        return f"{type(self).__name__}({cross})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_batcher": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._init_runtime_state()
-
-    @property
-    def embedder_name(self) -> str:
-        """The embedding model; see `CosineReranker.embedder_name`."""
-        return self._embedder.name
-
-    def score(
-        self,
-        query: str,
-        texts: Sequence[str],
-        cosines: Sequence[float | None] | None = None,
-        *,
-        embedded: Sequence[str] | None = None,
-    ) -> list[float]:
-        """Probability that each text holds evidence; see `Reranker.score`. Simultaneous calls are batched.
+    def score(self, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None) -> list[float]:
+        """Probability that each text holds evidence; see `ScoreAwareReranker.score`.
 
         Args:
             query: The question.
             texts: The candidates.
-            cosines: Of the question and each, where a search with this embedding model gave them.
-            embedded: What the embedding model reads in place of each text, such as its title and headings
-                before it; words are compared with the text alone. None for the texts themselves.
+            scores: Of the search that found them, higher is nearer, on any scale; distances by their
+                negatives. A candidate without one (None, NaN) stands with the last of the others.
+
+        Raises:
+            InputError: Where there is not one score per text.
         """
         check_request(query, texts)
-        if cosines is None and embedded is None:
-            return self._batcher(Request(query, texts))
-        known = [None] * len(texts) if cosines is None else cosines
-        return self._batcher(CosineRequest(query, texts, known, embedded))
-
-    def score_many(self, requests: Sequence[_Requested]) -> list[list[float]]:
-        """Score several questions, embedding all their new texts at once; see `BatchReranker.score_many`."""
-        asked = [r for r in requests if r.query.strip()]
-        texts = dict.fromkeys(t for r in asked for t in r.texts if t.strip())
-        unknown = dict.fromkeys(
-            read
-            for r in asked
-            for text, (read, cosine) in zip(r.texts, cosines_of(r), strict=True)
-            if text in texts and cosine is None
+        given = check_search_scores(scores, texts)
+        probabilities = [0.0] * len(texts)
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        if not filled or not query.strip():
+            return probabilities
+        listed = [texts[i] for i in filled]
+        read = self._words.of(dict.fromkeys(listed), lambda new: [_read(text) for text in new])
+        features = word_matrix(
+            query, listed, [read[t].words for t in listed], [read[t].grams for t in listed]
         )
-        vectors = self._vectors.of(unknown, self._embed)
-        read = self._words.of(texts, lambda new: [_read(text) for text in new])
-        logits = self._logits(requests)
-        return [self._score(r, vectors, read, row) for r, row in zip(requests, logits, strict=True)]
-
-    def _embed(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        # Copies: a row would hold on to the vectors of all.
-        return [row.copy() for row in unit_rows(self._embedder.embed_documents(texts))]
-
-    def _logits(self, requests: Sequence[_Requested]) -> Sequence[Sequence[float] | None]:
-        """What the cross-encoder says of every text that is not blank; None where there is none."""
-        if self._cross is None:
-            return [None] * len(requests)
-        asked = [
-            Request(r.query, [t for t in r.texts if t.strip()] if r.query.strip() else []) for r in requests
-        ]
-        found = self._cross.score_many(asked)
-        return [checked_scores(self._cross.name, f, len(a.texts)) for f, a in zip(found, asked, strict=True)]
-
-    def _score(
-        self,
-        request: _Requested,
-        vectors: dict[str, NDArray[np.float32]],
-        read: dict[str, _Read],
-        logits: Sequence[float] | None,
-    ) -> list[float]:
-        scores = [0.0] * len(request.texts)
-        filled = [i for i, text in enumerate(request.texts) if text in read]
-        if not filled or not request.query.strip():
-            return scores
-        texts = [request.texts[i] for i in filled]
-        given = list(cosines_of(request))
-        known = [given[i][1] for i in filled]
-        if None in known:
-            asked = unit_rows(self._embedder.embed_query(request.query))
-            known = [
-                float(vectors[given[i][0]] @ asked) if c is None else c
-                for i, c in zip(filled, known, strict=True)
-            ]
-        features = feature_matrix(
-            request.query,
-            texts,
-            [c or 0.0 for c in known],
-            [read[t].words for t in texts],
-            [read[t].grams for t in texts],
-        )
-        if logits is not None:
+        model = self._calibration.words_only
+        meaning = None if given is None else standardized(given)
+        if meaning is not None:
+            features = np.column_stack([meaning[filled], features])
+            model = self._calibration.with_scores
+        if self._cross is not None:
+            # Its own `score` shares batches between simultaneous questions.
+            logits = checked_scores(self._cross.name, self._cross.score(query, listed), len(listed))
             features = np.column_stack([features, logits])
-        for i, value in zip(filled, self._calibration.probability(features), strict=True):
-            scores[i] = float(value)
-        return scores
-
-
-def cosines_of(request: _Requested) -> Iterable[tuple[str, float | None]]:
-    """What the embedding model reads of every text, and its cosine where a number came with the request."""
-    if isinstance(request, Request):
-        return [(text, None) for text in request.texts]
-    read = request.texts if request.embedded is None else request.embedded
-    for given, what in ((request.cosines, "cosines"), (read, "texts to embed")):
-        if len(given) != len(request.texts):
-            raise InputError(f"{len(given)} {what} for {len(request.texts)} texts")
-    finite = (c if c is not None and math.isfinite(c) else None for c in request.cosines)
-    return zip(read, finite, strict=True)
-
-
-def score_in_context(
-    reranker: Reranker, query: str, texts: Sequence[str], embedded: Sequence[str]
-) -> list[float]:
-    """Score chunks that know where they stand, as the pipeline does.
-
-    Args:
-        reranker: Any. A `HybridReranker` compares meanings with ``embedded`` and words with ``texts``, which
-            it is calibrated for; others read ``embedded``.
-        query: The question.
-        texts: The chunks.
-        embedded: Each with what goes before it: title, headings, metadata.
-
-    Raises:
-        InputError: Where the reranker does not return one score per text.
-    """
-    if isinstance(reranker, HybridReranker):
-        return reranker.score(query, texts, embedded=embedded)
-    return checked_scores(reranker.name, reranker.score(query, embedded), len(embedded))
-
-
-async def ascore_in_context(
-    reranker: Reranker, query: str, texts: Sequence[str], embedded: Sequence[str]
-) -> list[float]:
-    """`score_in_context` without blocking the event loop."""
-    if isinstance(reranker, HybridReranker):
-        return await asyncio.to_thread(reranker.score, query, texts, embedded=embedded)
-    return await ascore(reranker, query, embedded)
+        for i, value in zip(filled, model.probability(features), strict=True):
+            probabilities[i] = float(value)
+        return probabilities
 
 
 class LRUCache(Generic[V]):

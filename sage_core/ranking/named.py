@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sage_core._checks import check_folder, likely_typo
-from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.hybrid import HybridReranker
@@ -16,14 +15,13 @@ HYBRID_CROSSED = f"{HYBRID}+{BUNDLED}"
 NONE = "none"
 
 
-def named_reranker(name: str, *, embedder: Embedder | None = None, device: str | None = None) -> Reranker:
+def named_reranker(name: str, *, device: str | None = None) -> Reranker:
     """The reranker of a name.
 
     Args:
         name: ``"hybrid"``, the offline default; ``"hybrid+sage-minilm"``, the same with the logit of the
-            bundled cross-encoder; ``"sage-minilm"``, that cross-encoder alone; ``"none"``, the cosines of the
+            bundled cross-encoder; ``"sage-minilm"``, that cross-encoder alone; ``"none"``, the scores of the
             search; any other name or folder is a cross-encoder's (a Qwen3-Reranker counts as one).
-        embedder: Gives the hybrid's embeddings; all-MiniLM-L6-v2 where None.
         device: Where a cross-encoder runs.
 
     Raises:
@@ -41,9 +39,9 @@ def named_reranker(name: str, *, embedder: Embedder | None = None, device: str |
         raise InputError(f"no reranker {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
     check_folder("cross-encoder", name)
     if name == HYBRID_CROSSED:
-        return HybridReranker(embedder, cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
+        return HybridReranker(cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
     if name not in (HYBRID, NONE):
         return CrossEncoderReranker(name, device=device)
     if device is not None:
         raise InputError(f"device is for a cross-encoder given by name; {name!r} has none")
-    return HybridReranker(embedder) if name == HYBRID else SimilarityReranker(embedder)
+    return HybridReranker() if name == HYBRID else SimilarityReranker()

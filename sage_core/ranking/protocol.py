@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, plain_scores, rank_order
@@ -57,27 +57,6 @@ class Request(NamedTuple):
     texts: Sequence[str]
 
 
-class CosineRequest(NamedTuple):
-    """A `Request` with cosines that a search found out already, for a `CosineReranker`.
-
-    Examples:
-        >>> CosineRequest("Why?", ["Because."], [None]).cosines
-        [None]
-
-    Attributes:
-        query: The question.
-        texts: The candidates.
-        cosines: Of the question's embedding and each text's; None where that is not known.
-        embedded: What the embedding model reads in place of each text, such as title and text; None for the
-            texts themselves.
-    """
-
-    query: str
-    texts: Sequence[str]
-    cosines: Sequence[float | None]
-    embedded: Sequence[str] | None = None
-
-
 @runtime_checkable
 class BatchReranker(Reranker, Protocol):
     """A reranker that puts the candidates of several questions into the same batches."""
@@ -88,16 +67,32 @@ class BatchReranker(Reranker, Protocol):
 
 
 @runtime_checkable
-class CosineReranker(BatchReranker, Protocol):
-    """A reranker that computes in this process, and takes cosines where a search has them."""
+class ScoreAwareReranker(Reranker, Protocol):
+    """A reranker that makes use of what the search that found the candidates says of them.
+
+    Examples:
+        >>> class Unchanged:
+        ...     name, scale, takes_scores = "unchanged", "cosine", True
+        ...     def score(self, query, texts, scores=None):
+        ...         return scores or [0.0] * len(texts)
+        >>> [found.position for found in rank(Unchanged(), "Why?", ["a", "b"], [0.2, 0.7])]
+        [1, 0]
+    """
 
     @property
-    def embedder_name(self) -> str:
-        """The embedding model: cosines of another are of no use."""
+    def takes_scores(self) -> bool:
+        """True."""
         ...
 
-    def score_many(self, requests: Sequence[Request | CosineRequest]) -> list[list[float]]:
-        """As `BatchReranker.score_many`; embeds those texts that come without their cosine."""
+    def score(self, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None) -> list[float]:
+        """One score per text, in the order of ``texts``.
+
+        Args:
+            query: The question.
+            texts: The candidates.
+            scores: What the search gave each, higher is nearer, on any scale; None for one, or for all, where
+                it gave none.
+        """
         ...
 
 
@@ -113,18 +108,72 @@ class Ranked(NamedTuple):
     score: float
 
 
-def rank(reranker: Reranker, query: str, texts: Sequence[str]) -> list[Ranked]:
+def rank(
+    reranker: Reranker, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None
+) -> list[Ranked]:
     """Score ``texts`` and sort them, best first: ties keep their order, NaN ranks last.
+
+    Args:
+        reranker: Any.
+        query: The question.
+        texts: The candidates.
+        scores: What a search gave each, higher is nearer; of use to a `ScoreAwareReranker`.
 
     Raises:
         InputError: Where the reranker does not return one score per text.
     """
-    return _sorted(checked_scores(reranker.name, reranker.score(query, texts), len(texts)))
+    return _sorted(score_candidates(reranker, query, texts, scores))
 
 
-async def arank(reranker: Reranker, query: str, texts: Sequence[str]) -> list[Ranked]:
+async def arank(
+    reranker: Reranker, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None
+) -> list[Ranked]:
     """`rank` without blocking the event loop."""
-    return _sorted(await ascore(reranker, query, texts))
+    return _sorted(await ascore_candidates(reranker, query, texts, scores))
+
+
+def score_candidates(
+    reranker: Reranker,
+    query: str,
+    texts: Sequence[str],
+    scores: Sequence[Any] | None = None,
+    *,
+    headed: Sequence[str] | None = None,
+) -> list[float]:
+    """Score the candidates of a search with a reranker of any kind.
+
+    Args:
+        reranker: A `ScoreAwareReranker` takes ``texts`` and ``scores``; others read ``headed``.
+        query: The question.
+        texts: The candidates.
+        scores: What the search gave each, higher is nearer, on any scale; None where there are none.
+        headed: Each text with what goes before it: title, headings, metadata. None for the texts themselves.
+
+    Raises:
+        InputError: Where the reranker does not return one score per text.
+    """
+    if not texts:
+        return []
+    if isinstance(reranker, ScoreAwareReranker):
+        return checked_scores(reranker.name, reranker.score(query, texts, scores), len(texts))
+    texts = texts if headed is None else headed
+    return checked_scores(reranker.name, reranker.score(query, texts), len(texts))
+
+
+async def ascore_candidates(
+    reranker: Reranker,
+    query: str,
+    texts: Sequence[str],
+    scores: Sequence[Any] | None = None,
+    *,
+    headed: Sequence[str] | None = None,
+) -> list[float]:
+    """`score_candidates` without blocking the event loop."""
+    if not texts:
+        return []
+    if isinstance(reranker, ScoreAwareReranker):
+        return await asyncio.to_thread(score_candidates, reranker, query, texts, scores)
+    return await ascore(reranker, query, texts if headed is None else headed)
 
 
 async def ascore(reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
@@ -144,6 +193,16 @@ def check_request(query: object, texts: object) -> None:
         raise InputError(f"query is a text, not {type(query).__name__}{swapped}")
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise InputError(f"texts are a list of texts, one per candidate, not {type(texts).__name__}")
+
+
+def check_search_scores(scores: Iterable[Any] | None, texts: Sequence[str]) -> list[float | None] | None:
+    """The scores of a search as Python floats, or InputError unless there is one per text."""
+    if scores is None:
+        return None
+    known = plain_scores(scores)
+    if len(known) != len(texts):
+        raise InputError(f"{len(known)} scores of the search for {len(texts)} texts")
+    return known
 
 
 def checked_scores(name: str, scores: Iterable[float | None], expected: int) -> list[float]:

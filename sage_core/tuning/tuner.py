@@ -447,7 +447,7 @@ class _Run:
         first = not self.comparisons
         store, chunks = self._store(variant.settings, must=first)
         settings = variant.settings
-        reranker = named_reranker(settings.reranker, embedder=self.embedder)
+        reranker = named_reranker(settings.reranker)
         retriever = Retriever(store, self.embedder, reranker, get_counter(), settings.config())
         rankings: list[Retrieval] = []
         for question in self.corpus.questions:

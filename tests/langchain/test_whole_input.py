@@ -176,7 +176,9 @@ def test_settings_of_the_compressor_are_sent_where_they_belong():
 
     store = InMemoryVectorStore(WordEmbeddings())
     made = SageRetriever.from_vectorstore(store, min_k=2, reranker=ListReranker(SCORES))
-    assert made.base_compressor == SageCompressor(reranker=made.base_compressor.reranker, min_k=2)
+    assert made.base_compressor == SageCompressor(
+        reranker=made.base_compressor.reranker, min_k=2, search_score_key="score"
+    )
     whole = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), min_k=2)
     assert whole.base_compressor.selection == SelectionConfig(min_k=2, max_k=5)
     with pytest.raises(InputError, match="min_k go into the base_compressor"):

@@ -41,7 +41,7 @@ def test_it_is_a_postprocessor() -> None:
 
 
 def test_the_cut_falls_at_the_cliff_whatever_the_order() -> None:
-    sage = SageNodePostprocessor(min_k=1, scale="probability")
+    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability")
     kept = sage.postprocess_nodes(scored(0.1, 0.9, 0.02, 0.8, 0.7), query_str="q")
     assert ids(kept) == ["n1", "n3", "n4"]
     assert [n.score for n in kept] == [0.9, 0.8, 0.7]
@@ -49,19 +49,24 @@ def test_the_cut_falls_at_the_cliff_whatever_the_order() -> None:
 
 def test_order_can_be_kept() -> None:
     nodes = scored(0.7, 0.01, 0.9, 0.8)
-    sage = SageNodePostprocessor(min_k=1, scale="probability", keep_order=True)
+    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability", keep_order=True)
     assert ids(sage.postprocess_nodes(nodes)) == ["n0", "n2", "n3"]
 
 
 def test_bounds_and_rules() -> None:
     nodes = scored(0.9, 0.8, 0.1, 0.09)
-    assert len(SageNodePostprocessor(min_k=3, scale="probability").postprocess_nodes(nodes)) == 3
-    assert len(SageNodePostprocessor(min_k=1, max_k=1).postprocess_nodes(nodes)) == 1
-    assert len(SageNodePostprocessor(min_k=1, rule=FixedK(3)).postprocess_nodes(nodes)) == 3
-    assert len(SageNodePostprocessor(min_k=1, rule=Threshold(0.095)).postprocess_nodes(nodes)) == 3
+    assert (
+        len(SageNodePostprocessor(reranker=None, min_k=3, scale="probability").postprocess_nodes(nodes)) == 3
+    )
+    assert len(SageNodePostprocessor(reranker=None, min_k=1, max_k=1).postprocess_nodes(nodes)) == 1
+    assert len(SageNodePostprocessor(reranker=None, min_k=1, rule=FixedK(3)).postprocess_nodes(nodes)) == 3
+    assert (
+        len(SageNodePostprocessor(reranker=None, min_k=1, rule=Threshold(0.095)).postprocess_nodes(nodes))
+        == 3
+    )
     for bad in ({"min_k": -1}, {"min_k": 3, "max_k": 2}, {"gradient": 2}, {"rule": "no"}, {"scale": "no"}):
         with pytest.raises(ValueError, match=r"min_k|max_k|gradient|rule|scale"):
-            SageNodePostprocessor(**bad)
+            SageNodePostprocessor(reranker=None, **bad)
 
 
 @given(
@@ -75,7 +80,7 @@ def test_result_is_a_subset_within_bounds(
 ) -> None:
     nodes = scored(*scores)
     before = [n.model_dump_json() for n in nodes]
-    sage = SageNodePostprocessor(min_k=min_k, max_k=max_k, scale=scale)
+    sage = SageNodePostprocessor(reranker=None, min_k=min_k, max_k=max_k, scale=scale)
     kept = sage.postprocess_nodes(nodes)
     assert [n.model_dump_json() for n in nodes] == before
     known = [s for s in scores if s is not None and not math.isnan(s)]
@@ -96,7 +101,7 @@ def test_result_is_a_subset_within_bounds(
     st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=20, unique=True), st.floats(-5, 5, width=16)
 )
 def test_a_constant_added_to_logits_changes_nothing(scores: list[float], shift: float) -> None:
-    sage = SageNodePostprocessor(min_k=1, scale="logit")
+    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="logit")
     moved = [s + shift for s in scores]
     if len(set(moved)) == len(scores):
         kept, again = (ids(sage.postprocess_nodes(scored(*s))) for s in (scores, moved))
@@ -105,7 +110,7 @@ def test_a_constant_added_to_logits_changes_nothing(scores: list[float], shift: 
 
 
 async def test_too_few_candidates_to_select_from_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    sage = SageNodePostprocessor(min_k=3)
+    sage = SageNodePostprocessor(reranker=None, min_k=3)
     sage.postprocess_nodes(scored(0.9, 0.8, 0.7, 0.6))
     sage.postprocess_nodes([])
     assert not caplog.records
@@ -113,12 +118,12 @@ async def test_too_few_candidates_to_select_from_are_told_once(caplog: pytest.Lo
         assert len(sage.postprocess_nodes(scored(0.9, 0.8, 0.7))) == 3
         assert len(await sage.apostprocess_nodes(scored(0.9, 0.2))) == 2
     assert caplog.text.count("raise the retriever's similarity_top_k") == 1
-    await SageNodePostprocessor(min_k=3).apostprocess_nodes(scored(0.9, 0.8, 0.7))
+    await SageNodePostprocessor(reranker=None, min_k=3).apostprocess_nodes(scored(0.9, 0.8, 0.7))
     assert caplog.text.count("raise the retriever's similarity_top_k") == 2
 
 
 def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptureFixture) -> None:
-    sage = SageNodePostprocessor(min_k=1)
+    sage = SageNodePostprocessor(reranker=None, min_k=1)
     nodes = scored(*[None] * 9)
     assert ids(sage.postprocess_nodes(nodes)) == ids(nodes)
     sage.postprocess_nodes(nodes)
@@ -126,17 +131,20 @@ def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptur
 
 
 def test_some_missing_scores_rank_last_and_are_no_gap() -> None:
-    sage = SageNodePostprocessor(min_k=2, scale="unbounded")
+    sage = SageNodePostprocessor(reranker=None, min_k=2, scale="unbounded")
     assert ids(sage.postprocess_nodes(scored(None, 5.0, math.nan, 4.0))) == ["n1", "n3"]
     assert ids(sage.postprocess_nodes(scored(None, 5.0))) == ["n1", "n0"]
     # Negative logits stay above a missing score.
-    assert ids(SageNodePostprocessor(min_k=2).postprocess_nodes(scored(None, -3.0, -2.5))) == ["n2", "n1"]
+    assert ids(SageNodePostprocessor(reranker=None, min_k=2).postprocess_nodes(scored(None, -3.0, -2.5))) == [
+        "n2",
+        "n1",
+    ]
 
 
 def test_scores_come_out_as_python_floats() -> None:
     nodes = scored(1.0, 0.5)
     nodes[1].score = np.float32(0.25)  # type: ignore[assignment]
-    kept = SageNodePostprocessor().postprocess_nodes(nodes)
+    kept = SageNodePostprocessor(reranker=None).postprocess_nodes(nodes)
     assert {type(n.score) for n in kept} == {float}
     assert json.loads(kept[1].to_json())["score"] == 0.25
     reranked = SageNodePostprocessor(reranker=WordReranker()).postprocess_nodes(nodes, query_str="text 0")
@@ -163,7 +171,7 @@ def test_nothing_is_mutated_by_reranking() -> None:
 def test_index_nodes_pass_with_what_they_point_to() -> None:
     target = TextNode(text="behind")
     node = NodeWithScore(node=IndexNode(text="t", index_id="i", obj=target), score=1.0)
-    (kept,) = SageNodePostprocessor().postprocess_nodes([node])
+    (kept,) = SageNodePostprocessor(reranker=None).postprocess_nodes([node])
     assert kept.node is node.node
 
 
@@ -180,7 +188,7 @@ def test_queries() -> None:
         sage.postprocess_nodes(scored(1.0), query_str="a", query_bundle=QueryBundle("a"))
     with pytest.raises(ValueError, match="needs the question"):
         sage.postprocess_nodes(scored(1.0))
-    assert len(SageNodePostprocessor().postprocess_nodes(scored(1.0))) == 1
+    assert len(SageNodePostprocessor(reranker=None).postprocess_nodes(scored(1.0))) == 1
 
 
 async def test_empty_lists_give_empty_lists_before_anything_else(recorder: Recorder) -> None:
@@ -263,27 +271,29 @@ class TestScales:
 
     def test_rank_fusion_has_no_cliff(self) -> None:
         nodes = scored(*[1 / (60 + r) for r in range(20)])
-        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == 15
-        assert len(SageNodePostprocessor(min_k=1, rule="gradient").postprocess_nodes(nodes)) == 20
+        assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == 15
+        assert (
+            len(SageNodePostprocessor(reranker=None, min_k=1, rule="gradient").postprocess_nodes(nodes)) == 20
+        )
 
     def test_negative_scores_of_a_cross_encoder(self) -> None:
         nodes = scored(-1.0, -1.2, -9.0, -9.1)
-        assert ids(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == ["n0", "n1"]
+        assert ids(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == ["n0", "n1"]
 
     def test_grades_of_an_llm(self) -> None:
         nodes = scored(9.0, 9.0, 8.0, 2.0, 1.0)
-        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == 3
+        assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == 3
 
     def test_a_named_scale_wins(self) -> None:
         nodes = scored(8.0, 5.0, 4.5)
-        assert len(SageNodePostprocessor(min_k=1).postprocess_nodes(nodes)) == 3
-        assert len(SageNodePostprocessor(min_k=1, scale="logit").postprocess_nodes(nodes)) == 1
+        assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == 3
+        assert len(SageNodePostprocessor(reranker=None, min_k=1, scale="logit").postprocess_nodes(nodes)) == 1
 
 
 def test_behind_and_before_stock_postprocessors() -> None:
     nodes = scored(0.9, 0.85, 0.8, 0.1, 0.05)
     reordered = LongContextReorder().postprocess_nodes(nodes)
-    sage = SageNodePostprocessor(min_k=1, scale="probability")
+    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability")
     assert ids(sage.postprocess_nodes(reordered)) == ["n0", "n1", "n2"]
     cut = SimilarityPostprocessor(similarity_cutoff=0.82).postprocess_nodes(nodes)
     assert ids(sage.postprocess_nodes(cut)) == ["n0", "n1"]
@@ -320,9 +330,9 @@ class TestSaving:
 
     def test_unknown_arguments_are_refused_with_advice(self) -> None:
         with pytest.raises(ValueError, match="bound it by min_k and max_k"):
-            SageNodePostprocessor(top_n=3)
+            SageNodePostprocessor(reranker=None, top_n=3)
         with pytest.raises(ValueError, match="never run"):
-            SageNodePostprocessor(trust_remote_code=True)
+            SageNodePostprocessor(reranker=None, trust_remote_code=True)
         with pytest.raises(ValueError, match="LongContextReorder set no scores"):
             SageNodePostprocessor(reranker=LongContextReorder()).postprocess_nodes(scored(0.5), query_str="q")
         with pytest.raises(ValueError, match="not SageNodePostprocessor"):
@@ -335,7 +345,7 @@ def test_many_threads_share_one(caplog: pytest.LogCaptureFixture) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     caplog.set_level(logging.ERROR)
-    sage = SageNodePostprocessor(min_k=1, scale="probability")
+    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability")
     lists = [scored(0.9, 0.8, 0.01 * i) for i in range(40)]
     with ThreadPoolExecutor(8) as pool:
         kept = list(pool.map(sage.postprocess_nodes, lists))
@@ -346,5 +356,5 @@ def test_many_threads_share_one(caplog: pytest.LogCaptureFixture) -> None:
     "rule", ["auto", "gradient", Gradient(0.5), ExpectedF(3.0), Earliest((Gradient(), TopP(0.5)))]
 )
 def test_every_rule_survives_saving(rule: object) -> None:
-    again = SageNodePostprocessor.from_json(SageNodePostprocessor(rule=rule).to_json())
+    again = SageNodePostprocessor.from_json(SageNodePostprocessor(reranker=None, rule=rule).to_json())
     assert again.rule == rule

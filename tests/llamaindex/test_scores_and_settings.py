@@ -12,7 +12,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core.errors import InputError
-from sage_core.selection import SelectionConfig, Threshold
+from sage_core.selection import FixedK, SelectionConfig, Threshold
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, scored
 
@@ -39,7 +39,7 @@ class L2Retriever(BaseRetriever):
 @pytest.mark.parametrize("scale", ["auto", "distance"])
 def test_distances_of_faiss_keep_the_nearest(scale: str, caplog: pytest.LogCaptureFixture) -> None:
     nodes = L2Retriever(30).retrieve("q")
-    sage = SageNodePostprocessor(min_k=3, max_k=5, scale=scale)
+    sage = SageNodePostprocessor(reranker=None, min_k=3, max_k=5, scale=scale)
     kept = sage.postprocess_nodes(nodes)
     assert [n.node_id for n in kept] == [n.node_id for n in nodes[: len(kept)]]
     assert 3 <= len(kept) <= 5
@@ -51,7 +51,7 @@ def test_distances_of_faiss_keep_the_nearest(scale: str, caplog: pytest.LogCaptu
 
 def test_similarities_are_not_taken_for_distances() -> None:
     for scores in ((0.9, 0.5, 0.1), (0.1, 0.9, 0.5), (0.5, 0.5, 0.5), (-3.0, -2.0, -1.0), (None, 0.3, None)):
-        kept = SageNodePostprocessor(min_k=3).postprocess_nodes(scored(*scores))
+        kept = SageNodePostprocessor(reranker=None, min_k=3).postprocess_nodes(scored(*scores))
         known = [n.score for n in kept if n.score is not None]
         assert known == sorted((s for s in scores if s is not None), reverse=True)
 
@@ -59,13 +59,13 @@ def test_similarities_are_not_taken_for_distances() -> None:
 @pytest.mark.parametrize("scale", ["probability"])
 def test_numbers_that_are_no_probabilities_are_told(scale: str) -> None:
     with pytest.raises(InputError, match=r"outside 0\.\.1 \(5\)"):
-        SageNodePostprocessor(scale=scale).postprocess_nodes(scored(5.0, 4.0))
+        SageNodePostprocessor(reranker=None, scale=scale).postprocess_nodes(scored(5.0, 4.0))
 
 
 @pytest.mark.parametrize("scale", ["auto", "unbounded", "logit", "cosine"])
 def test_infinite_scores_can_be_written_as_json(scale: str) -> None:
     nodes = scored(math.inf, 0.5, -math.inf, math.nan, 0.4)
-    kept = SageNodePostprocessor(min_k=5, scale=scale).postprocess_nodes(nodes)
+    kept = SageNodePostprocessor(reranker=None, min_k=5, scale=scale).postprocess_nodes(nodes)
     assert [n.node_id for n in kept] == ["n0", "n1", "n4", "n2", "n3"]
     for node in kept:
         json.loads(node.to_json(), parse_constant=pytest.fail)
@@ -74,29 +74,32 @@ def test_infinite_scores_can_be_written_as_json(scale: str) -> None:
 class TestSettings:
     def test_one_object_or_its_keywords(self) -> None:
         config = SelectionConfig(rule=Threshold(0.4), min_k=2, max_k=6)
-        whole = SageNodePostprocessor(selection=config)
-        apart = SageNodePostprocessor(rule=Threshold(0.4), min_k=2, max_k=6)
+        whole = SageNodePostprocessor(reranker=None, selection=config)
+        apart = SageNodePostprocessor(reranker=None, rule=Threshold(0.4), min_k=2, max_k=6)
         assert whole.to_dict() == apart.to_dict() and whole.selection == apart.selection == config
-        assert SageNodePostprocessor(selection=config, min_k=3).selection.min_k == 3
+        assert SageNodePostprocessor(reranker=None, selection=config, min_k=3).selection.min_k == 3
         assert SageNodePostprocessor.from_dict(whole.to_dict()).selection == config
         with pytest.raises(ValueError, match="selection is a SelectionConfig"):
-            SageNodePostprocessor(selection={"min_k": 3})
+            SageNodePostprocessor(reranker=None, selection={"min_k": 3})
 
     def test_the_engine_takes_them_too(self) -> None:
-        config = SelectionConfig(rule=Threshold(0.4), min_k=1)
-        for settings in ({"selection": config}, {"rule": Threshold(0.4), "min_k": 1}):
+        config = SelectionConfig(rule=FixedK(2))
+        for settings in ({"selection": config}, {"rule": FixedK(2)}):
             llm = ScriptedLLM.of(["an answer"])
             engine = SageQueryEngine.from_args(FixedRetriever(0.9, 0.5, 0.3), llm=llm, **settings)
             assert len(engine.query("q").source_nodes) == 2
             again = engine.with_retriever(FixedRetriever(0.9, 0.8, 0.7, 0.3))
-            assert len(again.query("q").source_nodes) == 3
+            assert len(again.query("q").source_nodes) == 2
         with pytest.raises(InputError, match="min_k go into the SageNodePostprocessor"):
             SageQueryEngine.from_args(
-                FixedRetriever(0.9), llm=llm, node_postprocessors=[SageNodePostprocessor()], min_k=1
+                FixedRetriever(0.9),
+                llm=llm,
+                node_postprocessors=[SageNodePostprocessor(reranker=None)],
+                min_k=1,
             )
 
     def test_a_copy_with_changes_works_with_them(self) -> None:
-        sage = SageNodePostprocessor(min_k=1, max_k=4, scale="probability")
+        sage = SageNodePostprocessor(reranker=None, min_k=1, max_k=4, scale="probability")
         nodes = scored(0.9, 0.8, 0.7, 0.6)
         assert len(sage.model_copy(update={"max_k": 2}).postprocess_nodes(nodes)) == 2
         assert len(sage.model_copy().postprocess_nodes(nodes)) == len(sage.postprocess_nodes(nodes)) == 4
@@ -122,6 +125,6 @@ class TestNothingRelevant:
         assert llm.asked("answer") == llm.asked("critic") == []
 
     def test_the_postprocessor_keeps_none(self) -> None:
-        sage = SageNodePostprocessor(rule=Threshold(0.5), min_k=0)
+        sage = SageNodePostprocessor(reranker=None, rule=Threshold(0.5), min_k=0)
         assert sage.postprocess_nodes(scored(0.3, 0.2)) == []
         assert [n.score for n in sage.postprocess_nodes(scored(0.3, 0.6, 0.2))] == [0.6]

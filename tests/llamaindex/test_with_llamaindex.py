@@ -41,7 +41,7 @@ from tests.fakes.llamaindex import TOPICS, FixedRetriever, OverlapModel, Scripte
 
 
 def engine(llm: ScriptedLLM, **options: Any) -> SageQueryEngine:
-    sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
+    sage = SageNodePostprocessor(reranker=None, min_k=2, gradient=0.99, scale="probability")
     return SageQueryEngine.from_args(
         FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage], **options
     )
@@ -99,7 +99,7 @@ class TestChat:
 
     async def test_context_engines_take_the_postprocessor(self) -> None:
         llm = ScriptedLLM.of(["spoken"])
-        sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
+        sage = SageNodePostprocessor(reranker=None, min_k=2, gradient=0.99, scale="probability")
         for kind in (ContextChatEngine, CondensePlusContextChatEngine):
             chat = kind.from_defaults(
                 retriever=FixedRetriever(0.9, 0.8, 0.7), llm=llm, node_postprocessors=[sage]
@@ -173,7 +173,7 @@ class TestWrappers:
             llm=llm,
             retriever=retriever,
             text_splitter=parser,
-            node_postprocessors=[SageNodePostprocessor(min_k=2)],
+            node_postprocessors=[SageNodePostprocessor(reranker=None, min_k=2)],
         )
         for response in (found.query("When?"), await found.aquery("When?")):
             texts = [n.node.get_content() for n in response.source_nodes]
@@ -238,7 +238,9 @@ class TestScoresOfOthers:
     async def test_behind_bm25(self) -> None:
         retriever = BM25(self.nodes(), top=5)
         found = SageQueryEngine.from_args(
-            retriever, llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(min_k=1)]
+            retriever,
+            llm=ScriptedLLM.of(),
+            node_postprocessors=[SageNodePostprocessor(reranker=None, min_k=1)],
         )
         for response in (found.query("ferry strait noon"), await found.aquery("ferry strait noon")):
             assert [n.node_id for n in response.source_nodes] == ["t4"]
@@ -251,7 +253,7 @@ class TestScoresOfOthers:
             retrievers, llm=ScriptedLLM.of(), mode=mode, num_queries=1, similarity_top_k=5, use_async=False
         )
         found = SageQueryEngine.from_args(
-            fusion, llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(min_k=1)]
+            fusion, llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(reranker=None, min_k=1)]
         )
         response = found.query("ferry strait noon")
         assert response.source_nodes[0].node_id == "t4"
@@ -263,7 +265,7 @@ class TestScoresOfOthers:
         found = SageQueryEngine.from_args(
             FixedRetriever(0.5, 0.4, 0.3),
             llm=ScriptedLLM.of(),
-            node_postprocessors=[rerank, SageNodePostprocessor(min_k=1)],
+            node_postprocessors=[rerank, SageNodePostprocessor(reranker=None, min_k=1)],
         )
         assert [n.node_id for n in found.query("q").source_nodes] == ["n1", "n2"]
 
@@ -308,7 +310,7 @@ class TestScoresOfOthers:
 
         folder = tiny_cross_encoder(tmp_path)
         stock = SentenceTransformerRerank(model=folder, top_n=30, device="cpu")
-        both = [stock, SageNodePostprocessor(min_k=2)]
+        both = [stock, SageNodePostprocessor(reranker=None, min_k=2)]
         found = SageQueryEngine.from_args(
             FixedRetriever(*[0.5] * 6), llm=ScriptedLLM.of(), node_postprocessors=both
         )
@@ -329,7 +331,7 @@ class TestScoresOfOthers:
         found = widen.postprocess_nodes([NodeWithScore(node=nodes[2], score=1.0)])
         assert [n.get_content() for n in found] == TOPICS[1:4]
         # Neighbours have no score: kept up to min_k, behind the one that has.
-        kept = SageNodePostprocessor(min_k=2).postprocess_nodes(found)
+        kept = SageNodePostprocessor(reranker=None, min_k=2).postprocess_nodes(found)
         assert kept[0].get_content() == TOPICS[2]
         assert len(kept) == 2
 
@@ -366,7 +368,10 @@ def test_the_defaults_of_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
     index = VectorStoreIndex.from_documents([Document(text=story())])
     index.insert(Document(text=TOPICS[0], id_="later"))
     assert "later" in index.ref_doc_info
-    assert str(index.as_query_engine(node_postprocessors=[SageNodePostprocessor()]).query("q")) == "said"
+    assert (
+        str(index.as_query_engine(node_postprocessors=[SageNodePostprocessor(reranker=None)]).query("q"))
+        == "said"
+    )
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def test_langchain():
 def test_scores_that_were_there_are_left_alone_unless_asked():
     given = [NodeWithScore(node=n.node, score=SCORES[n.text]) for n in nodes(related=True)]
     for neighbors, expected in ((None, SCORES), (True, EXPECTED)):
-        sage = SageNodePostprocessor(scale="probability", min_k=4, neighbors=neighbors)
+        sage = SageNodePostprocessor(reranker=None, scale="probability", min_k=4, neighbors=neighbors)
         assert {n.text: n.score for n in sage.postprocess_nodes(given)} == pytest.approx(expected)
         marked = [
             Document(d.page_content, metadata={**d.metadata, "s": SCORES[d.page_content]})

@@ -68,7 +68,7 @@ def test_the_same_selection(values, min_k, gradient, max_k, rule):
     bounds = {"min_k": min_k, "max_k": max_k, "gradient": gradient, "rule": rule}
     expected = select(values, scale="probability", **bounds)
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=str(i)), score=v) for i, v in enumerate(values)]
-    post = SageNodePostprocessor(scale="probability", **bounds)
+    post = SageNodePostprocessor(reranker=None, scale="probability", **bounds)
     kept = [int(n.node_id) for n in post.postprocess_nodes(nodes, query_str="q")]
     if any(v is not None for v in values):  # without any score the postprocessor passes everything on
         assert kept == list(expected.indices)
@@ -142,7 +142,7 @@ def through_llamaindex(script):
     llm = ScriptedLLM()
     llm._answers = [text for text, _, _ in script]
     llm._grades = [reply(score, adjust) for _, score, adjust in script]
-    post = SageNodePostprocessor(scale="probability", min_k=2, rule="gradient")
+    post = SageNodePostprocessor(reranker=None, scale="probability", min_k=2, rule="gradient")
     engine = SageQueryEngine.from_args(LIFixed(), llm=llm, node_postprocessors=[post])
     response = engine.query("Who keeps the records?")
     result = feedback_of(response)

@@ -119,7 +119,7 @@ def test_llamaindex_has_a_span_for_every_step(trace: Trace, awaited: bool) -> No
 
 
 def test_llamaindex_selection_alone_says_why(trace: Trace) -> None:
-    sage = SageNodePostprocessor(min_k=1, scale="probability", rule="gradient")
+    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability", rule="gradient")
     kept = sage.postprocess_nodes(FixedRetriever(0.9, 0.8, 0.1).retrieve("q"), query_str="q")
     (selected,) = trace.named("SageNodePostprocessor.select")
     assert read(selected, "input.value")["scores"] == [0.9, 0.8, 0.1]

@@ -217,8 +217,7 @@ def make_method(
         spec: The configuration.
         reader: Answers and grades.
         embedder: The embedding model where a configuration names none; all-MiniLM-L6-v2 where None.
-        reranker: The reranker where a configuration names none; `HybridReranker` over ``embedder`` where
-            None.
+        reranker: The reranker where a configuration names none; `HybridReranker` where None.
         summary_model: Writes summaries for the methods that need them. Without one, sentences near the
             centroid are quoted, which the settings say.
         counter: Counts context tokens; the bundled word-piece counter where None.

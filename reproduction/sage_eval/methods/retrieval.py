@@ -175,7 +175,9 @@ class RetrievalMethod:
         if self._reranker is None or not found:
             return found
         with watch.stage("rerank"):
-            order = rank(self._reranker, question, [hit.piece.text for hit in found])
+            order = rank(
+                self._reranker, question, [hit.piece.text for hit in found], [hit.score for hit in found]
+            )
         return [Hit(found[r.position].piece, r.score) for r in order]
 
     def _others(self, found: Sequence[Hit], count: int) -> list[Hit]:

