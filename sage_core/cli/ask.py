@@ -10,7 +10,6 @@ import typer
 from sage_core.cli.html_report import HtmlOption, answer_with_page, checked
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
-    DEFAULT_TIMEOUT,
     BaseUrlOption,
     EmbedderOption,
     JsonOption,
@@ -20,15 +19,14 @@ from sage_core.cli.options import (
     SettingsOption,
     StoreOption,
     TimeoutOption,
-    asks_llm,
     console,
-    make_answerer,
     named_rule,
     print_json,
     require_packages,
 )
 from sage_core.errors import LLMError
 from sage_core.feedback import DEFAULT_FEEDBACK
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
 if TYPE_CHECKING:
     from sage_core.feedback import CriticChoice
@@ -161,18 +159,15 @@ def ask(
     answerer that is labelled as such, and the local judge grades. If the LLM fails, the chunks are shown
     all the same, and the exit code is 3.
     """
-    from sage_core.embedding import named_embedder
     from sage_core.feedback import FeedbackConfig
     from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.config import SageConfig
-    from sage_core.pipeline.sage import Sage
     from sage_core.pipeline.settings import SageSettings
     from sage_core.selection import SelectionConfig
 
     require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
-    embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
     selection = chosen.updated(rule=named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient)
     feedback = FeedbackConfig(
@@ -182,11 +177,14 @@ def ask(
         critic=cast("CriticChoice", critic),
         hops=hops,
     )
-    sage = Sage(
+    sage = open_sage(
         store,
-        embedder=embedding,
+        embedder=embedder,
         reranker=reranker,
-        answerer=make_answerer(model, base_url, offline, embedding, timeout),
+        model=model,
+        base_url=base_url,
+        offline=offline,
+        timeout=timeout,
         config=SageConfig(
             candidates,
             baseline_top_k,

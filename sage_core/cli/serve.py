@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import json
 import logging
 import secrets
@@ -30,20 +29,16 @@ import typer
 from sage_core._checks import check_installed, check_int, near_match
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
-    DEFAULT_TIMEOUT,
     BaseUrlOption,
     EmbedderOption,
-    ModelOption,
-    OfflineOption,
     SettingsOption,
     StoreOption,
     TimeoutOption,
-    asks_llm,
     console,
-    make_answerer,
     require_packages,
 )
 from sage_core.errors import InputError, SageError, StoreError
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -51,7 +46,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from sage_core.answering import Answerer
     from sage_core.embedding.protocol import Embedder
     from sage_core.pipeline.sage import Sage
     from sage_core.pipeline.settings import SageSettings
@@ -69,8 +63,6 @@ Examples:
 
 HOST = "127.0.0.1"
 _SLOT_POLL_SECONDS = 0.02
-MOST_BYTES = 10_000_000
-"""Of an uploaded file."""
 MOST_CHARACTERS = 300_000
 """Of a text that is segmented."""
 MOST_QUESTION = 2_000
@@ -110,12 +102,10 @@ def serve(
     ] = False,
     settings: SettingsOption = None,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
-    model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    offline: OfflineOption = False,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
 ) -> int:
-    """Open a page on this machine to try settings: watch boundaries move, scores being cut, answers judged.
+    """Open a page on this machine to try settings: watch boundaries move and scores being cut.
 
     The page is served to this machine alone, under an address that nobody can guess, and works without a
     network. It reads the store and changes nothing. Without a store, documents can be cut, but nothing asked.
@@ -126,12 +116,11 @@ def serve(
     from sage_core.pipeline.settings import SageSettings
     from sage_core.store import open_store
 
-    require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
+    require_packages(embedder, store=store)
     chosen = SageSettings(embedder=embedder) if settings is None else SageSettings.load(settings)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    answerer = make_answerer(model, base_url, offline, embedding, timeout)
     kept = open_store(store)
-    workbench = Workbench(kept, embedding, answerer, chosen)
+    workbench = Workbench(kept, embedding, chosen)
     token = secrets.token_urlsafe(24)
     try:
         listening = _listen(port)
@@ -160,7 +149,7 @@ def run_server(workbench: Workbench, token: str, listening: socket.socket, *, br
     """Serve until Ctrl-C.
 
     Args:
-        workbench: What answers.
+        workbench: What replies.
         token: First part of every path.
         listening: A socket bound to the loopback device.
         browser: Open the page.
@@ -216,26 +205,20 @@ class Workbench:
     Args:
         store: Where questions are asked; it may not exist.
         embedder: The model that it was made with.
-        answerer: Who answers.
         settings: What the page begins with.
     """
 
-    def __init__(
-        self, store: Store, embedder: Embedder, answerer: Answerer, settings: SageSettings | None = None
-    ) -> None:
+    def __init__(self, store: Store, embedder: Embedder, settings: SageSettings | None = None) -> None:
         from sage_core.pipeline.settings import SageSettings
-        from sage_core.segmentation.explore import Explorer
 
         self.store = store
         self.embedder = embedder
-        self.answerer = answerer
         self.settings = settings if settings is not None else SageSettings()
-        self._explorer = Explorer()
         self._rerankers: dict[str, Reranker] = {}
         self._lock = threading.Lock()
 
     def info(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """What there is: the store's documents, other splitters, who answers, settings to begin with."""
+        """What there is: the store's documents, models and settings to begin with."""
         from sage_core import __version__
         from sage_core.selection import rule_to_data
 
@@ -264,10 +247,8 @@ class Workbench:
             "store": found,
             "problem": problem,
             "documents": documents,
-            "splitters": [name for name, module in _SPLITTERS.items() if _has(module)],
             "models": _models(),
             "rerankers": self._offered(),
-            "answerer": self.answerer.label,
             "settings": {
                 "segmenter": dict(self.settings.segmenter),
                 "max_tokens": segmenter.max_tokens,
@@ -280,7 +261,7 @@ class Workbench:
                 "min_k": self.settings.selection.min_k,
                 "max_k": self.settings.selection.max_k,
             },
-            "limits": {"characters": MOST_CHARACTERS, "bytes": MOST_BYTES},
+            "limits": {"characters": MOST_CHARACTERS},
         }
 
     def document(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,18 +275,12 @@ class Workbench:
             raise InputError("the store has no such document any more: reload the page")
         return {"name": Path(source).name, "text": _limited(read_document(source).text)}
 
-    def read(self, name: str, content: bytes) -> dict[str, Any]:
-        """The text of an uploaded file."""
-        from sage_core.documents.reader import parse_document
-
-        name = Path(name.replace("\\", "/")).name[:200] or "pasted.txt"
-        return {"name": name, "text": _limited(parse_document(name, content, source=name).text)}
-
     def segment(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """A text, cut with the settings given, and by the other splitters named in ``compare``."""
-        from sage_core.rendering.playground import segmentation_data, segmenter_code, spans_data
+        """A text, cut with these settings."""
+        from sage_core.rendering.playground import segmentation_data, segmenter_code
+        from sage_core.segmentation.explore import exploring_segmenter
 
-        _fields(data, ("text", "settings", "compare"))
+        _fields(data, ("text", "settings"))
         text = _limited(_text(data, "text", None))
         settings = data.get("settings", {})
         names = ("model", "target_tokens", "max_tokens", "min_tokens", "strategy", "threshold")
@@ -321,24 +296,13 @@ class Workbench:
             if isinstance(settings.get("max_tokens"), int) and settings["max_tokens"] > 400:
                 settings["coarse_tokens"] = settings["max_tokens"]
         began = time.perf_counter()
-        segmenter = self._explorer.segmenter(**settings)
+        segmenter = exploring_segmenter(**settings)
         view = segmenter.explain(text)
         found = segmentation_data(view, time.perf_counter() - began)
-        counter = segmenter.counter
-        others = []
-        compare = data.get("compare") or []
-        if not isinstance(compare, list):
-            raise InputError("'compare' is a list of splitters")
-        for name in compare:
-            if not isinstance(name, str) or name not in _SPLITTERS or not _has(_SPLITTERS[name]):
-                raise InputError(f"there is no splitter {name!r} here")
-            spans = _located(text, _SPLIT[name](text, segmenter.max_tokens, counter.count))
-            others.append(spans_data(name, text, spans, counter.count_many([s.of(text) for s in spans])))
         return {
             **found,
             "max_tokens": segmenter.max_tokens,
             "min_tokens": segmenter.min_tokens,
-            "others": others,
             "code": segmenter_code(settings),
         }
 
@@ -364,14 +328,6 @@ class Workbench:
                 selection=sage.config.feedback.selection,
             ),
         }
-
-    def answer(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """An answer, its rounds, and what the local judge says of each of its sentences."""
-        from sage_core.rendering.playground import answer_data
-
-        question, choice = self._asked(data)
-        sage = self._sage(choice)
-        return answer_data(sage.answer(sage.retrieve(question)))
 
     def _offered(self) -> list[str]:
         """Names of rerankers; that of the settings first."""
@@ -416,7 +372,6 @@ class Workbench:
             segmenter=self.settings.make_segmenter(),
             embedder=self.embedder,
             reranker=self._rerankers[choice.reranker],
-            answerer=self.answerer,
             config=SageConfig(
                 candidates=choice.candidates,
                 context=choice.context,
@@ -459,52 +414,6 @@ def _limited(text: str) -> str:
     return text
 
 
-# -- other splitters --------------------------------------------------------------------------------------
-
-_SPLITTERS = {"SentenceSplitter": "llama_index.core", "semchunk": "semchunk"}
-
-
-def _has(module: str) -> bool:
-    try:
-        check_installed("", "", module)
-    except SageError:
-        return False
-    return True
-
-
-def _sentence_splitter(text: str, size: int, count: Callable[[str], int]) -> list[str]:
-    """LlamaIndex's, in our tokens and without overlap, so that both have the same limit."""
-    module: Any = importlib.import_module("llama_index.core.node_parser")
-    splitter = module.SentenceSplitter(chunk_size=size, chunk_overlap=0, tokenizer=lambda t: range(count(t)))
-    found: list[str] = splitter.split_text(text)
-    return found
-
-
-def _semchunk(text: str, size: int, count: Callable[[str], int]) -> list[str]:
-    found: list[str] = importlib.import_module("semchunk").chunkerify(count, size)(text)
-    return found
-
-
-_SPLIT: dict[str, Callable[[str, int, Callable[[str], int]], list[str]]] = {
-    "SentenceSplitter": _sentence_splitter,
-    "semchunk": _semchunk,
-}
-
-
-def _located(text: str, chunks: list[str]) -> list[Any]:
-    """Where a splitter's chunks lie, one after the other; what it rewrote is left out."""
-    from sage_core.text.spans import Span
-
-    spans: list[Span] = []
-    at = 0
-    for chunk in chunks:
-        start = text.find(chunk.strip(), at)
-        if start >= 0 and chunk.strip():
-            at = start + len(chunk.strip())
-            spans.append(Span(start, at))
-    return spans
-
-
 # -- the server -------------------------------------------------------------------------------------------
 
 
@@ -514,7 +423,7 @@ def make_app(
     """The application.
 
     Args:
-        workbench: What answers.
+        workbench: What replies.
         token: First part of every path.
         port: Where it listens, for the Host header.
         seconds: Most seconds of a request.
@@ -530,16 +439,13 @@ def make_app(
     def fixed(content: Callable[[], str], kind: str) -> Callable[[Request], Response]:
         return lambda request: Response(content(), media_type=kind)
 
-    desk = _Desk(seconds, workers)
+    endpoints = _JsonEndpoint(seconds, workers)
 
     def api(name: str, work: Callable[[dict[str, Any]], Any]) -> Route:
         async def endpoint(request: Request) -> Response:
-            return await desk.json(request, work)
+            return await endpoints.json(request, work)
 
         return Route(f"/api/{name}", endpoint, methods=["POST"])
-
-    async def read(request: Request) -> Response:
-        return await desk.upload(request, workbench.read)
 
     routes = [
         Route("/", fixed(playground.markup, "text/html")),
@@ -550,8 +456,6 @@ def make_app(
         api("document", workbench.document),
         api("segment", workbench.segment),
         api("search", workbench.search),
-        api("answer", workbench.answer),
-        Route("/api/read", read, methods=["POST"]),
     ]
     hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost"))
     return Starlette(
@@ -609,7 +513,7 @@ class _Guard:
         return None
 
 
-class _Desk:
+class _JsonEndpoint:
     """Takes requests in, has the work done in a thread, and sends what came out as JSON."""
 
     def __init__(self, seconds: float, workers: int) -> None:
@@ -633,21 +537,6 @@ class _Desk:
         except (ValueError, RecursionError):
             return _problem(400, "a JSON object is needed")
         return await self._done(lambda: work(data))
-
-    async def upload(self, request: Request, work: Callable[[str, bytes], Any]) -> Response:
-        """Work on the bytes of a file, whose name is in the address."""
-        if request.headers.get("content-type", "") != "application/octet-stream":
-            return _problem(415, "send application/octet-stream")
-        try:
-            body = await self._body(request, MOST_BYTES)
-        except _TooLargeError:
-            return _problem(413, f"the file is too large: at most {MOST_BYTES // 1_000_000} MB are taken")
-        except ValueError as error:
-            return _problem(400, str(error))
-        except asyncio.TimeoutError:
-            return _problem(408, "the file did not come within the time")
-        name = request.query_params.get("name", "")
-        return await self._done(lambda: work(name, body))
 
     async def _body(self, request: Request, most: int) -> bytes:
         from starlette.requests import ClientDisconnect

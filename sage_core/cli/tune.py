@@ -15,7 +15,6 @@ import typer
 
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
-    DEFAULT_TIMEOUT,
     BaseUrlOption,
     EmbedderOption,
     EncodingOption,
@@ -25,12 +24,12 @@ from sage_core.cli.options import (
     StoreOption,
     TimeoutOption,
     console,
-    make_answerer,
     path_argument,
     print_json,
     require_packages,
 )
 from sage_core.errors import InputError
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT, make_answerer
 from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import counted
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("starlette", reason="the serve extra is not installed")
 
 from tests.browser.test_report_in_browser import CONTRAST, DESKTOP, OVERFLOW, PHONE, WORLD
-from tests.fakes.playground import BEES, FERRY, make_store, make_workbench, served
+from tests.fakes.playground import FERRY, make_store, make_workbench, served
 from tests.fakes.results_to_show import HOSTILE
 
 if TYPE_CHECKING:
@@ -128,26 +128,6 @@ def test_boundaries_move_with_the_sliders(browser: Browser, address: str) -> Non
         until(page, f"document.querySelectorAll('#splits .chunk').length === {few}")
 
 
-def test_a_file_can_be_picked_and_a_broken_one_is_named(
-    browser: Browser, address: str, tmp_path: Path
-) -> None:
-    good, bad = tmp_path / "bees.txt", tmp_path / "broken.pdf"
-    good.write_text(BEES)
-    bad.write_bytes(b"%PDF-1.4 broken")
-    with opened(browser, address) as page:
-        page.get_by_label("Or a file of this machine").set_input_files(good)
-        page.wait_for_selector("#splits .chunk")
-        assert page.get_by_label("Text", exact=True).input_value() == BEES
-    context = browser.new_context()  # a refusal is said in the console too
-    page = context.new_page()
-    page.goto(address)
-    page.wait_for_selector("body[data-ready]")
-    page.get_by_label("Or a file of this machine").set_input_files(bad)
-    page.wait_for_selector("#cut-problem:not([hidden])", timeout=60_000)
-    assert "broken.pdf" in (page.get_by_role("alert").text_content() or "")
-    context.close()
-
-
 def test_the_cut_can_be_moved(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         search(page)
@@ -233,20 +213,6 @@ def test_the_code_can_be_copied(browser: Browser, address: str) -> None:
         until(page, "document.querySelector('#cut-code .copy').textContent === 'Copied'")
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied == page.locator("#cut-code pre").text_content() and "Segmenter(" in copied
-
-
-@pytest.mark.slow
-def test_an_answer_shows_its_verdicts_and_rounds(browser: Browser, address: str) -> None:
-    with opened(browser, address) as page:
-        page.get_by_role("tab", name="Ask a question").click()
-        page.get_by_label("Question", exact=True).fill(QUESTION)
-        page.get_by_role("button", name="Answer", exact=True).click()
-        page.wait_for_selector("#answer:not([hidden])")
-        assert "seven" in (page.locator("#answer-text").text_content() or "")
-        assert page.locator("#answer-text .cite").count() >= 1
-        assert page.locator("#rounds .round.best").count() == 1
-        page.get_by_text("Verdict on each sentence").click()
-        assert "supported" in (page.locator("#verdicts").text_content() or "")
 
 
 def test_a_server_that_is_gone_is_said_to_be(browser: Browser, tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ pytest.importorskip("mcp")
 
 from mcp import Client, StdioServerParameters, stdio_client
 
-from sage_core import Sage
+from sage_core import Sage, SageSettings, SelectionConfig
 from sage_core.cli.main import run
 from sage_core.cli.mcp import make_server
 from sage_core.errors import InputError
+from sage_core.selection import FixedK
 from tests.cli.support import DEMO, QUESTION
 
 pytestmark = pytest.mark.slow
@@ -129,13 +130,15 @@ class TestIngest:
         assert "--root" in capsys.readouterr().err
 
 
-async def test_over_pipes(store):
+async def test_over_pipes_with_the_settings_of_a_file(store, tmp_path):
+    settings = SageSettings(candidates=2, selection=SelectionConfig(rule=FixedK(1))).save(tmp_path / "s.json")
     command = [sys.executable, "-m", "sage_core.cli.main", "mcp", "--store", str(store), "--offline"]
+    command += ["--settings", str(settings)]
     parameters = StdioServerParameters(command=command[0], args=command[1:])
     async with asyncio.timeout(120):
         async with Client(stdio_client(parameters)) as client:
             reply = await client.call_tool("search", {"question": QUESTION})
-    assert reply.structured_content["passages"]
+    assert len(reply.structured_content["passages"]) == 1
 
 
 def test_standard_output_carries_only_the_protocol(store):

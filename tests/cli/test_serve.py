@@ -141,23 +141,6 @@ def test_methods_types_and_sizes(client: TestClient) -> None:
     assert "characters" in asked(client, "segment", {"text": "a" * (serve.MOST_CHARACTERS + 1)}, 422)["error"]
 
 
-def test_an_upload_is_read_and_limited(client: TestClient) -> None:
-    address, kind = f"/{TOKEN}/api/read", {"content-type": "application/octet-stream"}
-    found = client.post(f"{address}?name=../../etc/a.md", content=FERRY.encode(), headers=kind)
-    assert found.json() == {"name": "a.md", "text": FERRY}
-    for name, content in (("a.pdf", b"%PDF-1.4 broken"), ("a.txt", b"\0\1\2" * 100), ("a.txt", b"")):
-        response = client.post(f"{address}?name={name}", content=content, headers=kind)
-        assert response.status_code == 422 and response.json()["error"]
-    large = b"a" * (serve.MOST_BYTES + 1)
-    assert client.post(f"{address}?name=a.txt", content=large, headers=kind).status_code == 413
-    assert (
-        client.post(f"{address}?name=a.txt", content=b"a", headers={"content-type": "text/html"}).status_code
-        == 415
-    )
-    long = b"Word. " * (serve.MOST_CHARACTERS // 5)
-    assert "characters" in client.post(f"{address}?name=a.txt", content=long, headers=kind).json()["error"]
-
-
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
@@ -176,8 +159,6 @@ def test_an_upload_is_read_and_limited(client: TestClient) -> None:
         ("segment", {"text": "A b.", "settings": {"model": "/etc"}}, "no model '/etc' here"),
         ("segment", {"text": "A b.", "settings": {"model": ["x"]}}, "no model"),
         ("segment", {"text": "A b.", "settings": [1]}, "an object"),
-        ("segment", {"text": "A b.", "compare": ["os.system"]}, "no splitter 'os.system' here"),
-        ("segment", {"text": "A b.", "compare": 7}, "list of splitters"),
         ("document", {"id": "../../etc/passwd"}, "no such document"),
         ("document", {"id": None}, "'id' is a text"),
         ("search", {"question": "  "}, "blank"),
@@ -202,7 +183,7 @@ def test_an_upload_is_read_and_limited(client: TestClient) -> None:
             "max_k must be at least min_k",
         ),
         ("search", {"question": "Why?", "settings": {"context": "yes"}}, "context is True or False"),
-        ("answer", {"question": None}, "'question' is a text"),
+        ("search", {"question": None}, "'question' is a text"),
         ("info", {"x": 1}, "no field 'x'"),
     ],
 )
@@ -222,7 +203,7 @@ def test_work_is_bounded_in_time_and_number() -> None:
         def document(self, data: dict[str, Any]) -> dict[str, Any]:
             raise RuntimeError("a path that nobody should see: /home/somebody")
 
-        read = segment = search = answer = document
+        segment = search = document
 
     with client_of(Slow(), seconds=0.3, workers=1) as client:
         assert "0.3 seconds" in asked(client, "info", {}, 504)["error"]
@@ -283,18 +264,10 @@ def test_the_model_reads_a_text_once(store: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(ContextModel, "probabilities_and_lengths", counted)
     workbench = make_workbench(store)
     for target in (10, 20, 40):
-        workbench.segment({"text": FERRY, "settings": {"target_tokens": target}})
+        workbench.segment(
+            {"text": f"{FERRY} No other test reads this.", "settings": {"target_tokens": target}}
+        )
     assert calls == [1]
-
-
-def test_other_splitters_stand_beside_it(client: TestClient) -> None:
-    pytest.importorskip("llama_index.core")
-    data = {"text": FERRY * 3, "settings": {"max_tokens": 40}, "compare": ["SentenceSplitter"]}
-    [other] = asked(client, "segment", data)["others"]
-    assert other["name"] == "SentenceSplitter" and len(other["chunks"]) > 3
-    assert all(chunk["tokens"] <= 40 for chunk in other["chunks"])
-    whole = "".join(piece["text"] for chunk in other["chunks"] for piece in chunk["pieces"])
-    assert re.sub(r"\s", "", whole) == re.sub(r"\s", "", FERRY * 3)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +295,7 @@ def test_a_question_shows_scores_votes_and_the_cut(
         retrieval = sage.retrieve(question)
     rows = found["candidates"]
     assert [row["text"] for row in rows] == [c.chunk.text for c in retrieval.candidates]
-    assert found["selection"]["cut"] == 2 and "fixed k=2" in found["selection"]["reason"]
+    assert found["selection"]["cut"] == 2 and "2 best" in found["selection"]["reason"]
     assert any(row["votes"] for row in rows)
     for row, candidate in zip(rows, retrieval.candidates, strict=True):
         doubt = 1 - row["own"]
@@ -359,14 +332,6 @@ def test_the_code_of_every_rule_runs(client: TestClient, rule: Any, monkeypatch:
     names: dict[str, Any] = {}
     exec(found["code"], names)
     assert names["retrieval"].selection.cut == found["selection"]["cut"]
-
-
-@pytest.mark.slow
-def test_an_answer_has_verdicts_and_rounds(client: TestClient) -> None:
-    found = asked(client, "answer", {"question": "When does the ferry leave Skerrin?"})
-    assert "seven" in "".join(part["text"] for part in found["parts"])
-    assert any(part["support"] == "supported" and part["rank"] for part in found["parts"])
-    assert found["rounds"][0]["number"] == 1 and found["best"] >= 1 and found["stopped"]
 
 
 def test_settings_of_a_file_are_where_it_begins(store: Path) -> None:

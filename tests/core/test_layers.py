@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,9 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 FORBIDDEN = {("store", "ranking"), ("answering", "segmentation")}
 
 
+LOADERS = {"import_module", "__import__", "find_spec"}
+
+
 def module_files(root: Path) -> dict[str, Path]:
     found = {}
     for path in (root / PACKAGE).rglob("*.py"):
@@ -44,7 +48,7 @@ def module_files(root: Path) -> dict[str, Path]:
 
 
 def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[int, str]]:
-    """Line and module of every import of this package: at the top, in functions, under TYPE_CHECKING."""
+    """Line and module of every import of this package: at the top, in functions, under TYPE_CHECKING, by name."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -54,6 +58,8 @@ def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[
             base = ".".join([*above, *([node.module] if node.module else [])])
             within = [f"{base}.{alias.name}" for alias in node.names]
             names = [name if name in known else base for name in within]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in LOADERS:
+            names = [a.value for a in node.args if isinstance(a, ast.Constant) and a.value in known]
         else:
             continue
         for name in names:
@@ -136,6 +142,29 @@ def test_adapters_never_import_each_other():
                 assert not any(name.split(".")[0] == other for name in names), path
 
 
+FRAMEWORK = re.compile(
+    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval)\w*(\.[\w.]*)?"
+)
+
+
+def named_frameworks(path: Path) -> list[str]:
+    """Frameworks, adapters and experiments that a file imports, or names as `import_module` would take them."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+        found += [f"{path.name}:{node.lineno} {name}" for name in names if FRAMEWORK.fullmatch(name)]
+    return found
+
+
+def test_the_core_names_no_framework(tmp_path: Path):
+    assert [line for path in module_files(ROOT).values() for line in named_frameworks(path)] == []
+    for text in ('import_module("llama_index.core")', "import langchain_core", 'check("", "sage_eval")'):
+        (tmp_path / "a.py").write_text(text)
+        assert len(named_frameworks(tmp_path / "a.py")) == 1, text
+
+
 def test_the_root_holds_nothing_else():
     files = {path.name for path in (ROOT / PACKAGE).iterdir() if path.suffix == ".py"}
     assert files == {"__init__.py", "errors.py", "_checks.py", "_microbatch.py", "_display.py"}
@@ -149,6 +178,7 @@ def test_the_root_holds_nothing_else():
         ("def late():\n    import sage_core.pipeline.sage\n", True, True),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..cli import main\n", True, True),
         ("from sage_core import Span\n", True, True),
+        ('from importlib import import_module\nimport_module("sage_core.cli.main")\n', True, True),
         ("from .sentences import split_sentences\n", False, True),
         ("import json\n", False, False),
     ],

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sage_core import ExtractiveAnswerer, FolderStore, Sage
+from sage_core import FolderStore, Sage
 from sage_core.cli import serve
 from sage_core.pipeline.settings import SageSettings
 from tests.fakes.models import HashEmbedder
@@ -33,8 +33,7 @@ def make_store(folder: Path) -> Path:
 
 
 def make_workbench(store: Path, settings: SageSettings | None = None) -> serve.Workbench:
-    embedder = HashEmbedder()
-    return serve.Workbench(FolderStore(store), embedder, ExtractiveAnswerer(embedder), settings)
+    return serve.Workbench(FolderStore(store), HashEmbedder(), settings)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The page of `sage-rag serve`, and the data for its script: segmentations, rankings, answers, Python code.
+"""The page of `sage-rag serve`, and the data for its script: segmentations, rankings, Python code.
 
 All text goes to the page as JSON and is put there as text, never as markup.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sage_core.pipeline.results import Answer, Retrieval
+from sage_core.pipeline.results import Retrieval
 from sage_core.ranking import Place, link
 from sage_core.ranking.neighbors import WEIGHT
 from sage_core.rendering.html.markup import Markup, tag
@@ -20,10 +20,9 @@ from sage_core.rendering.html.style import page_css
 from sage_core.rendering.html.views import cut_words
 from sage_core.rendering.rows import place_of, shares
 from sage_core.rendering.sanitize import one_line, terminal_safe
-from sage_core.rendering.wording import counted, grade_words
+from sage_core.rendering.wording import counted
 from sage_core.segmentation.view import REASONS, SegmentationView
 from sage_core.selection import Selection, SelectionConfig
-from sage_core.text.spans import Span
 
 _HERE = Path(__file__).parent
 ICON = (
@@ -104,26 +103,6 @@ def segmentation_data(view: SegmentationView, seconds: float) -> dict[str, Any]:
     }
 
 
-def spans_data(name: str, text: str, spans: Sequence[Span], tokens: Sequence[int]) -> dict[str, Any]:
-    """What another splitter made of a text."""
-    mean = sum(tokens) / len(tokens) if tokens else 0
-    return {
-        "name": name,
-        "summary": f"{counted(len(spans), 'chunk')}, {mean:.0f} tokens each on average"
-        + (f", at most {max(tokens)}" if tokens else ""),
-        "chunks": [
-            {
-                "tokens": count,
-                "start": span.start,
-                "end": span.end,
-                "cut": "cut here" if i else None,
-                "pieces": [{"text": terminal_safe(span.of(text)), "same": None}],
-            }
-            for i, (span, count) in enumerate(zip(spans, tokens, strict=True))
-        ],
-    }
-
-
 def retrieval_data(retrieval: Retrieval) -> dict[str, Any]:
     """A ranking: every candidate with its score, its own score and its neighbors' votes, and the cut."""
     candidates = retrieval.candidates
@@ -167,41 +146,6 @@ def retrieval_data(retrieval: Retrieval) -> dict[str, Any]:
 def selection_data(selection: Selection) -> dict[str, Any]:
     """Where a ranking was cut."""
     return {"cut": selection.cut, "candidates": selection.candidates, "reason": selection.reason}
-
-
-def answer_data(answer: Answer) -> dict[str, Any]:
-    """An answer: its parts with the local judge's verdicts, and the rounds."""
-    marks = answer.marks()
-    places = [answer.candidate_of(mark) for mark in marks]
-    feedback = answer.feedback
-    return {
-        "parts": [
-            {
-                "text": terminal_safe(mark.text),
-                "support": mark.support,
-                "probability": None if mark.probability is None else round(mark.probability, 3),
-                "rank": None if place is None else place + 1,
-                "reason": terminal_safe(mark.reason),
-            }
-            for mark, place in zip(marks, places, strict=True)
-        ],
-        "answerer": answer.answerer,
-        "grade": grade_words(feedback.verdict),
-        "tokens": answer.tokens,
-        "stopped": f"{feedback.stop_meaning} ({feedback.stop_reason})",
-        "best": feedback.best_round,
-        "rounds": [
-            {
-                "number": r.number,
-                "kept": r.selection.cut,
-                "answer": terminal_safe(r.answer or ""),
-                "grade": grade_words(r.verdict),
-                "reason": terminal_safe(r.verdict.reason if r.verdict is not None else r.error or ""),
-                "adjust": r.verdict.adjust if r.verdict is not None else None,
-            }
-            for r in feedback.rounds
-        ],
-    }
 
 
 def segmenter_code(settings: Mapping[str, Any]) -> str:
@@ -262,7 +206,6 @@ def _finite(value: float | None) -> float | None:
 
 __all__ = [
     "ICON",
-    "answer_data",
     "markup",
     "retrieval_data",
     "sage_code",
@@ -270,6 +213,5 @@ __all__ = [
     "segmentation_data",
     "segmenter_code",
     "selection_data",
-    "spans_data",
     "style",
 ]

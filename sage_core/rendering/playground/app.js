@@ -26,15 +26,15 @@ function draw(name, attributes = {}, ...children) {
 const underway = new Map();
 
 /** Ask the server. A later request of the same kind takes the place of an earlier one (null then). */
-async function call(name, data, body = null) {
+async function call(name, data) {
   underway.get(name)?.abort();
   const controller = new AbortController();
   underway.set(name, controller);
   try {
     const response = await fetch(`api/${name}`, {
       method: "POST",
-      headers: { "content-type": body ? "application/octet-stream" : "application/json" },
-      body: body ?? JSON.stringify(data),
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(data),
       signal: controller.signal,
     });
     const found = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
@@ -138,13 +138,11 @@ function cut() {
     $("cut-status").textContent = "Pick a document, or paste a text.";
     return;
   }
-  const compare = [...document.querySelectorAll("#compare input:checked")].map((box) => box.value);
   working("cut", "Cutting", async () => {
-    const found = await call("segment", { text, settings: cutSettings(), compare });
+    const found = await call("segment", { text, settings: cutSettings() });
     if (!found) return null;
     showCutSettings(found);
-    const ours = { name: "sage-rag", ...found };
-    $("splits").replaceChildren(...[ours, ...found.others].map((split) => splitNode(split)));
+    $("splits").replaceChildren(...found.chunks.flatMap((chunk, i) => chunkNodes(chunk, i, found.threshold)));
     $("cut-legend").hidden = false;
     $("cut-code").hidden = false;
     $("cut-code").querySelector("pre").textContent = found.code;
@@ -154,22 +152,11 @@ function cut() {
 
 const cutSoon = later(cut, 120);
 
-function splitNode({ name, summary, chunks, threshold }) {
-  const nodes = chunks.flatMap((chunk, i) => chunkNodes(chunk, i, threshold));
-  return make(
-    "section",
-    { className: "split" },
-    make("h2", {}, name),
-    make("p", { className: "note" }, `${summary}.`),
-    make("div", { className: "chunks" }, ...nodes),
-  );
-}
-
 function chunkNodes(chunk, i, threshold) {
   const text = make("div", { className: "text", dir: "auto" });
   for (const piece of chunk.pieces) {
     if (piece.same !== null) {
-      const weak = threshold !== null && piece.same < threshold;
+      const weak = piece.same < threshold;
       const title = `kept together, P(same) ${piece.same.toFixed(3)}`;
       text.append(make("span", { className: weak ? "join weak" : "join", title }, piece.same.toFixed(2)));
     }
@@ -188,7 +175,6 @@ function chunkNodes(chunk, i, threshold) {
 
 async function pickDocument() {
   const id = $("document").value;
-  $("file").value = "";
   if (!id) {
     $("text").value = "";
     cut();
@@ -201,21 +187,6 @@ async function pickDocument() {
     return `${found.name} was read.`;
   });
   cutSoon();
-}
-
-async function pickFile() {
-  const [file] = $("file").files;
-  if (!file) return;
-  $("document").value = "";
-  await working("cut", "Reading", async () => {
-    if (file.size > info.limits.bytes)
-      throw new Error(`the file is too large: at most ${info.limits.bytes / 1e6} MB are taken`);
-    const found = await call(`read?name=${encodeURIComponent(file.name)}`, null, file);
-    if (!found) return null;
-    $("text").value = found.text;
-    return `${found.name} was read.`;
-  });
-  if ($("cut-problem").hidden) cutSoon();
 }
 
 function resetCut() {
@@ -431,84 +402,6 @@ function rowNode(candidate, kept) {
   return make("li", { className: kept ? "keep" : "drop" }, make("details", {}, summary, full));
 }
 
-// -- answering ------------------------------------------------------------------------------------------
-
-function answer() {
-  const question = $("question").value.trim();
-  if (!question) {
-    $("ask-status").textContent = "Write a question first.";
-    return;
-  }
-  $("answer").hidden = true;
-  working("ask", "Answering", async () => {
-    const asked = { question, settings: askSettings() };
-    const searched = await call("search", asked);
-    if (!searched) return null;
-    ranking = searched;
-    showRanking();
-    const found = await call("answer", asked);
-    if (!found) return null;
-    showAnswer(found);
-    return `Answered by ${found.answerer}: ${found.grade}.`;
-  });
-}
-
-/** The text of an answer, with what stands between double asterisks in bold. */
-function emphasized(text) {
-  return text.split(/\*\*(.+?)\*\*/s).map((part, i) => (i % 2 ? make("strong", {}, part) : part));
-}
-
-const SUPPORT = { unsupported: "unsupported", unsure: "unsure" };
-
-function showAnswer(found) {
-  $("answer").hidden = false;
-  $("answer-text").dir = "auto";
-  $("answer-text").replaceChildren(
-    ...found.parts.flatMap((part) => {
-      const text = make("span", { className: SUPPORT[part.support] ?? "" }, ...emphasized(part.text));
-      if (part.support === "supported" && part.rank) return [text, make("span", { className: "cite" }, `[${part.rank}]`)];
-      return SUPPORT[part.support] ? [text, make("span", { className: "flag" }, part.support)] : [text];
-    }),
-  );
-  if (!found.parts.length) $("answer-text").textContent = "(no answer)";
-  $("answer-by").replaceChildren(
-    make("span", { className: "badge" }, found.grade),
-    make("span", {}, `answered by ${found.answerer}; ${found.tokens.toLocaleString("en")} tokens of context`),
-  );
-  const claims = found.parts.filter((part) => part.support !== "nothing claimed");
-  $("verdicts").replaceChildren(
-    ...claims.map((part) =>
-      make(
-        "li",
-        {},
-        make("span", { dir: "auto" }, part.text.trim()),
-        make("div", { className: "note" }, [part.support, part.probability === null ? "" : `probability ${part.probability.toFixed(2)}`, part.rank ? `passage ${part.rank}` : "", part.reason].filter(Boolean).join(", ")),
-      ),
-    ),
-  );
-  const asked = { 1: "asked for more", [-1]: "asked for less", 0: "left the context as it is" };
-  $("rounds").replaceChildren(
-    ...found.rounds.map((round) =>
-      make(
-        "div",
-        { className: round.number === found.best ? "round best" : "round" },
-        make(
-          "header",
-          {},
-          make("b", {}, `Round ${round.number}`),
-          make("span", {}, `${round.kept} passages`),
-          make("span", {}, round.grade),
-          round.adjust === null ? null : make("span", {}, asked[round.adjust]),
-          round.number === found.best ? make("span", {}, "returned") : null,
-        ),
-        make("div", { className: "text", dir: "auto" }, ...emphasized(round.answer)),
-        make("p", { className: "note" }, round.reason),
-      ),
-    ),
-    make("p", { className: "note" }, `Stopped, ${found.stopped}.`),
-  );
-}
-
 // -- the page -------------------------------------------------------------------------------------------
 
 for (const button of document.querySelectorAll(".copy"))
@@ -533,10 +426,8 @@ $("ask-form").addEventListener("submit", (event) => {
   search();
 });
 $("document").addEventListener("change", pickDocument);
-$("file").addEventListener("change", pickFile);
 $("text").addEventListener("input", later(cut, 500));
 $("cut-reset").addEventListener("click", resetCut);
-$("compare").addEventListener("change", cut);
 for (const id of ["strategy", "model", "threshold", "target_tokens", "topic", "max_tokens", "min_tokens"])
   $(id).addEventListener("input", () => {
     showCutSettings();
@@ -555,7 +446,6 @@ $("rule").addEventListener("input", () => {
 $("cut-at").addEventListener("input", () => moveCut(number("cut-at")));
 $("curve").addEventListener("pointerdown", pointed);
 $("curve").addEventListener("pointermove", pointed);
-$("answer-button").addEventListener("click", answer);
 $("question").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey) return;
   event.preventDefault();
@@ -571,17 +461,12 @@ async function begin() {
   }
   const { store, settings } = info;
   $("about").textContent = store
-    ? `${store.documents.toLocaleString("en")} documents, ${store.chunks.toLocaleString("en")} chunks, ${store.embedder}; answers: ${info.answerer}; sage-rag ${info.version}`
+    ? `${store.documents.toLocaleString("en")} documents, ${store.chunks.toLocaleString("en")} chunks, ${store.embedder}; sage-rag ${info.version}`
     : info.problem;
   for (const found of info.documents)
     $("document").append(make("option", { value: found.id }, `${found.name} (${found.chunks})`));
   $("model").replaceChildren(...info.models.map((name) => make("option", { value: name }, name)));
   $("reranker").replaceChildren(...info.rerankers.map((name) => make("option", { value: name }, name)));
-  $("compare").hidden = !info.splitters.length;
-  for (const name of info.splitters)
-    $("compare").append(
-      make("label", { className: "option" }, make("input", { type: "checkbox", value: name }), ` ${name}`),
-    );
   $("reranker").value = settings.reranker;
   $("context").checked = settings.context;
   $("candidates").value = settings.candidates;
