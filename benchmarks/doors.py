@@ -47,7 +47,7 @@ class Embedder(Memory):
     """Embeds a chunk once for all rows, and every question anew."""
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Shape (384,)."""
+        """The (384,) row of a question."""
         return np.asarray(self._embedder.embed_query(text), np.float32)
 
 

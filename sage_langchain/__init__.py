@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sage_langchain.chain import SageChain, create_sage_chain
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
-    from sage_langchain.grounding import GroundingChecker
+    from sage_langchain.grounding import GroundingChecker, marks_of
     from sage_langchain.pruner import SagePruner
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
@@ -30,6 +30,7 @@ __all__ = [
     "SageTextSplitter",
     "ScoredVectorStoreRetriever",
     "create_sage_chain",
+    "marks_of",
 ]
 
 _HOMES = {
@@ -42,6 +43,7 @@ _HOMES = {
     "SageTextSplitter": "text_splitter",
     "ScoredVectorStoreRetriever": "scored_search",
     "create_sage_chain": "chain",
+    "marks_of": "grounding",
 }
 
 

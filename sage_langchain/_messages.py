@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.prompt_values import PromptValue
+from pydantic import BaseModel
 
 from sage_core.llm import Message
 from sage_core.llm.usage import TokenUsage
@@ -21,8 +23,38 @@ def to_langchain(messages: Sequence[Message]) -> list[BaseMessage]:
 
 
 def text_of(output: Any) -> str:
-    """The text of what a model gave: a message (its text blocks only) or a string."""
-    return str(output.text) if isinstance(output, BaseMessage) else str(output)
+    """The text of what a model gave: a message (its text blocks only), a string, or an object as JSON."""
+    if isinstance(output, BaseMessage):
+        return str(output.text)
+    if isinstance(output, BaseModel):
+        return output.model_dump_json()
+    return json.dumps(output, ensure_ascii=False, default=str) if is_structured(output) else str(output)
+
+
+def is_structured(output: Any) -> bool:
+    """Whether a model gave an object, as `with_structured_output` makes it do."""
+    return not isinstance(output, str | BaseMessage)
+
+
+def citations_of(output: Any) -> list[dict[str, Any]]:
+    """The citations that the provider put into a message: annotations of its text, or beside it."""
+    if not isinstance(output, AIMessage):
+        return []
+    annotations = [note for block in output.content_blocks for note in _entries(block, "annotations")]
+    holders = (output.additional_kwargs, output.response_metadata)
+    beside = next((found for holder in holders if (found := _entries(holder, "citations"))), [])
+    return [_plain(entry) for entry in (*annotations, *beside)]
+
+
+def _entries(holder: Any, key: str) -> list[Any]:
+    value = holder.get(key)
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _plain(entry: Any) -> dict[str, Any]:
+    if isinstance(entry, BaseModel):
+        return entry.model_dump(mode="json")
+    return dict(entry) if isinstance(entry, Mapping) else {"value": str(entry)}
 
 
 def usage_of(output: Any, prompt: Any, counter: TokenCounter) -> TokenUsage:

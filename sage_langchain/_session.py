@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core import callbacks
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
+from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
 from langchain_core.prompt_values import PromptValue
 from langchain_core.prompts import BasePromptTemplate, format_document
 from langchain_core.runnables import (
@@ -16,6 +17,8 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableGenerator,
     RunnableLambda,
+    RunnableSequence,
+    RunnableWithFallbacks,
     patch_config,
 )
 from langchain_core.runnables.config import merge_configs, run_in_executor
@@ -50,7 +53,7 @@ from sage_core.selection import Selection
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
-from sage_langchain._messages import text_of, to_langchain, usage_of
+from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.critic import Critic
 from sage_langchain.pruner import SagePruner
@@ -106,6 +109,7 @@ class Session:
         self._first = Selection((), (), 0, "")
         self._pruned: dict[tuple[int, ...], list[Document]] = {}
         self._names: dict[str, str] = {}
+        self._outputs: list[Any] = []  # what the model gave, round by round
 
     # Retrieval
 
@@ -150,7 +154,7 @@ class Session:
     def streams_final_answer(self) -> bool:
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
         only = self.parts.feedback.max_rounds == 1 or self.parts.feedback.max_calls == 1
-        return only and self._first.cut > 0
+        return only and self._first.cut > 0 and not _parses(self.parts.llm)
 
     # The loop, all at once
 
@@ -190,6 +194,7 @@ class Session:
 
         runnable = RunnableLambda(run, arun, name="sage_generate")
         yield Twin(runnable, "invoke", self._about(selection), self._generating())
+        self._outputs.append(step.output)
         return step.value
 
     def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
@@ -269,22 +274,23 @@ class Session:
 
     # The answer in pieces
 
-    def answer_chunks(self) -> Iterator[str]:
+    def answer_chunks(self) -> Iterator[Any]:
         """The final answer: as the model writes it where it is sure to be final, else at once."""
         if self.result is not None:
-            yield from _final(iter([self.result.answer]), self.config)
+            yield from _final(iter([self._answer]), self.config)
             return
         self._select(self._first).run()
         written, prompt = _Written(), self._answer_prompt(self._first)
         chunks = self.parts.llm.stream(prompt, self._generating())
         yield from _final(written.gather(chunks), self.config)
+        self._outputs.append(written.whole)
         usage = usage_of(written.whole, prompt, self.parts.counter)
         self.result = drive(self._grading(written, usage))
 
-    async def aanswer_chunks(self) -> AsyncIterator[str]:
+    async def aanswer_chunks(self) -> AsyncIterator[Any]:
         """`answer_chunks`, awaited."""
         if self.result is not None:
-            async for piece in _afinal(_one(self.result.answer), self.config):
+            async for piece in _afinal(_one(self._answer), self.config):
                 yield piece
             return
         await self._select(self._first).arun()
@@ -292,6 +298,7 @@ class Session:
         chunks = self.parts.llm.astream(prompt, self._generating())
         async for piece in _afinal(written.agather(chunks), self.config):
             yield piece
+        self._outputs.append(written.whole)
         usage = await run_in_executor(None, usage_of, written.whole, prompt, self.parts.counter)
         self.result = await adrive(self._grading(written, usage))
 
@@ -308,13 +315,25 @@ class Session:
 
     @property
     def trace(self) -> dict[str, object]:
-        """The JSON-ready trace of the loop."""
-        return self.loop.result.to_dict()
+        """The JSON-ready trace of the loop, and the provider's citations where the answer has any."""
+        citations = citations_of(self._output)
+        return {**self.loop.result.to_dict(), **({"citations": citations} if citations else {})}
+
+    @property
+    def _output(self) -> Any:
+        """What the model gave in the best round; None where it was not asked."""
+        result = self.loop.result
+        return self._outputs[result.best_round - 1] if self._outputs and result.rounds else None
+
+    @property
+    def _answer(self) -> Any:
+        """The answer: its text, or the object that a structured model gave."""
+        output = self._output
+        return output if output is not None and is_structured(output) else self.loop.result.answer
 
     def output(self) -> dict[str, Any]:
         """The chain's whole output, once there is a result."""
-        answer = self.loop.result.answer
-        return {**self.inputs, "context": self.context, "answer": answer, "sage": self.trace}
+        return {**self.inputs, "context": self.context, "answer": self._answer, "sage": self.trace}
 
     # Prompts and configs
 
@@ -353,6 +372,13 @@ class Session:
         }
 
 
+def _parses(llm: Runnable[Any, Any]) -> bool:
+    """Whether an object is read from what the model writes, which is complete with the last word alone."""
+    last = llm.last if isinstance(llm, RunnableSequence) else None
+    parser = isinstance(last, BaseOutputParser) and not isinstance(last, StrOutputParser)
+    return parser or isinstance(last, RunnableWithFallbacks)  # the latter with include_raw=True
+
+
 def _identity(document: Document) -> str:
     """What makes two documents the same: many stores give no ids."""
     return document.id or document.page_content
@@ -363,10 +389,12 @@ class _StepResult:
 
     def __init__(self) -> None:
         self.value: tuple[Any, TokenUsage] = (None, NO_USAGE)
+        self.output: Any = None
 
     def answer(self, output: Any, prompt: Any, counter: TokenCounter) -> dict[str, object]:
         """Keep an answer and what it took."""
         usage = usage_of(output, prompt, counter)
+        self.output = output
         self.value = (text_of(output), usage)
         return {"answer": text_of(output), "usage": usage.to_dict()}
 
@@ -386,38 +414,41 @@ class _Written:
     def text(self) -> str:
         return text_of(self.whole)
 
-    def gather(self, chunks: Iterator[Any]) -> Iterator[str]:
-        """The pieces as they come; empty ones are passed over, unless there is no other."""
+    def gather(self, chunks: Iterator[Any]) -> Iterator[Any]:
+        """The pieces as they come, empty ones passed over unless there is no other; of an object the last."""
         for chunk in chunks:
             if piece := self._add(chunk):
                 yield piece
-        if not self.text:
-            yield ""
+        if is_structured(self.whole) or not self.text:
+            yield self.whole if is_structured(self.whole) else ""
 
-    async def agather(self, chunks: AsyncIterator[Any]) -> AsyncIterator[str]:
+    async def agather(self, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """`gather`, awaited."""
         async for chunk in chunks:
             if piece := self._add(chunk):
                 yield piece
-        if not self.text:
-            yield ""
+        if is_structured(self.whole) or not self.text:
+            yield self.whole if is_structured(self.whole) else ""
 
     def _add(self, chunk: Any) -> str:
+        if is_structured(chunk):  # each is the object as far as it is known
+            self.whole = chunk
+            return ""
         self.whole = chunk if self.whole == "" else self.whole + chunk
         return text_of(chunk)
 
 
-def _final(pieces: Iterator[str], config: RunnableConfig) -> Iterator[str]:
+def _final(pieces: Iterator[Any], config: RunnableConfig) -> Iterator[Any]:
     """The pieces, seen in event streams as those of a run of their own with the tag ``sage:final``."""
 
-    def answer(_: Iterator[Any]) -> Iterator[str]:
+    def answer(_: Iterator[Any]) -> Iterator[Any]:
         yield from pieces
 
     yield from RunnableGenerator(answer, name="sage_answer").stream(None, _as_final(config))
 
 
-async def _afinal(pieces: AsyncIterator[str], config: RunnableConfig) -> AsyncIterator[str]:
-    async def answer(_: AsyncIterator[Any]) -> AsyncIterator[str]:
+async def _afinal(pieces: AsyncIterator[Any], config: RunnableConfig) -> AsyncIterator[Any]:
+    async def answer(_: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for piece in pieces:
             yield piece
 
@@ -429,5 +460,5 @@ def _as_final(config: RunnableConfig) -> RunnableConfig:
     return merge_configs(config, {"tags": ["sage:final"]})
 
 
-async def _one(text: str) -> AsyncIterator[str]:
-    yield text
+async def _one(answer: Any) -> AsyncIterator[Any]:
+    yield answer

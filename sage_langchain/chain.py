@@ -49,7 +49,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     ``input`` (``query`` and ``question`` will do, and so will a plain string) becomes the same mapping with
     ``context`` (the documents the answer was made from, best first, with scores) and ``answer``. One key is
     added: ``sage``, the JSON-ready trace with grades, rounds, stop reason and token usage
-    (`FeedbackResult.to_dict`).
+    (`FeedbackResult.to_dict`), with ``citations`` where the provider's message had any. `marks_of` says which
+    passage supports which statement.
 
     Streams yield ``input``, ``context``, ``answer``, ``sage`` in this order. A draft is never streamed as
     the answer: with ``max_rounds=1`` (or ``max_calls=1``) tokens arrive as the model writes them, else the
@@ -72,7 +73,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         'At seven.'
 
     Attributes:
-        llm: Writes the answers. A function from the prompt's messages to the answer will do.
+        llm: Writes the answers. A function from the prompt's messages to the answer will do. Of a model
+            ``with_structured_output`` the answer is the object; it is graded as JSON.
         retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
             retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
             history can be its ``base_retriever``.

@@ -8,8 +8,9 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from sage_core.answering import LocalJudge, shared_judge, support
+from sage_core.answering import AnswerMark, LocalJudge, mark_answer, shared_judge, support
 from sage_core.errors import InputError
+from sage_langchain._messages import text_of
 
 
 class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
@@ -63,6 +64,34 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
                 "claims": [claim.to_dict() for claim in claims],
             },
         }
+
+
+def marks_of(output: Mapping[str, Any], judge: LocalJudge | None = None) -> tuple[AnswerMark, ...]:
+    """The parts of a chain's answer, and which document supports each; calls no LLM.
+
+    Args:
+        output: What a `SageChain` or LangChain's retrieval chain returned.
+        judge: Shared with the rest of the process where None.
+
+    Returns:
+        Parts in the order of the answer. ``passage`` is a position in ``output["context"]``, and ``evidence``
+        the span in that document's text; with its ``start_index`` added, in the source.
+
+    Raises:
+        InputError: For what is no such output.
+
+    Examples:
+        >>> from langchain_core.documents import Document
+        >>> context = [Document("Seals live in the harbor."), Document("The ferry leaves at seven.")]
+        >>> [mark] = marks_of({"answer": "The ferry leaves at seven.", "context": context})
+        >>> mark.support, mark.passage, mark.evidence
+        ('supported', 1, Span(start=0, end=26))
+    """
+    if not isinstance(output, Mapping) or "answer" not in output or "context" not in output:
+        raise InputError('the output is a mapping with "answer" and "context"')
+    question = output.get("input") or output.get("question") or ""
+    answer = output["answer"]
+    return mark_answer(text_of(answer), _texts(output["context"]), question=str(question), judge=judge)
 
 
 def _texts(context: Sequence[Document | str] | str) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.pruner import SagePruner
-    from sage_llamaindex.query_engine import SageQueryEngine, feedback_of
+    from sage_llamaindex.query_engine import SageQueryEngine, feedback_of, marks_of
     from sage_llamaindex.retriever import SageRetriever
     from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageWorkflow
 
@@ -35,6 +35,7 @@ __all__ = [
     "SageRoundEvent",
     "SageWorkflow",
     "feedback_of",
+    "marks_of",
 ]
 
 _HOMES = {
@@ -51,6 +52,7 @@ _HOMES = {
     "SageRoundEvent": "workflow",
     "SageWorkflow": "workflow",
     "feedback_of": "query_engine",
+    "marks_of": "query_engine",
 }
 
 

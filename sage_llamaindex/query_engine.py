@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
+from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.llms import LLM
 from llama_index.core.llms.utils import LLMType, resolve_llm
@@ -19,12 +20,13 @@ from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine.retriever_query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer, get_response_synthesizer
-from llama_index.core.schema import QueryBundle, QueryType
+from llama_index.core.schema import MetadataMode, QueryBundle, QueryType
 from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self
 
 from sage_core._checks import near_match
+from sage_core.answering import AnswerMark, LocalJudge, mark_answer
 from sage_core.errors import InputError
 from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, FeedbackResult, Policy
 from sage_core.ranking.candidates import CANDIDATES
@@ -32,6 +34,7 @@ from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._places import show_places
 from sage_llamaindex._question import RESULT, Parts, SageQuestion
+from sage_llamaindex._streams import drained
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
 from sage_llamaindex.retriever import SageRetriever
 
@@ -117,6 +120,34 @@ def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
         raise InputError(f"feedback_of takes what an engine returned, not {type(response).__name__}")
     found = vars(response).get(RESULT)
     return found if isinstance(found, FeedbackResult) else None
+
+
+def marks_of(
+    response: RESPONSE_TYPE, question: str = "", judge: LocalJudge | None = None
+) -> tuple[AnswerMark, ...]:
+    """The parts of an answer, and which source node supports each; calls no LLM.
+
+    Args:
+        response: What any query engine returned. A stream is read to its end; one of `SageQueryEngine` can
+            be read again.
+        question: The question; an answer of a few words is read together with it.
+        judge: Shared with the rest of the process where None.
+
+    Returns:
+        Parts in the order of the answer. ``passage`` is a position in ``response.source_nodes``, and
+        ``evidence`` the span in that node's text; with its ``start_char_idx`` added, in the document.
+
+    Raises:
+        InputError: For what is no response, or an asynchronous stream.
+    """
+    if not isinstance(response, get_args(RESPONSE_TYPE)) or isinstance(response, AsyncStreamingResponse):
+        raise InputError(
+            f"marks_of takes what an engine returned, not {type(response).__name__}; of an asynchronous "
+            "stream, what awaiting its get_response() gives"
+        )
+    text, _ = drained(response)
+    passages = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in response.source_nodes]
+    return mark_answer(text, passages, question=question, judge=judge)
 
 
 class SageQueryEngine(RetrieverQueryEngine):
@@ -374,6 +405,16 @@ class SageQueryEngine(RetrieverQueryEngine):
             **self._inherited(),
         )
         return made._observed_by(self.callback_manager)
+
+    def as_chat_engine(self, llm: LLM | None = None, **kwargs: Any) -> CondenseQuestionChatEngine:
+        """A chat engine that writes a question out by the conversation before it, then asks this engine.
+
+        Args:
+            llm: Rewrites the question; None for the one that answers.
+            kwargs: For `CondenseQuestionChatEngine.from_defaults`, such as ``memory`` or ``chat_history``.
+        """
+        llm = llm if llm is not None else self._response_synthesizer._llm
+        return CondenseQuestionChatEngine.from_defaults(query_engine=self, llm=llm, **kwargs)
 
     def _inherited(self) -> dict[str, Any]:
         """The options, with a copy of the critic as it is now: its prompt may have been updated."""

@@ -1,0 +1,163 @@
+"""What comes out besides the text of an answer: objects, marks, the provider's citations, conversations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from sage_core.errors import InputError
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("langchain_core")
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.response.schema import Response
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from sage_langchain import SageChain, SageRetriever, create_sage_chain
+from sage_langchain import marks_of as chain_marks
+from sage_llamaindex import SageQueryEngine
+from sage_llamaindex import marks_of as engine_marks
+from tests.fakes.langchain import ScriptedChat, ToolChat, graded
+from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.models import WordReranker
+
+TEXTS = ["Seals live in the harbor.", "The ferry leaves at seven."]
+QUESTION = "When does the ferry leave?"
+
+
+class When(BaseModel):
+    """When something happens."""
+
+    answer: str
+
+
+def retriever(**settings: Any) -> SageRetriever:
+    documents = [Document(text, metadata={"start_index": 10 * i}) for i, text in enumerate(TEXTS)]
+    return SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker(), **settings)
+
+
+def structured(*answers: str) -> Any:
+    calls = [
+        AIMessage("", tool_calls=[{"name": "When", "args": {"answer": a}, "id": str(i), "type": "tool_call"}])
+        for i, a in enumerate(answers)
+    ]
+    return ToolChat(replies=calls).with_structured_output(When)
+
+
+def chain(llm: Any, *grades: int, **settings: Any) -> SageChain:
+    critic = ScriptedChat(replies=[graded(score, -1) for score in grades])
+    first = retriever(min_k=1)
+    return create_sage_chain(llm, first, critic=critic, critic_method="prompt", **settings)
+
+
+async def test_a_structured_model_s_object_is_the_answer() -> None:
+    assert chain(structured("At seven."), 9).invoke(QUESTION)["answer"] == When(answer="At seven.")
+    assert (await chain(structured("At seven."), 9).ainvoke(QUESTION))["answer"] == When(answer="At seven.")
+    critic = ScriptedChat(replies=[graded(9)])
+    create_sage_chain(structured("At seven."), retriever(), critic=critic, critic_method="prompt").invoke(
+        "When?"
+    )
+    assert '{"answer":"At seven."}' in str(critic.seen[0])
+
+
+def test_the_object_of_the_best_round_is_the_answer() -> None:
+    output = chain(structured("At six.", "At seven."), 2, 9, max_rounds=2).invoke(QUESTION)
+    assert output["answer"] == When(answer="At seven.") and output["sage"]["score"] == 9
+    output = chain(structured("At six.", "At seven."), 5, 2, max_rounds=2).invoke(QUESTION)
+    assert output["answer"] == When(answer="At six.")
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_rounds": 1}])
+async def test_the_object_is_streamed_whole(settings: dict[str, Any]) -> None:
+    pieces = [
+        c["answer"] for c in chain(structured("At seven."), 9, **settings).stream(QUESTION) if "answer" in c
+    ]
+    assert pieces == [When(answer="At seven.")]
+    stream = chain(structured("At seven."), 9, **settings).astream(QUESTION)
+    assert [c["answer"] async for c in stream if "answer" in c] == pieces
+
+
+def test_a_mapping_is_an_object_too() -> None:
+    llm = RunnableLambda(lambda _: {"hour": 7})
+    assert chain(llm, 9).invoke(QUESTION)["answer"] == {"hour": 7}
+    pieces = [c["answer"] for c in chain(llm, 9, max_rounds=1).stream(QUESTION) if "answer" in c]
+    assert pieces == [{"hour": 7}]
+
+
+CITED = [{"type": "citation", "url": "https://x.org", "cited_text": "at seven"}]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        AIMessage([{"type": "text", "text": "At seven.", "annotations": CITED}]),
+        AIMessage("At seven.", additional_kwargs={"citations": CITED}),
+        AIMessage("At seven.", response_metadata={"citations": CITED}),
+    ],
+)
+@pytest.mark.parametrize("settings", [{}, {"max_rounds": 1}])
+def test_the_provider_s_citations_are_kept(message: AIMessage, settings: dict[str, Any]) -> None:
+    output = chain(ScriptedChat(replies=[message]), 9, **settings).invoke(QUESTION)
+    assert output["answer"] == "At seven." and output["sage"]["citations"] == CITED
+    traces = [
+        c["sage"]
+        for c in chain(ScriptedChat(replies=[message]), 9, **settings).stream(QUESTION)
+        if "sage" in c
+    ]
+    assert traces[0]["citations"] == CITED
+
+
+def test_without_citations_there_is_no_key() -> None:
+    assert "citations" not in chain(ScriptedChat(replies=["At seven."]), 9).invoke(QUESTION)["sage"]
+
+
+class Both(BaseRetriever):
+    """Both texts."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(text=t), score=0.5 + 0.1 * i) for i, t in enumerate(TEXTS)]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_marks_lead_from_statements_to_passages(streaming: bool) -> None:
+    answer = "The ferry leaves at seven. Tickets cost nine crowns."
+    output = chain(ScriptedChat(replies=[answer]), 9).invoke(QUESTION)
+    engine = SageQueryEngine.from_args(Both(), llm=ScriptedLLM.of([answer]), streaming=streaming)
+    response = engine.query(QUESTION)
+    texts = [n.node.text for n in response.source_nodes]
+    for marks, passages in (
+        (chain_marks(output), [d.page_content for d in output["context"]]),
+        (engine_marks(response, QUESTION), texts),
+    ):
+        said = {mark.text.strip(): mark for mark in marks if mark.text.strip()}
+        first, second = said["The ferry leaves at seven."], said["Tickets cost nine crowns."]
+        assert first.support == "supported" and first.evidence is not None and first.passage is not None
+        assert first.evidence.of(passages[first.passage]) == TEXTS[1]
+        assert second.support != "supported" and second.passage is None
+        assert "".join(mark.text for mark in marks) == answer
+
+
+def test_marks_of_something_else() -> None:
+    for wrong in ({"answer": "x"}, "text", None):
+        with pytest.raises(InputError):
+            chain_marks(wrong)
+        with pytest.raises(InputError):
+            engine_marks(wrong)
+    assert engine_marks(Response(None)) == ()
+
+
+def test_a_conversation() -> None:
+    llm = ScriptedLLM.of(["When does the ferry leave?", "At seven."])
+    chat = SageQueryEngine.from_args(Both(), llm=llm, feedback="off").as_chat_engine()
+    llm._answers = ["At seven."]
+    assert str(chat.chat(QUESTION)) == "At seven."
+    llm._answers = ["When does the ferry leave on Sundays?", "At nine."]
+    reply = chat.chat("And on Sundays?")
+    assert str(reply) == "At nine." and len(reply.source_nodes) == 2
+    assert "When does the ferry leave on Sundays?" in llm.asked("answer")[-1]
