@@ -109,6 +109,7 @@ def retrieval_data(retrieval: Retrieval) -> dict[str, Any]:
     links = link(
         [Place(c.chunk.source, c.chunk.position, c.chunk.position + 1) for c in candidates], longest_gap=0
     )
+    ranks = {c.chunk.id: i for i, c in enumerate(candidates, 1)}
     share = shares([c.score for c in candidates], retrieval.scale)
     rows = []
     for i, (candidate, near) in enumerate(zip(candidates, links, strict=True)):
@@ -124,6 +125,10 @@ def retrieval_data(retrieval: Retrieval) -> dict[str, Any]:
                 "score": _finite(candidate.score),
                 "own": _finite(candidate.own_score),
                 "votes": votes,
+                "named_by": [
+                    {"name": one_line(by.name), "rank": ranks.get(by.chunk_id or "")}
+                    for by in candidate.named_by
+                ],
                 "share": round(share[i], 4),
                 "similarity": round(candidate.similarity, 4),
                 "tokens": candidate.tokens,

@@ -392,6 +392,8 @@ function rowNode(candidate, kept) {
   if (candidate.own !== null) details.unshift(`own score ${scoreText(candidate.own)}`);
   for (const vote of candidate.votes)
     details.push(`the chunk ${vote.where} it (rank ${vote.rank}, own score ${scoreText(vote.score)}) vouches with weight ${ranking.weight}`);
+  for (const by of candidate.named_by)
+    details.push(`${by.rank === null ? "the question" : `the chunk of rank ${by.rank}`} names its document (${by.name}), and vouches`);
   const full = make(
     "div",
     { className: "full" },
