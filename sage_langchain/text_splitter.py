@@ -91,7 +91,8 @@ class SageTextSplitter(TextSplitter):
         keep_separator: Accepted for compatibility. Separators always stay where they are in the text.
         add_start_index: Write ``start_index`` (characters) into the metadata of each chunk.
         strip_whitespace: Leave white space at the ends of a chunk out. If False, white space between two
-            chunks goes with the one before it (else the one after it) as far as ``chunk_size`` allows.
+            chunks goes with the one before it, or the one after it, as far as ``chunk_size`` allows; what is
+            left is in chunks of its own, so that nothing is lost.
         add_end_index: Write ``end_index`` too.
         add_headings: Write ``title`` and ``header_path`` into the metadata of chunks that have them.
         prepend_header: Put a line such as ``"Harbor rules > Dues"`` before the text in ``page_content``, and

@@ -33,6 +33,7 @@ from sage_core.errors import InputError, StoreError
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.store.identity import StoreIdentity
 from sage_core.store.protocol import DocumentRecord, Store
+from sage_core.text.continuations import Continuations
 from sage_core.text.header import header_parts, make_headers
 from sage_core.text.headings import heading_paths
 from sage_core.text.spans import Span
@@ -625,9 +626,17 @@ def chunks_of(
         stop: Number after the last one; None for all.
     """
     chunks = _chunks(document, spans, first, len(spans) if stop is None else min(stop, len(spans)))
-    if not context or not (document.title or document.headings):
+    if not context:
         return chunks
-    paths = heading_paths(document.text, document.headings, [(c.start, c.end) for c in chunks])
+    places = [(c.start, c.end) for c in chunks]
+    paths = [
+        (*path, *inner)
+        for path, inner in zip(
+            heading_paths(document.text, document.headings, places),
+            _continuations(document.text, places),
+            strict=True,
+        )
+    ]
     texts = [c.text for c in chunks]
     headers = make_headers(
         texts,
@@ -639,6 +648,16 @@ def chunks_of(
         replace(c, title=document.title, headings=path, header=header)
         for c, path, header in zip(chunks, paths, headers, strict=True)
     ]
+
+
+def _continuations(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+    """What stands above the beginning of each chunk; in a very long text, not from too far above."""
+    if not places:
+        return []
+    start = max(0, places[0][0] - _PIECE_CHARACTERS)
+    start = text.find("\n", start) + 1 if start else 0
+    part = text[start : places[-1][1]] if start else text
+    return Continuations(part).above([(a - start, b - start) for a, b in places])
 
 
 def _chunks(document: Document, spans: Sequence[Span], first: int, stop: int) -> list[Chunk]:

@@ -26,7 +26,8 @@ class Chunk:
         after: The white space between it and the next chunk; empty where it is long, or not known.
         position: Its number in the document, from 0.
         title: The title that the document gives itself.
-        headings: Headings above it, outermost first.
+        headings: Headings above it, outermost first; then, where it begins in the middle of a table, a list
+            or a block of code, the names of the columns, the lead-in or the scope.
         header: What models read before its text (`sage_core.text.header`); empty where nothing is known.
     """
 

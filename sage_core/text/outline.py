@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from sage_core.text.continuations import Continuations
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, header_parts
 from sage_core.text.headings import Heading, Markup, find_headings, find_title, heading_paths
 from sage_core.text.tokens import TokenCounter
@@ -54,7 +55,9 @@ class Context(NamedTuple):
 
     Attributes:
         title: The document's title; None where it is not known.
-        headings: Headings above the chunk, outermost first; not those with which the chunk begins.
+        headings: Headings above the chunk, outermost first; not those with which the chunk begins. The names
+            of the columns, the lead-in or the scope of code follow, where the chunk begins in the middle of a
+            table, a list or a block (`sage_core.text.continuations`).
         own: Headings with which the chunk begins.
     """
 
@@ -97,6 +100,7 @@ class Outline:
     def __init__(self, text: str, metadata: Mapping[Any, Any], *, whole: bool = True) -> None:
         self._text = text
         self._headings = _headings_of(text, metadata)
+        self._continuations = Continuations(text)
         self.separator, self._known = _known_path(metadata)
         self.found_path = isinstance(metadata.get(PATH_KEY), str)
         given = _text_under(metadata, TITLE_KEY)
@@ -113,21 +117,23 @@ class Outline:
 
     def __bool__(self) -> bool:
         """Whether anything is known."""
-        return bool(self.title or self._known or self._headings)
+        return bool(self.title or self._known or self._headings or self._continuations.parts)
 
     def contexts(self, spans: Sequence[tuple[int, int]]) -> list[Context]:
         """Where each of these parts of the text stands."""
         whole = heading_paths(self._text, self._headings, spans)
         above = heading_paths(self._text, self._headings, spans, own=False)
+        inner = self._continuations.above(spans)
         return [
-            Context(self.title, (*self._known, *some), every[len(some) :])
-            for every, some in zip(whole, above, strict=True)
+            Context(self.title, (*self._known, *some, *parts), every[len(some) :])
+            for every, some, parts in zip(whole, above, inner, strict=True)
         ]
 
     def longest(self, counter: TokenCounter, most: int = MAX_HEADER_TOKENS) -> int:
         """Tokens of the longest header that a chunk of the text can have, ``most`` at most."""
         paths = heading_paths(self._text, self._headings, [(h.start, h.end) for h in self._headings])
-        contexts = {Context(self.title, (*self._known, *path)).parts for path in [(), *paths]}
+        inner = max(self._continuations.parts, key=lambda parts: sum(map(len, parts)), default=())
+        contexts = {Context(self.title, (*self._known, *path, *inner)).parts for path in [(), *paths]}
         lines = [SEPARATOR.join(parts) for parts in contexts if parts]
         return min(max(counter.count_many(lines), default=0), most)
 

@@ -47,28 +47,47 @@ def trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def padded(text: str, spans: Sequence[Span], length: Callable[[str], int], limit: int) -> list[Span]:
-    """Spans widened over the white space between them, as far as ``limit`` allows.
+    """Spans widened over the white space between them, so that the slices joined give the text.
 
-    The white space after a span goes with it; where that would make it too long, with the span after it;
-    where that one would be too long as well, with none. Leading white space goes with the first span on the
-    same condition. So the limit stays hard, and the slices joined give the text wherever it can be done.
+    The white space after a span goes with it as far as ``limit`` allows; the rest with the span after it.
+    What fits into neither is in spans of its own. Leading white space goes with the first span, alike.
 
     Args:
         text: The source.
-        spans: Ordered, disjoint spans of it.
+        spans: Ordered, disjoint spans of it, none longer than ``limit``; at least one.
         length: Length of a piece of text, in the unit of ``limit``.
         limit: Most of a widened span.
     """
+
+    def reach(start: int, least: int, most: int) -> int:
+        """The farthest end from ``least`` to ``most`` with which a span from ``start`` fits."""
+        if length(text[start:most]) <= limit:
+            return most
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (middle, most) if length(text[start:middle]) <= limit else (least, middle)
+        return least
+
     result: list[Span] = []
     cursor = 0
     for i, span in enumerate(spans):
-        start, end = span
-        if start > cursor and length(text[cursor:end]) <= limit:
-            start = cursor
+        start, stop = cursor, span.end
+        if length(text[start:stop]) > limit:  # not all of the space before it fits
+            low, high = cursor, span.start
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if length(text[middle:stop]) <= limit else (middle, high)
+            start = high
+            while cursor < start:
+                end = max(cursor + 1, reach(cursor, cursor + 1, start))
+                result.append(Span(cursor, end))
+                cursor = end
         following = spans[i + 1].start if i + 1 < len(spans) else len(text)
-        if following > end and length(text[start:following]) <= limit:
-            end = following
-        result.append(Span(start, end))
+        cursor = reach(start, stop, following) if following > stop else stop
+        result.append(Span(start, cursor))
+    while result and cursor < len(text):
+        end = max(cursor + 1, reach(cursor, cursor + 1, len(text)))
+        result.append(Span(cursor, end))
         cursor = end
     return result
 

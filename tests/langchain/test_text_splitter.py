@@ -91,14 +91,27 @@ def test_a_repeated_sentence_gets_its_own_position():
     assert [d.metadata["start_index"] for d in made.create_documents([text])] == [0, 10, 20, 30]
 
 
-def test_white_space_kept_where_the_limit_allows_gives_the_text_back():
+def test_white_space_that_is_kept_gives_the_text_back():
     made = splitter(chunk_size=80, strip_whitespace=False)
     text = "  One thing here.  \n\n Another thing there.\t\tAnd a third.  "
     assert "".join(made.split_text(text)) == text
     gap = "Here." + " " * 200 + "There."
     chunks = splitter(chunk_size=20, strip_whitespace=False).split_text(gap)
-    assert [c.strip() for c in chunks] == ["Here.", "There."]
+    assert [c.strip() for c in chunks if c.strip()] == ["Here.", "There."]
+    assert "".join(chunks) == gap
     assert all(len(c) <= 20 for c in chunks)
+    close = "a" * 56 + "." + " " * 4 + "There it is."
+    chunks = splitter(chunk_size=60, strip_whitespace=False).split_text(close)
+    assert "".join(chunks) == close and all(len(c) <= 60 for c in chunks)
+
+
+def test_rows_know_their_columns():
+    rows = "\n".join(f"| Finca {i} | Colombia | medium | 2{i}.00 |" for i in range(20))
+    text = f"| Farm | Country | Roast | 5 kg |\n|---|---|---|---|\n{rows}"
+    made = SageTextSplitter(chunk_size=300)
+    first, *rest = made.create_documents([text])
+    assert rest and all(d.metadata["header_path"] == "/Farm | Country | Roast | 5 kg/" for d in rest)
+    assert "header_path" not in first.metadata and not any("Farm" in d.page_content for d in rest)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\r\n \t", "\u2003"])
