@@ -20,6 +20,7 @@ from typing_extensions import Self
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, words_of
+from sage_core.selection import read_scores
 from sage_llamaindex._neighbors import neighbors_of
 from sage_llamaindex._words import GivenNodes, WordSearch, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor
@@ -229,7 +230,9 @@ class SageRetriever(BaseRetriever):
         places = {found.node.node_id: i for i, found in enumerate(nodes)}
         found_by_words = {places[n.node_id] for n in by_words if n.node_id in places}
         links = neighbors_of([found.node for found in nodes])
-        chosen = choose_candidates([n.score for n in nodes], found_by_words, links, self._candidates)
+        # Some stores report distances.
+        known_scores = read_scores([n.score for n in nodes], self._postprocessor.scale).scores
+        chosen = choose_candidates(known_scores, found_by_words, links, self._candidates)
         return [nodes[i] for i in chosen]
 
 

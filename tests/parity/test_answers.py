@@ -14,7 +14,8 @@ pytest.importorskip("langchain_core")
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -161,3 +162,17 @@ def test_a_conversation() -> None:
     reply = chat.chat("And on Sundays?")
     assert str(reply) == "At nine." and len(reply.source_nodes) == 2
     assert "When does the ferry leave on Sundays?" in llm.asked("answer")[-1]
+
+
+def test_a_conversation_in_langchain() -> None:
+    model = ScriptedChat(replies=["When does the ferry leave on Sundays?"])
+    standalone = (
+        RunnableLambda(lambda turn: turn["chat_history"] + [turn["input"]]) | model | StrOutputParser()
+    )
+    question = RunnableLambda(lambda turn: standalone if turn["chat_history"] else turn["input"])
+    answering = ScriptedChat(replies=["At seven.", "At nine."])
+    chat = RunnablePassthrough.assign(input=question) | chain(answering, 9, 9)
+    assert chat.invoke({"input": QUESTION, "chat_history": []})["answer"] == "At seven."
+    output = chat.invoke({"input": "And on Sundays?", "chat_history": [QUESTION, "At seven."]})
+    assert output["answer"] == "At nine." and output["input"] == "When does the ferry leave on Sundays?"
+    assert "When does the ferry leave on Sundays?" in str(answering.seen[1])
