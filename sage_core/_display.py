@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sage_core.pipeline.ingest import ProgressFunction
 
 
-class Shown:
+class Displayable:
     """Base class of results that a notebook, ``rich.print`` and an HTML page can show."""
 
     __slots__ = ()

@@ -504,7 +504,7 @@ def _write(page: _Page) -> tuple[str, list[Heading]]:
     from lxml import etree
 
     writer = _Writer()
-    state = _State(page, writer)
+    state = _Walk(page, writer)
     events = etree.iterwalk(page.root, events=("start", "end"))
     for event, element in events:
         if not isinstance(element.tag, str):
@@ -517,7 +517,7 @@ def _write(page: _Page) -> tuple[str, list[Heading]]:
     return writer.finish()
 
 
-class _State:
+class _Walk:
     """Where a walk over a page stands."""
 
     def __init__(self, page: _Page, writer: _Writer) -> None:
@@ -546,7 +546,7 @@ class _State:
             self.inside = True
         if not self.inside:
             return False
-        if self._as_a_whole(element):
+        if self._write_unwalked(element):
             self.skipped = element
             return True
         if tag == "br":
@@ -561,7 +561,7 @@ class _State:
         writer.add(element.text)
         return False
 
-    def _as_a_whole(self, element: Any) -> bool:
+    def _write_unwalked(self, element: Any) -> bool:
         """Write code and tables, which are not walked into."""
         page, tag = self.page, element.tag
         if tag == "code" and not page.stats[element].blocks:
@@ -739,7 +739,7 @@ def _is_data(page: _Page, table: Any) -> bool:
     return not any(True for _ in table.iter("pre"))
 
 
-def _rows(table: Any, state: _State) -> list[tuple[bool, list[str]]]:
+def _rows(table: Any, state: _Walk) -> list[tuple[bool, list[str]]]:
     """The rows of a table as (is a header, cells); a cell that spans rows or columns is in each of them."""
     rows: list[tuple[bool, list[str]]] = []
     spanning: dict[int, tuple[int, str]] = {}  # column: (rows left, text)

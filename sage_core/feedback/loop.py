@@ -157,14 +157,14 @@ class FeedbackLoop:
                     "resume with the same ones, or start again"
                 )
             if done.answer is not None:
-                step = self.answered(done.answer, done.generate)
+                step = self.answered(done.answer, done.answer_usage)
             elif done.error is not None:
-                step = self.answer_failed(done.error, done.generate)
+                step = self.answer_failed(done.error, done.answer_usage)
             if isinstance(step, Judge):
                 if done.verdict is not None:
-                    step = self.judged(done.verdict, done.judge)
+                    step = self.judged(done.verdict, done.grade_usage)
                 elif done.error is not None:
-                    step = self.critic_failed(done.error, done.judge)
+                    step = self.critic_failed(done.error, done.grade_usage)
         return step
 
     def answered(self, text: str, usage: TokenUsage | None = None) -> Judge | Generate | Search | Done:
@@ -176,7 +176,7 @@ class FeedbackLoop:
         """
         self._expect("generate")
         spent = usage if usage is not None else UNKNOWN_USAGE
-        self._update(answer=text, generate=spent)
+        self._update(answer=text, answer_usage=spent)
         if self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer):
             verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
             return self._settled(verdict, NO_USAGE)
@@ -200,7 +200,7 @@ class FeedbackLoop:
         self._expect("generate")
         if len(self._rounds) < 2:
             raise InputError("the first answer failed, so there is none to return: raise the LLM's own error")
-        self._update(error=reason, generate=usage if usage is not None else UNKNOWN_USAGE)
+        self._update(error=reason, answer_usage=usage if usage is not None else UNKNOWN_USAGE)
         return self._finish("answer_failed")
 
     def before_critic(self) -> Done | None:
@@ -226,7 +226,7 @@ class FeedbackLoop:
             usage: What the attempt took, as for `answered`.
         """
         self._expect("judge")
-        self._update(error=reason, judge=usage if usage is not None else UNKNOWN_USAGE)
+        self._update(error=reason, grade_usage=usage if usage is not None else UNKNOWN_USAGE)
         return self._finish("critic_failed")
 
     def found(
@@ -307,7 +307,7 @@ class FeedbackLoop:
 
     def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Search | Done:
         """End, or go on, after a grade."""
-        self._update(verdict=verdict, judge=usage)
+        self._update(verdict=verdict, grade_usage=usage)
         if verdict.score is None:
             return self._finish("critic_failed")
         if verdict.score >= self.config.accept_score:
@@ -365,8 +365,8 @@ class FeedbackLoop:
         answer: str | None = None,
         verdict: Verdict | None = None,
         error: str | None = None,
-        generate: TokenUsage | None = None,
-        judge: TokenUsage | None = None,
+        answer_usage: TokenUsage | None = None,
+        grade_usage: TokenUsage | None = None,
     ) -> None:
         """Fill in what has just been learnt of the current round."""
         old = self._rounds[-1]
@@ -375,17 +375,17 @@ class FeedbackLoop:
             answer=answer if answer is not None else old.answer,
             verdict=verdict if verdict is not None else old.verdict,
             error=error if error is not None else old.error,
-            generate=generate if generate is not None else old.generate,
-            judge=judge if judge is not None else old.judge,
+            answer_usage=answer_usage if answer_usage is not None else old.answer_usage,
+            grade_usage=grade_usage if grade_usage is not None else old.grade_usage,
         )
 
     def _over_for_grade(self) -> bool:
         """Whether an LLM's grade would go over: it reads what the answer read, and the answer."""
-        return self._over(calls=1, tokens=self._rounds[-1].generate.total)
+        return self._over(calls=1, tokens=self._rounds[-1].answer_usage.total)
 
     def _over(self, *, calls: int, tokens: int) -> bool:
         """Whether so many more calls or tokens would go over the budget."""
-        spent = total_usage(part for r in self._rounds for part in (r.generate, r.judge))
+        spent = total_usage(part for r in self._rounds for part in (r.answer_usage, r.grade_usage))
         config = self.config
         return (config.max_calls is not None and spent.calls + calls > config.max_calls) or (
             config.max_tokens is not None and spent.total + tokens > config.max_tokens
@@ -397,7 +397,7 @@ class FeedbackLoop:
         growth = 0
         if self._sizes is not None:
             growth = self._tokens(selection) - self._tokens(last.selection)
-        return max(last.generate.total + last.judge.total + 2 * growth, 0)
+        return max(last.answer_usage.total + last.grade_usage.total + 2 * growth, 0)
 
     def _tokens(self, selection: Selection) -> int:
         """Tokens of a selection's context; its number of chunks where sizes were not given."""

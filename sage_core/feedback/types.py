@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from sage_core._checks import check_float, check_int, check_optional_int
-from sage_core._display import Shown, plain_text
+from sage_core._display import Displayable, plain_text
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
@@ -294,8 +294,8 @@ class Round:
         answer: What was answered; None where answering failed.
         verdict: How it was graded; None where it was not.
         error: Why answering or grading failed, in words; None where nothing did.
-        generate: Tokens of the answer.
-        judge: Tokens of the grade.
+        answer_usage: Tokens of the answer.
+        grade_usage: Tokens of the grade.
         searched: What was searched for before this round, beside the question; empty for nothing.
         found: What that gave: candidates and their scores for it.
     """
@@ -306,8 +306,8 @@ class Round:
     answer: str | None = None
     verdict: Verdict | None = None
     error: str | None = None
-    generate: TokenUsage = NO_USAGE
-    judge: TokenUsage = NO_USAGE
+    answer_usage: TokenUsage = NO_USAGE
+    grade_usage: TokenUsage = NO_USAGE
     searched: str = ""
     found: tuple[tuple[int, float | None], ...] = ()
 
@@ -325,7 +325,7 @@ class Round:
             "answer": self.answer,
             "verdict": self.verdict.to_dict() if self.verdict is not None else None,
             "error": self.error,
-            "usage": {"generate": self.generate.to_dict(), "judge": self.judge.to_dict()},
+            "usage": {"generate": self.answer_usage.to_dict(), "judge": self.grade_usage.to_dict()},
             "searched": self.searched,
             "found": [[i, _finite(score)] for i, score in self.found],
         }
@@ -340,15 +340,15 @@ class Round:
             answer=item["answer"],
             verdict=_verdict(item["verdict"]),
             error=item["error"],
-            generate=_usage(item["usage"].get("generate")),
-            judge=_usage(item["usage"].get("judge")),
+            answer_usage=_usage(item["usage"].get("generate")),
+            grade_usage=_usage(item["usage"].get("judge")),
             searched=item.get("searched", ""),
             found=tuple((int(i), score) for i, score in item.get("found", ())),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackResult(Shown):
+class FeedbackResult(Displayable):
     """The best answer and how it came about.
 
     Examples:
@@ -381,8 +381,8 @@ class FeedbackResult(Shown):
 
     def __post_init__(self) -> None:
         by_role = {
-            "generate": total_usage(r.generate for r in self.rounds),
-            "judge": total_usage(r.judge for r in self.rounds),
+            "generate": total_usage(r.answer_usage for r in self.rounds),
+            "judge": total_usage(r.grade_usage for r in self.rounds),
         }
         object.__setattr__(self, "usage_by_role", by_role)
 

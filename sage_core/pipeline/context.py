@@ -38,7 +38,7 @@ class Passage:
     after: str = ""
 
 
-def assemble(
+def build_context(
     chunks: Sequence[Passage],
     *,
     order: Order = "document",

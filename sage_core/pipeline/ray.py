@@ -551,7 +551,7 @@ def _cluster(address: str) -> Iterator[None]:
             ray.init(address=address, **quiet)
         except (ConnectionError, ValueError) as error:
             raise SageError(
-                f"no Ray cluster at {address!r} ({_told(error)}): start one with `ray start --head`, "
+                f"no Ray cluster at {address!r} ({_first_line(error)}): start one with `ray start --head`, "
                 "or use this machine alone with --address local"
             ) from error
     try:
@@ -574,11 +574,11 @@ def _errors() -> Iterator[None]:
                 raise cause from None
             cause = getattr(cause, "cause", None) or cause.__cause__
         raise SageError(
-            f"workers failed: {_told(error)}. What they had finished is kept; run it again to go on"
+            f"workers failed: {_first_line(error)}. What they had finished is kept; run it again to go on"
         ) from error
 
 
-def _told(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """What a long message of Ray's is about: the error that a worker raised, which its trace ends with."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]

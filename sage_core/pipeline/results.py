@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 
-from sage_core._display import Shown
+from sage_core._display import Displayable
 from sage_core.answering import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
 from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
-from sage_core.pipeline.context import Order, Passage, assemble
+from sage_core.pipeline.context import Order, Passage, build_context
 from sage_core.selection.cut import Scale, Selection
 from sage_core.store.chunks import Chunk
 from sage_core.text.spans import Span
@@ -87,7 +87,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval(Shown):
+class Retrieval(Displayable):
     """What was found for a question.
 
     Examples:
@@ -142,7 +142,7 @@ class Retrieval(Shown):
         parts = [(i, part) for i in selection.indices for part in _passages(self.candidates[i])]
         return [
             replace(passage, members=tuple(dict.fromkeys(parts[i][0] for i in passage.members)))
-            for passage in assemble([part for _, part in parts], order=self.order)
+            for passage in build_context([part for _, part in parts], order=self.order)
         ]
 
     def texts(self, selection: Selection) -> list[str]:
@@ -210,7 +210,7 @@ class Retrieval(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Shown):
+class Answer(Displayable):
     """An answer and how it came about.
 
     Examples:

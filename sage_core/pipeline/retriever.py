@@ -293,7 +293,7 @@ class Retriever:
         counter, cache = self._tokens
         if counter is not self.counter:
             self._tokens = counter, cache = self.counter, LRUCache(_MOST_COUNTS)
-        counts = cache.of(dict.fromkeys(texts), counter.count_many)
+        counts = cache.get_many(dict.fromkeys(texts), counter.count_many)
         return [counts[text] for text in texts]
 
     def _texts(self, found: Sequence[Found]) -> tuple[list[str], list[float], list[str]]:

@@ -122,7 +122,7 @@ class HybridReranker:
         if not filled or not query.strip():
             return probabilities
         listed = [texts[i] for i in filled]
-        read = self._words.of(dict.fromkeys(listed), lambda new: [_read(text) for text in new])
+        read = self._words.get_many(dict.fromkeys(listed), lambda new: [_read(text) for text in new])
         features = word_matrix(
             query, listed, [read[t].words for t in listed], [read[t].grams for t in listed]
         )
@@ -163,7 +163,7 @@ class LRUCache(Generic[V]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["size"])  # type: ignore[misc]  # the cache is not saved
 
-    def of(self, texts: Iterable[str], make: Callable[[Sequence[str]], Sequence[V]]) -> dict[str, V]:
+    def get_many(self, texts: Iterable[str], make: Callable[[Sequence[str]], Sequence[V]]) -> dict[str, V]:
         """The value of each text; ``make`` gives all that are not there, each text once, in one call."""
         keys = {text: _key(text) for text in texts}
         found: dict[str, V] = {}

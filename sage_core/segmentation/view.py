@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
-from sage_core._display import Shown
+from sage_core._display import Displayable
 from sage_core.text.spans import Span
 
 
@@ -42,7 +42,7 @@ REASONS: tuple[CutReason, ...] = get_args(CutReason)
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentationView(Shown):
+class SegmentationView(Displayable):
     """A text, its chunks, and the places where it might have been cut.
 
     Made by `sage_core.Segmenter.explain`. A notebook shows it in colours; ``rich.print`` does in a terminal.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_core._checks import check_int, check_optional_int
-from sage_core._display import Shown
+from sage_core._display import Displayable
 from sage_core.errors import InputError
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
@@ -52,7 +52,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(Shown):
+class Selection(Displayable):
     """Which candidates were kept.
 
     Examples:

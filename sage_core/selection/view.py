@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core._display import Shown
+from sage_core._display import Displayable
 from sage_core.errors import InputError
 from sage_core.selection.config import SelectionConfig
 from sage_core.selection.cut import Selection
@@ -14,7 +14,7 @@ from sage_core.selection.scales import SCALES, Scale
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionView(Shown):
+class SelectionView(Displayable):
     """Scores, what was kept of them and why. Made by `selection_view`.
 
     Examples:

@@ -3,7 +3,7 @@
 Safe for one writer and any number of readers, in threads or processes of their own. SQLite's write-ahead
 log gives every search the store as it was at one moment; vector files only grow, and a search looks no
 further into them than that moment's count of rows. A writer puts vectors on the disk first, and then makes
-them count in the transaction that replaces their documents. What a writer that died left behind is written
+them visible in the transaction that replaces their documents. What a writer that died left behind is written
 over by the next. A rebuild writes a database of its own, which takes the old one's place in one transaction.
 
 A row number names a chunk in both places. Rows are never used twice: those of replaced documents are dead
@@ -71,15 +71,17 @@ _TABLES = (
     " text TEXT NOT NULL)",
     *WORD_TABLES,
     "CREATE TABLE segments (number INTEGER PRIMARY KEY, file TEXT NOT NULL, rows INTEGER NOT NULL)",
-    # Rows that no longer count, from `first` up to `stop`, since this change.
+    # Dead rows, from `first` up to `stop`, since this change.
     "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",
     "CREATE INDEX dead_by_change ON dead (change)",
 )
 _MOST_PARAMETERS = 500
 # Chunks kept in memory, some 2 KB each.
 _MOST_CACHED = 8_192
-_INHERITED: list[object] = []
-# A file's rest moves where fewer of its rows count, and this many at least do not.
+# SQLite forbids a forked child to use or close a connection of its parent
+# (https://www.sqlite.org/howtocorrupt.html, "across a fork"): they are kept from the garbage collector here.
+_PARENT_CONNECTIONS: list[object] = []
+# A file's rest moves where fewer of its rows are alive, and at least this many are dead.
 _LEAST_ALIVE, _LEAST_DEAD = 0.5, 2_048
 
 
@@ -132,12 +134,12 @@ class FolderStore:
         self.path = as_path(path)
         self._database = self.path / DATABASE
         self._writer: _Writer | None = None
-        self._start()
+        self._init_runtime_state()
 
-    def _start(self) -> None:
+    def _init_runtime_state(self) -> None:
         """Create locks and caches; called again in a forked child, whose connections belong to its parent."""
         # SQLite's connections must not be closed in a forked child either.
-        _INHERITED.extend(getattr(self, "_idle", ()))
+        _PARENT_CONNECTIONS.extend(getattr(self, "_idle", ()))
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._idle: list[tuple[tuple[int, int], sqlite3.Connection]] = []
@@ -242,7 +244,7 @@ class FolderStore:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees the store as it is at its first statement, until the block ends."""
         with self._errors():
-            connection, file = self._take()
+            connection, file = self._borrow_connection()
             done = False
             try:
                 connection.execute("BEGIN")
@@ -255,10 +257,10 @@ class FolderStore:
             with self._lock:
                 self._idle.append((file, connection))
 
-    def _take(self) -> tuple[sqlite3.Connection, tuple[int, int]]:
+    def _borrow_connection(self) -> tuple[sqlite3.Connection, tuple[int, int]]:
         """An idle connection, or a new one, to the file that lies there now."""
         if self._process != os.getpid():
-            self._start()
+            self._init_runtime_state()
         try:
             status = self._database.stat()
         except OSError:
@@ -429,7 +431,7 @@ class FolderStore:
 
     def _publish(self) -> None:
         """Put what a rebuild wrote in the store's place: a search sees the old contents or the new."""
-        writer = self._held()
+        writer = self._require_writer()
         try:
             with closing(self._connect()) as target:
                 # One transaction: it writes the pages of the new database over those of the old.
@@ -448,7 +450,7 @@ class FolderStore:
 
     def _clear_up(self) -> None:
         """Remove what an interrupted run left, and see that the vector files are whole."""
-        writer = self._held()
+        writer = self._require_writer()
         with self._transaction():
             _delete_chunks(writer.connection, writer.rows)
         self._segments(writer.connection, writer.dimension)
@@ -456,9 +458,9 @@ class FolderStore:
 
     def _delete_files(self) -> None:
         """Delete vector files that nothing refers to."""
-        if self._held().draft:
+        if self._require_writer().draft:
             return  # those of the old store are still searched
-        known = {row[0] for row in self._held().connection.execute("SELECT file FROM segments")}
+        known = {row[0] for row in self._require_writer().connection.execute("SELECT file FROM segments")}
         for path in (self.path / _VECTORS).iterdir():
             if path.name not in known and path.suffix in {".vec", ".npy", ".part"}:
                 try:
@@ -466,14 +468,14 @@ class FolderStore:
                 except PermissionError:
                     logger.info("%s is in use: it goes next time", path)  # Windows, another process reads
 
-    def _held(self) -> _Writer:
+    def _require_writer(self) -> _Writer:
         if self._writer is None:
             raise InputError("documents are written within `with store.writing(...)` only")
         return self._writer
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        connection = self._held().connection
+        connection = self._require_writer().connection
         with self._errors():
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -487,7 +489,7 @@ class FolderStore:
     def put(self, documents: Sequence[NewDocument]) -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.
 
-        All of them count from the same moment on. One call costs a few writes to disk, whatever number of
+        All become visible at once. One call costs a few writes to disk, whatever number of
         documents it brings.
 
         Args:
@@ -496,7 +498,7 @@ class FolderStore:
         Raises:
             StoreError: Where they cannot be written. The store then holds what it held.
         """
-        writer = self._held()
+        writer = self._require_writer()
         for document in documents:
             _check_lengths(document)
         new = [d for d in {d.source: d for d in documents}.values() if len(d.chunks)]
@@ -512,14 +514,14 @@ class FolderStore:
                     insert_names(connection, key, _names_of(document, document.chunks))
                     _insert_chunks(connection, key, first, document.chunks)
                     first += len(document.chunks)
-                self._count(connection, written)
+                self._commit_change(connection, written)
         except BaseException:
             writer.rows = begin
             raise
 
     def put_parts(self, parts: Iterable[NewDocument]) -> None:
         """Put one document that comes in parts; see `Store.put_parts`."""
-        writer = self._held()
+        writer = self._require_writer()
         begin = writer.rows
         written: dict[int, tuple[str, int]] = {}
         [(key,)] = writer.connection.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM documents")
@@ -538,7 +540,7 @@ class FolderStore:
             with self._transaction() as connection:
                 self._replace(connection, document, begin, writer.rows - begin, key)
                 insert_names(connection, key, names)
-                self._count(connection, written)
+                self._commit_change(connection, written)
         except BaseException:
             with suppress(sqlite3.Error, StoreError), self._transaction() as connection:
                 _delete_chunks(connection, begin)
@@ -547,7 +549,7 @@ class FolderStore:
 
     def _append(self, vectors: NDArray[np.float32]) -> dict[int, tuple[str, int]]:
         """Write vectors from the next row on; returns name and length of every file that grew, by number."""
-        writer = self._held()
+        writer = self._require_writer()
         if vectors.shape[1:] != (writer.dimension,):
             raise InputError(f"vectors of {vectors.shape[1:]} in a store of {writer.dimension} dimensions")
         files = dict(writer.connection.execute("SELECT number, file FROM segments"))
@@ -577,7 +579,7 @@ class FolderStore:
         """Let a document have these rows in place of those it had; returns its key."""
         old = connection.execute("SELECT key FROM documents WHERE source = ?", (document.source,)).fetchone()
         if old is not None:
-            self._bury(connection, old[0])
+            self._mark_dead(connection, old[0])
         cursor = connection.execute(
             "INSERT INTO documents (key, source, digest, first, chunks, title, stat)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -585,7 +587,7 @@ class FolderStore:
         )
         return int(cursor.lastrowid or 0)
 
-    def _bury(self, connection: sqlite3.Connection, key: int) -> None:
+    def _mark_dead(self, connection: sqlite3.Connection, key: int) -> None:
         """Take a document and its chunks out."""
         first, chunks = connection.execute(
             "SELECT first, chunks FROM documents WHERE key = ?", (key,)
@@ -593,12 +595,12 @@ class FolderStore:
         _delete_chunks(connection, first, first + chunks)
         connection.execute("DELETE FROM documents WHERE key = ?", (key,))
         delete_names(connection, key)
-        change = self._held().change + 1
+        change = self._require_writer().change + 1
         connection.execute("INSERT INTO dead VALUES (?, ?, ?)", (first, first + chunks, change))
 
-    def _count(self, connection: sqlite3.Connection, written: Mapping[int, tuple[str, int]]) -> None:
+    def _commit_change(self, connection: sqlite3.Connection, written: Mapping[int, tuple[str, int]]) -> None:
         """Make a change visible: the last statement of its transaction."""
-        writer = self._held()
+        writer = self._require_writer()
         connection.executemany(
             "INSERT OR REPLACE INTO segments VALUES (?, ?, ?)",
             [(number, name, rows) for number, (name, rows) in written.items()],
@@ -608,13 +610,13 @@ class FolderStore:
 
     def remove(self, *sources: str) -> None:
         """Take documents out of the store. Only within `writing`."""
-        self._held()
+        self._require_writer()
         with self._transaction() as connection:
             for source in sources:
                 found = connection.execute("SELECT key FROM documents WHERE source = ?", (source,)).fetchone()
                 if found is not None:
-                    self._bury(connection, found[0])
-            self._count(connection, {})
+                    self._mark_dead(connection, found[0])
+            self._commit_change(connection, {})
 
     def touch(self, stats: Mapping[str, str]) -> None:
         """Note `DocumentRecord.stat` of documents by source. Only within `writing`."""
@@ -625,7 +627,7 @@ class FolderStore:
 
     def _compact(self) -> None:
         """Move what counts out of files that mostly hold dead rows, and delete those files."""
-        writer = self._held()
+        writer = self._require_writer()
         dead = writer.connection.execute("SELECT first, stop FROM dead").fetchall()
         if not dead:
             return
@@ -652,7 +654,7 @@ class FolderStore:
 
     def _move_out(self, number: int) -> None:
         """Move the documents that have rows in a segment to the end; drop the segment where none is left."""
-        writer = self._held()
+        writer = self._require_writer()
         low, high = number * ROWS, (number + 1) * ROWS
         documents = writer.connection.execute(
             "SELECT key, first, chunks FROM documents WHERE first < ? AND first + chunks > ?", (high, low)
@@ -678,14 +680,14 @@ class FolderStore:
                         )
                         first += chunks
                     self._drop(connection, number)
-                    self._count(connection, written)
+                    self._commit_change(connection, written)
             except BaseException:
                 writer.rows = begin
                 raise
             return
         with self._transaction() as connection:
             self._drop(connection, number)
-            self._count(connection, {})
+            self._commit_change(connection, {})
 
     @staticmethod
     def _drop(connection: sqlite3.Connection, number: int) -> None:

@@ -84,7 +84,7 @@ def get_counter(name: str = "bert") -> TokenCounter:
     return HuggingFaceCounter(name)
 
 
-class _Equal:
+class _ComparedByName:
     """Counters of one kind and name are the same counter."""
 
     name: str
@@ -99,7 +99,7 @@ class _Equal:
         return f"{type(self).__name__}({self.name!r})"
 
 
-class WordCounter(_Equal):
+class WordCounter(_ComparedByName):
     """Words: maximal runs of characters that are not white space."""
 
     name = "words"
@@ -114,7 +114,7 @@ class WordCounter(_Equal):
         return [len(text.split()) for text in texts]
 
 
-class CharCounter(_Equal):
+class CharCounter(_ComparedByName):
     """Characters (Unicode code points), white space included."""
 
     name = "chars"
@@ -128,7 +128,7 @@ class CharCounter(_Equal):
         return [len(text) for text in texts]
 
 
-class BertCounter(_Equal):
+class BertCounter(_ComparedByName):
     """Word pieces of the bundled vocabulary, as all-MiniLM-L6-v2 counts them without ``[CLS]`` and ``[SEP]``.
 
     To BERT a run of letters that it does not know is one token, whatever its length: Thai, Khmer, emoji,
@@ -148,7 +148,7 @@ class BertCounter(_Equal):
         return [count(without_lone_surrogates(text)) for text in texts]
 
 
-class TiktokenCounter(_Equal):
+class TiktokenCounter(_ComparedByName):
     """Tokens of an OpenAI encoding. Special tokens in the text are counted as the ordinary text they are.
 
     Args:
@@ -168,7 +168,7 @@ class TiktokenCounter(_Equal):
         return [len(encode(without_lone_surrogates(text))) for text in texts]
 
 
-class HuggingFaceCounter(_Equal):
+class HuggingFaceCounter(_ComparedByName):
     """Tokens of a Hugging Face fast tokenizer. Text unknown to it counts by its length, as in ``bert``.
 
     Args:
@@ -187,7 +187,7 @@ class HuggingFaceCounter(_Equal):
         return count_with(_tokenizer(self.name), texts)
 
 
-class TokenizerCounter(_Equal):
+class TokenizerCounter(_ComparedByName):
     """Tokens of a tokenizer that is at hand: of `transformers`, or a bare `tokenizers.Tokenizer`.
 
     It neither cuts nor pads, whatever the tokenizer's own file asks for, and the tokenizer is left as it is.
@@ -229,7 +229,7 @@ class TokenizerCounter(_Equal):
         self._bare = _bare_form(self._tokenizer)
 
 
-class CallableCounter(_Equal):
+class CallableCounter(_ComparedByName):
     """A counter from any function.
 
     Examples:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
 from sage_core.errors import InputError
-from sage_core.pipeline.context import Order, Passage, assemble
+from sage_core.pipeline.context import Order, Passage, build_context
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 from sage_core.tuning.records import Piece
@@ -71,7 +71,7 @@ class Assembled:
 
     def arrange(self, chosen: Sequence[Piece]) -> tuple[Piece, ...]:
         """See `Arrangement.arrange`."""
-        passages = assemble(
+        passages = build_context(
             [Passage(p.text, p.document, p.span) for p in chosen],
             order=self._order,
             max_tokens=self._max_tokens,
@@ -112,7 +112,7 @@ class SentenceWindow:
     def arrange(self, chosen: Sequence[Piece]) -> tuple[Piece, ...]:
         """See `Arrangement.arrange`."""
         windows = [self._window(piece) for piece in chosen]
-        joined = assemble(windows, order="document", sources=self._texts)
+        joined = build_context(windows, order="document", sources=self._texts)
         joined.sort(key=lambda passage: min(passage.members))
         return tuple(Piece(p.text, str(p.document), p.span) for p in joined)
 

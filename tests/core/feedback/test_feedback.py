@@ -167,7 +167,7 @@ def test_usage_by_role_and_round() -> None:
         lambda s, a: (next(verdicts), TokenUsage(s.cut * 11, 7, 1)),
     )
     assert result.usage_by_role == {"generate": TokenUsage(240, 10, 2), "judge": TokenUsage(264, 14, 2)}
-    assert [r.judge.prompt for r in result.rounds] == [99, 165]
+    assert [r.grade_usage.prompt for r in result.rounds] == [99, 165]
 
 
 def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:

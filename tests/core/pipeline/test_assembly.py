@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.pipeline.context import Passage, assemble
+from sage_core.pipeline.context import Passage, build_context
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
@@ -31,51 +31,51 @@ def test_document_order_with_documents_by_their_best_chunk():
         Passage("From the air."),
         passage(Span(0, 11), other, "b"),
     ]
-    result = assemble(chunks, join=False)
+    result = build_context(chunks, join=False)
     assert texts(result) == ["Salt first.", "A gull cries.", "Bees sleep.", "Bees dance.", "From the air."]
     assert [p.members for p in result] == [(2,), (0,), (4,), (1,), (3,)]
-    assert texts(assemble(chunks, order="rank")) == texts(chunks)
+    assert texts(build_context(chunks, order="rank")) == texts(chunks)
 
 
 def test_white_space_between_chunks_comes_from_the_document():
     chunks = [passage(LAMP), passage(OIL), passage(SALT)]
-    (whole,) = assemble(chunks, sources={"a": TEXT})
+    (whole,) = build_context(chunks, sources={"a": TEXT})
     assert whole == Passage(TEXT[:38], "a", Span(0, 38), (2, 1, 0))
-    assert texts(assemble(chunks)) == ["Salt first.", "Then oil.", "The lamp burns."]
+    assert texts(build_context(chunks)) == ["Salt first.", "Then oil.", "The lamp burns."]
 
 
 def test_a_missing_chunk_between_two_keeps_them_apart():
-    result = assemble([passage(SALT), passage(LAMP), passage(GULL)], sources={"a": TEXT})
+    result = build_context([passage(SALT), passage(LAMP), passage(GULL)], sources={"a": TEXT})
     assert texts(result) == ["Salt first.", "The lamp burns. A gull cries."]
 
 
 def test_touching_and_overlapping_chunks_join_without_the_document():
-    result = assemble([passage(Span(5, 20)), passage(Span(0, 5)), passage(Span(12, 30))])
+    result = build_context([passage(Span(5, 20)), passage(Span(0, 5)), passage(Span(12, 30))])
     assert result == [Passage(TEXT[:30], "a", Span(0, 30), (1, 0, 2))]
 
 
 def test_duplicates_go():
     chunks = [passage(SALT), passage(OIL), passage(SALT), Passage("Then oil.", "copy", Span(0, 9))]
-    assert [p.members for p in assemble(chunks, join=False)] == [(0,), (1,)]
+    assert [p.members for p in build_context(chunks, join=False)] == [(0,), (1,)]
 
 
 def test_a_chunk_inside_another_gives_it_its_place():
     chunks = [passage(OIL), passage(GULL), passage(Span(0, 38)), passage(LAMP)]
-    result = assemble(chunks, order="rank")
+    result = build_context(chunks, order="rank")
     assert [p.members for p in result] == [(2,), (1,)]
 
 
 def test_the_budget_drops_the_worst_first_and_keeps_the_best():
     chunks = [passage(LAMP), passage(SALT), passage(GULL)]
     for limit, kept in [(8, 3), (7, 2), (5, 2), (4, 1), (1, 1)]:
-        result = assemble(chunks, order="rank", max_tokens=limit, counter=WORDS)
+        result = build_context(chunks, order="rank", max_tokens=limit, counter=WORDS)
         assert [p.members[0] for p in result] == list(range(kept)), limit
-    assert len(assemble(chunks, max_tokens=10_000)) == 3
+    assert len(build_context(chunks, max_tokens=10_000)) == 3
 
 
 def test_nothing_gives_nothing():
-    assert assemble([]) == []
-    assert assemble([], max_tokens=5, order="rank") == []
+    assert build_context([]) == []
+    assert build_context([], max_tokens=5, order="rank") == []
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_nothing_gives_nothing():
 )
 def test_bad_input(chunks, arguments, message):
     with pytest.raises(InputError, match=message):
-        assemble(chunks, **arguments)
+        build_context(chunks, **arguments)
 
 
 @st.composite
@@ -108,7 +108,7 @@ def selections(draw):
 @given(selections(), st.booleans(), st.booleans(), st.sampled_from(["rank", "document"]))
 def test_every_passage_is_a_slice_and_nothing_selected_is_lost(selection, known, join, order):
     documents, chunks = selection
-    result = assemble(chunks, order=order, join=join, sources=documents if known else None)
+    result = build_context(chunks, order=order, join=join, sources=documents if known else None)
     for p in result:
         assert p.text == p.span.of(documents[p.document])
     for chunk in chunks:
@@ -127,8 +127,8 @@ def test_every_passage_is_a_slice_and_nothing_selected_is_lost(selection, known,
 def test_the_budget_holds_and_what_goes_ranks_below_what_stays(selection, limit):
     _, chunks = selection
     chars = get_counter("chars")
-    free = assemble(chunks, order="rank")
-    result = assemble(chunks, order="rank", max_tokens=limit, counter=chars)
+    free = build_context(chunks, order="rank")
+    result = build_context(chunks, order="rank", max_tokens=limit, counter=chars)
     assert result == free[: len(result)]
     if len(result) > 1:
         assert sum(len(p.text) for p in result) <= limit

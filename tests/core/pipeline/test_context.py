@@ -13,7 +13,7 @@ from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
-from sage_core.pipeline.context import Passage, assemble
+from sage_core.pipeline.context import Passage, build_context
 from sage_core.pipeline.sage import Sage, SageConfig
 from sage_core.selection.cut import Scale
 from sage_core.text.spans import Span
@@ -155,7 +155,7 @@ def test_known_white_space_joins_without_the_document() -> None:
     spans = [Span(0, 4), Span(6, 10), Span(12, 18)]
     gaps = ["\n\n", "", ""]
     parts = [Passage(s.of(text), "d", s, after=gap) for s, gap in zip(spans, gaps, strict=True)]
-    joined = assemble(parts)
+    joined = build_context(parts)
     assert [(p.text, p.members) for p in joined] == [("One.\n\nTwo.", (0, 1)), ("Three.", (2,))]
     wrong = [Passage("One.", "d", spans[0], after="\n"), parts[1]]
-    assert len(assemble(wrong)) == 2, "white space of another length is not what lies between"
+    assert len(build_context(wrong)) == 2, "white space of another length is not what lies between"

@@ -40,7 +40,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "append": (FolderStore, "_append"),
     "replace": (FolderStore, "_replace"),  # vectors are written, nothing else
     "chunks": (sage_core.store.folder, "_insert_chunks"),
-    "count": (FolderStore, "_count"),  # the last statement of the transaction
+    "count": (FolderStore, "_commit_change"),  # the last statement of the transaction
     "remove": (FolderStore, "remove"),
     "compact": (FolderStore, "_compact"),
     "move": (FolderStore, "_drop"),  # within the transaction that moves documents to another file
