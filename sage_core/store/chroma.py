@@ -131,7 +131,7 @@ class ChromaStore:
 
     @property
     def finished(self) -> bool:
-        """Whether the store's making got to its end."""
+        """Whether the store was created completely."""
         return self._settings() is not None
 
     def require_packages(self) -> None:
@@ -156,15 +156,7 @@ class ChromaStore:
 
     def check(self, identity: StoreIdentity) -> None:
         """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
-        self._check(self._identity(), identity)
-
-    def _check(self, mine: StoreIdentity, given: StoreIdentity) -> None:
-        difference = mine.difference(given)
-        if difference is not None:
-            raise StoreError(
-                f"the store at {self.location} was made with {difference}: use the same, ingest into another "
-                "store, or make it anew with `sage-rag ingest --rebuild`"
-            )
+        self._identity().require(identity, self.location)
 
     def _identity(self) -> StoreIdentity:
         text = self._settings()
@@ -545,7 +537,7 @@ class ChromaStore:
         for _ in range(_TRIES):
             found, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n)
             if identity is not None:
-                self._check(self._identity_of(settings), identity)
+                self._identity_of(settings).require(identity, self.location)
             before, self._mark = self._mark, mark
             if before == mark:
                 break  # else: a document that was replaced meanwhile may be missing

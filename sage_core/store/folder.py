@@ -168,7 +168,7 @@ class FolderStore:
 
     @property
     def finished(self) -> bool:
-        """Whether the store's making got to its end. One that did not is made again by `writing`."""
+        """Whether the store was created completely. One that was not is made again by `writing`."""
         if not self.exists:
             return False
         with self._reading() as connection:
@@ -198,15 +198,7 @@ class FolderStore:
     def check(self, identity: StoreIdentity) -> None:
         """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""
         with self._reading() as connection:
-            self._check(self._identity(connection), identity)
-
-    def _check(self, mine: StoreIdentity, given: StoreIdentity) -> None:
-        difference = mine.difference(given)
-        if difference is not None:
-            raise StoreError(
-                f"the store at {self.path} was made with {difference}: use the same, ingest into another "
-                "folder, or make it anew with `sage-rag ingest --rebuild`"
-            )
+            self._identity(connection).require(identity, self.location)
 
     def _identity(self, connection: sqlite3.Connection) -> StoreIdentity:
         if not _has_tables(connection):
@@ -341,7 +333,7 @@ class FolderStore:
             draft = rebuild and kind_of(self._database) == "file"
             with closing(self._created(identity, draft=draft, rebuild=rebuild)) as connection:
                 try:
-                    self._check(self._identity(connection), identity)
+                    self._identity(connection).require(identity, self.location)
                     state = connection.execute("SELECT token, change, rows FROM state").fetchone()
                     token, change, rows = state
                     dimension = self._identity(connection).probe.size
@@ -770,7 +762,7 @@ class FolderStore:
                     seen.append(state)
                     continue
                 if identity is not None:
-                    self._check(view.identity, identity)
+                    view.identity.require(identity, self.location)
                 return work(connection, view)
 
     # -- names ----------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.errors import StoreError
+
 Setting = str | int | float | bytes | None
 
 # Two runs of one embedding model differ by rounding; two models differ by far more.
@@ -49,6 +51,15 @@ class StoreIdentity:
         if given.segmenter and self.segmenter != given.segmenter:
             return self._segmenter_difference(given)
         return None
+
+    def require(self, given: StoreIdentity, location: str) -> None:
+        """Raise StoreError unless ``given`` may be used with the store of ``self`` at ``location``."""
+        difference = self.difference(given)
+        if difference is not None:
+            raise StoreError(
+                f"the store at {location} was made with {difference}: use the same, ingest into another "
+                "store, or make it anew with `sage-rag ingest --rebuild`"
+            )
 
     def _segmenter_difference(self, given: StoreIdentity) -> str:
         names = [

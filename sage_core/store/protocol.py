@@ -93,7 +93,7 @@ class Store(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether the store's making got to its end. One that did not is made again by `writing`."""
+        """Whether the store was created completely. One that did not is made again by `writing`."""
         ...
 
     def require_packages(self) -> None:
