@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -55,15 +55,7 @@ class AnswerMark:
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
-        return {
-            "span": list(self.span),
-            "text": self.text,
-            "support": self.support,
-            "probability": self.probability,
-            "passage": self.passage,
-            "evidence": None if self.evidence is None else list(self.evidence),
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
 def mark_answer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sage_core.errors import InputError
 
@@ -47,12 +47,7 @@ class TokenUsage:
 
     def to_dict(self) -> dict[str, int | bool]:
         """A JSON-ready form."""
-        return {
-            "prompt": self.prompt,
-            "completion": self.completion,
-            "calls": self.calls,
-            "estimated": self.estimated,
-        }
+        return asdict(self)
 
 
 NO_USAGE = TokenUsage()
