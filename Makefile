@@ -33,7 +33,7 @@ install-core:  ## Make the virtual environment with the base install and the too
 	@$(PIP) -e . "pytest>=8" "pytest-asyncio>=0.24" "hypothesis>=6.100" "pytest-xdist>=3.6" "ruff>=0.6"
 	@echo "Now, for example: $(BIN)/python -m pytest tests/core/selection tests/core/text tests/core/feedback"
 
-demo: install  ## Ingest sample documents, ask questions, show every step (offline; a key or DEMO="--base-url ..." uses an LLM)
+demo: install  ## Ingest sample documents, ask questions, show every step (offline; DEMO="--model ..." or "--base-url ..." uses an LLM)
 	$(BIN)/sage-rag demo $(DEMO)
 
 # Two workers, each with one thread for matrix products: more would compete for the same cores.

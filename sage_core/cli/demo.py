@@ -68,6 +68,7 @@ def documents_folder() -> Path:
 
 
 def demo(
+    context: typer.Context,
     store: Annotated[
         Path,
         typer.Option("--store", "-s", help="Folder of the store.", metavar="DIR", parser=path_argument),
@@ -80,7 +81,8 @@ def demo(
     """Ingest sample documents about an island, ask four questions, and show every step.
 
     One question is answered in one place, one needs several chunks, one is spread over documents, and one
-    has no answer in them. Without a key or a server it runs offline: sentences are quoted without an LLM.
+    has no answer in them. It runs offline, and sentences are quoted without an LLM, unless --model or
+    --base-url asks for one.
     """
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_core.feedback import FeedbackConfig
@@ -88,6 +90,10 @@ def demo(
     from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
+    # A key or a server in the environment is there for other programs too.
+    if getattr(context.get_parameter_source("base_url"), "name", "") == "ENVIRONMENT" and not model:
+        base_url = None
+    offline = offline or not (model or base_url)
     require_packages(llm=asks_llm(model, base_url, offline))
     began = time.perf_counter()
     folder = documents_folder()

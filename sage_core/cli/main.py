@@ -82,7 +82,7 @@ def _root(
     handler.setFormatter(_SafeFormatter("%(levelname)s: %(message)s"))
     logging.basicConfig(level=handler.level, handlers=[handler], force=True)
     # These report every oddity of a file or a download as a warning of their own.
-    for name in ("httpx", "chromadb", "sentence_transformers", "transformers"):
+    for name in ("httpx", "httpx2", "chromadb", "sentence_transformers", "transformers"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 

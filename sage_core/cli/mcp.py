@@ -296,7 +296,7 @@ class _Tools:
         try:
             allowed = [self._allowed(path) for path in paths]
             async with self._ingesting:
-                report = await asyncio.to_thread(self._sage.ingest, allowed)
+                report = await asyncio.to_thread(self._sage.ingest, allowed, roots=self._roots)
         except SageError as error:
             raise _tool_error(error) from error
         return IngestReply(
@@ -308,6 +308,8 @@ class _Tools:
         )
 
     def _allowed(self, path: str) -> Path:
+        if not path.strip():
+            raise InputError("an empty path: name a file or a folder, '.' for the whole first folder")
         # Resolved before it is compared, so that neither ".." nor a link leads out of the roots.
         resolved = (self._roots[0] / path).resolve()
         if not any(resolved.is_relative_to(root) for root in self._roots):

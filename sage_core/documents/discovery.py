@@ -7,7 +7,7 @@ import functools
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -194,9 +194,25 @@ def expand_sources(
     paths: Iterable[PathArgument],
     passed_over: list[PassedOver] | None = None,
     others: Counter[str] | None = None,
+    roots: Sequence[str] | None = None,
 ) -> dict[str, Path]:
-    """`expand` with the name of every file, ``source_of(path)``; ``others`` as in `find_files`."""
+    """`expand` with the name of every file, ``source_of(path)``.
+
+    Args:
+        paths: Files and folders.
+        passed_over: As in `expand`; also takes files that lie outside ``roots``.
+        others: As in `find_files`.
+        roots: Folders, from `source_of`. A file that lies in none of them, links resolved, is left out.
+    """
     found: dict[str, Path] = {}
+
+    def take(source: str, file: Path) -> None:
+        if roots is None or any(within(source, root) for root in roots):
+            found.setdefault(source, file)
+        elif passed_over is not None:
+            reason = f"{file} is a link to a file outside the folders that may be read"
+            passed_over.append(PassedOver(file, reason, unreadable=False))
+
     left: list[PassedOver] = []
     scopes: list[str] = []
     for path in as_paths(paths):
@@ -208,7 +224,7 @@ def expand_sources(
         if kind == "other":
             raise InputError(f"{path} is neither a file nor a folder")
         if kind == "file":
-            found.setdefault(source_of(path), path)
+            take(source_of(path), path)
             continue
         scope = source_of(path)
         scopes.append(scope)
@@ -217,7 +233,7 @@ def expand_sources(
             # system call for every folder above it.
             below = "" if file.is_symlink() else _storable(os.path.relpath(file, path))
             source = os.path.join(scope, below) if below else source_of(file)  # noqa: PTH118
-            found.setdefault(source, file)
+            take(source, file)
     if passed_over is not None:
         for item in left:
             if item.unreadable or not any(within(source_of(item.path), scope) for scope in scopes):

@@ -15,6 +15,7 @@ from sage_core.llm.failures import MalformedReplyError, redact_url, transport_er
 from sage_core.llm.request import Attempts
 from sage_core.llm.transport import Clients, OutOfTimeError, run_blocking
 from sage_core.llm.usage import TokenUsage, estimate_tokens
+from sage_core.text.tokens import without_lone_surrogates
 
 # The service takes 2,048 texts and 300,000 tokens in one request.
 _MOST_TEXTS = 2_048
@@ -119,7 +120,7 @@ class OpenAIEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """See `Embedder.embed_query`."""
-        row: NDArray[np.float32] = self._ask([text or " "])[0]
+        row: NDArray[np.float32] = self._ask([without_lone_surrogates(text) or " "])[0]
         return row
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
@@ -127,7 +128,7 @@ class OpenAIEmbedder:
         batch: list[str] = []
         size = 0
         for text in texts:
-            sent = text or " "  # the service refuses an empty text
+            sent = without_lone_surrogates(text) or " "  # the service refuses an empty text
             if batch and (len(batch) == self._batch_size or size + len(sent) > _MOST_CHARACTERS):
                 yield batch
                 batch, size = [], 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from sage_core.errors import InputError
 from sage_core.llm.failures import check_url
@@ -19,6 +21,24 @@ def server_url(given: str | None) -> str:
     url = given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     check_url(url)
     return url
+
+
+def without_login(url: str) -> tuple[str, str | None]:
+    """An address without its user and password, and these as an Authorization header; None where it has none.
+
+    An address ends up in logs, errors and pickles; a header does not.
+
+    Examples:
+        >>> without_login("http://ann:secret@localhost:8000/v1")
+        ('http://localhost:8000/v1', 'Basic YW5uOnNlY3JldA==')
+    """
+    parts = urlsplit(url)
+    login, _, host = parts.netloc.rpartition("@")
+    if not login:
+        return url, None
+    user, _, password = login.partition(":")
+    header = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), f"Basic {header}"
 
 
 def api_key(given: str | None) -> str | None:

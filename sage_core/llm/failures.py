@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import random
 import re
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from sage_core.errors import InputError
 _LONGEST_PAUSE = 8.0
 _LONGEST_RETRY_AFTER = 60.0
 _RETRYABLE_STATUS = frozenset({408, 409, 429})
-_SECRET = re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_\-*.]{6,}|(?<=Bearer )\S+")
+_SECRET = re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_\-*.]{6,}|(?<=Bearer )\S+|(?<=Basic )\S+")
 
 
 class MalformedReplyError(ValueError):
@@ -47,12 +46,16 @@ class ReplyTooLargeError(ValueError):
     """A reply above the limit on its size."""
 
 
+class RedirectRefusedError(ValueError):
+    """The server sends the request, and what is in it, to another one."""
+
+
 def transport_errors() -> tuple[type[Exception], ...]:
     """Errors an attempt can raise: the client's, those of the HTTP library below it, and of reading JSON."""
     import openai
 
-    found: list[type[Exception]] = [openai.OpenAIError, OSError, json.JSONDecodeError]
-    found += [MalformedReplyError, EmptyReplyError, ReplyTooLargeError]
+    # ValueError: bytes that are not UTF-8, JSON that is none, a number of over 4,300 digits, and our own.
+    found: list[type[Exception]] = [openai.OpenAIError, OSError, ValueError, RecursionError]
     for name in ("httpx", "httpx2"):
         try:
             found.append(importlib.import_module(name).HTTPError)
@@ -76,7 +79,7 @@ def check_url(url: str) -> None:
     except (ValueError, TypeError, AttributeError):  # ValueError: a broken IPv6 address
         usable = False
     if not usable:
-        shown = str(url).rpartition("@")[2]  # without user and password
+        shown = str(url).rpartition("@")[2].partition("?")[0]  # without user, password and query
         raise InputError(
             f"{shown!r} is no address of a server: it starts with http:// or https://, such as "
             "http://localhost:11434/v1"
@@ -108,14 +111,16 @@ def classify(error: Exception, *, timeout: float, key: str | None) -> Failure:
     if isinstance(error, openai.APITimeoutError) or "Timeout" in type(error).__name__:
         return Failure(out_of_time(timeout), True)
     # The client wraps what is raised while it reads a reply.
-    inner = error if isinstance(error, ReplyTooLargeError) else error.__cause__
+    inner = error if isinstance(error, ReplyTooLargeError | RedirectRefusedError) else error.__cause__
     if isinstance(inner, ReplyTooLargeError):
         return Failure(f"{inner}: is this the right server? A larger max_reply_bytes takes it", False)
+    if isinstance(inner, RedirectRefusedError):
+        return Failure(str(inner), False)
     if isinstance(error, openai.APIStatusError):
         return _status(error, key)
     if isinstance(error, EmptyReplyError):
         return Failure(str(error), False)
-    if isinstance(error, (MalformedReplyError, json.JSONDecodeError, openai.APIResponseValidationError)):
+    if isinstance(error, (ValueError, RecursionError, openai.APIResponseValidationError)):
         detail = redact(str(error), key)[:200]
         return Failure(f"the reply could not be read ({detail}): is this an OpenAI-compatible server?", True)
     if isinstance(error, openai.APIConnectionError) or not isinstance(error, openai.OpenAIError):

@@ -19,6 +19,7 @@ from sage_core.llm.failures import (
 from sage_core.llm.messages import Completion, Message
 from sage_core.llm.transport import Budget, OutOfTimeError
 from sage_core.llm.usage import TokenUsage, estimate_usage
+from sage_core.text.tokens import without_lone_surrogates
 
 _log = logging.getLogger(__name__)
 
@@ -150,6 +151,7 @@ class Request(Attempts):
             text = getattr(message, "refusal", None)
         if not isinstance(text, str):
             raise _no_text(reason)
+        text = without_lone_surrogates(text)
         return Completion(text, self.usage(getattr(reply, "usage", None), text), reason)
 
     def usage(self, reported: Any, text: str) -> TokenUsage:
@@ -188,6 +190,7 @@ class StreamedReply:
         piece = getattr(delta, "content", None) or getattr(delta, "refusal", None)
         if not isinstance(piece, str):
             return ""
+        piece = without_lone_surrogates(piece)
         self.pieces.append(piece)
         return piece
 
@@ -218,7 +221,7 @@ def arguments(
     """Arguments for ``chat.completions.create``."""
     found: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": m.role, "content": m.content} for m in messages],
+        "messages": [{"role": m.role, "content": without_lone_surrogates(m.content)} for m in messages],
     }
     if temperature is not None:
         found["temperature"] = temperature

@@ -16,10 +16,11 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
+from urllib.parse import urljoin, urlsplit
 
 from sage_core.errors import LLMError, MissingExtraError
-from sage_core.llm.access import OPENAI_URL, api_key, server_url
-from sage_core.llm.failures import ReplyTooLargeError
+from sage_core.llm.access import OPENAI_URL, api_key, server_url, without_login
+from sage_core.llm.failures import RedirectRefusedError, ReplyTooLargeError, redact_url
 
 T = TypeVar("T")
 _END: Any = object()
@@ -71,7 +72,8 @@ class Budget:
 class Clients:
     """Async clients of one server, one per event loop: connections belong to the loop they were opened in.
 
-    Pickles without the key and without connections; copies share.
+    Pickles without the key, user, password and connections; copies share. User and password in an address are
+    sent as a header.
 
     Args:
         what: Who asks, for messages.
@@ -83,6 +85,9 @@ class Clients:
     def __init__(self, what: str, base_url: str | None, key: str | None, max_reply_bytes: int) -> None:
         self._what = what
         self._base_url = base_url
+        self._login: str | None = None
+        if base_url:
+            self._base_url, self._login = without_login(base_url)
         self._key = key
         self._max_reply_bytes = max_reply_bytes
         self._init_runtime_state()
@@ -94,7 +99,7 @@ class Clients:
         weakref.finalize(self, _close_all, self._open).atexit = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_key": None, "_lock": None, "_open": None}
+        return {**self.__dict__, "_key": None, "_login": None, "_lock": None, "_open": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -116,8 +121,8 @@ class Clients:
 
     @property
     def url(self) -> str:
-        """The server's address."""
-        return server_url(self._base_url)
+        """The server's address, without user and password."""
+        return without_login(server_url(self._base_url))[0]
 
     def get(self) -> Any:
         """The client for the running event loop.
@@ -146,13 +151,15 @@ class Clients:
             raise LLMError(
                 f"no API key for {self._what}: set OPENAI_API_KEY, or give base_url for a server of your own"
             )
+        login = self._login or without_login(server_url(self._base_url))[1]
         return openai.AsyncOpenAI(
             api_key=key or "none-needed",
             base_url=self.url,
+            default_headers={"Authorization": login} if login else None,
             timeout=None,  # `Budget` ends the call
             max_retries=0,
             http_client=openai.DefaultAsyncHttpxClient(
-                timeout=None, event_hooks={"response": [limit_reply(self._max_reply_bytes)]}
+                timeout=None, event_hooks={"response": [limit_reply(self._max_reply_bytes), stay_on_host]}
             ),
         )
 
@@ -197,6 +204,27 @@ def limit_reply(max_bytes: int) -> Callable[[Any], Awaitable[None]]:
         response.stream = _limited_stream(library)(response.stream, limit)
 
     return hook
+
+
+async def stay_on_host(response: Any) -> None:
+    """A response hook of the HTTP client that refuses a redirect to another server: passages would go there.
+
+    Raises:
+        RedirectRefusedError: For another host or port, or from https to http.
+    """
+    if not 300 <= response.status_code < 400 or "location" not in response.headers:
+        return
+    here = urlsplit(str(response.request.url))
+    there = urlsplit(urljoin(here.geturl(), response.headers["location"]))
+    if there.hostname == here.hostname and (
+        (there.scheme, there.port) == (here.scheme, here.port)
+        or (here.scheme, here.port, there.scheme, there.port) == ("http", None, "https", None)
+    ):
+        return
+    target = redact_url(there.geturl())
+    raise RedirectRefusedError(
+        f"the server redirects to another one, {target}, which is not followed: give that address as base_url"
+    )
 
 
 @lru_cache(maxsize=4)

@@ -209,6 +209,7 @@ class Ingest:
         encoding: str | None = None,
         progress: ProgressFunction | None = None,
         context: bool = True,
+        roots: Sequence[str] | None = None,
     ) -> None:
         self.store = store
         self.segmenter = segmenter
@@ -216,6 +217,7 @@ class Ingest:
         self.encoding = encoding
         self.progress = progress
         self.context = context
+        self.roots = roots
         self.added: list[str] = []
         self.changed: list[str] = []
         self.unchanged: list[str] = []
@@ -298,7 +300,7 @@ class Ingest:
         present = [(p, s) for p, s in zip(paths, scopes, strict=True) if not self._deleted(p, s)]
         named = {s for p, s in present if kind_of(p) != "folder"}
         passed_over: list[PassedOver] = []
-        sources = expand_sources([p for p, _ in present], passed_over, self.other_types)
+        sources = expand_sources([p for p, _ in present], passed_over, self.other_types, self.roots)
         found = [_File(path, source, source in named) for source, path in sources.items()]
         here = {file.source for file in found}
         closed = [source_of(item.path) for item in passed_over if item.unreadable]
@@ -545,6 +547,7 @@ def ingest(
     rebuild: bool = False,
     progress: ProgressFunction | None = None,
     context: bool = True,
+    roots: Iterable[PathArgument] | None = None,
 ) -> IngestReport:
     """Update ``store`` from the files below ``paths``.
 
@@ -566,6 +569,8 @@ def ingest(
         progress: Called after every document, after every part of a large one, and every second or so while
             there are only unchanged ones.
         context: Put title and headings before each chunk's text where it is embedded and indexed.
+        roots: Folders that may be read from: a file that lies in none of them is left out, also where a link
+            below ``paths`` leads to it. None follows links to files wherever they lead.
 
     Raises:
         InputError: For a path that does not exist and never was ingested, a named file that cannot be read,
@@ -573,7 +578,15 @@ def ingest(
         StoreError: Where the store was made with other models, is being written to or is damaged.
         MissingExtraError: Where a format or the store needs a package that is not installed.
     """
-    run = Ingest(store, segmenter, embedder, encoding=encoding, progress=progress, context=context)
+    run = Ingest(
+        store,
+        segmenter,
+        embedder,
+        encoding=encoding,
+        progress=progress,
+        context=context,
+        roots=None if roots is None else [source_of(root) for root in roots],
+    )
     return run.run(as_paths(paths), rebuild=rebuild)
 
 

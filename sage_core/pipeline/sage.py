@@ -203,6 +203,7 @@ class Sage:
         progress: bool | ProgressFunction = False,
         encoding: str | None = None,
         rebuild: bool = False,
+        roots: Iterable[PathArgument] | None = None,
     ) -> IngestReport:
         """Update the store from files and folders; see `sage_core.pipeline.ingest.ingest`.
 
@@ -211,10 +212,11 @@ class Sage:
             progress: True draws a bar on standard error; a function is called after every document.
             encoding: Of text files that are not UTF-8.
             rebuild: Make the store anew. A folder keeps its old contents until the new ones are complete.
+            roots: Folders that may be read from, links followed; None for wherever links lead.
         """
         if progress is True:
             with ingest_bar() as bar:
-                return self.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
+                return self.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild, roots=roots)
         report = ingest(
             self.store,
             paths,
@@ -224,6 +226,7 @@ class Sage:
             rebuild=rebuild,
             progress=progress or None,
             context=self.config.context,
+            roots=roots,
         )
         self._retriever.store_changed()  # the store may have been emptied, or made by this very run
         return report
@@ -319,7 +322,9 @@ class Sage:
 
         try:
             check = local_check(self.config.feedback, question, texts)
-            result = yield from loop_steps(self._loop(retrieval), generate, judge, check, search)
+            # Whatever a critic raises: the answer is there, and is not lost.
+            failures = (Exception,)
+            result = yield from loop_steps(self._loop(retrieval), generate, judge, check, search, failures)
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
         return Answer(result.answer, self.answerer.label, evidence.of(result.selection), result)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError, RerankerError
+from sage_core.llm.access import without_login
 from sage_core.llm.failures import redact, redact_url
 from sage_core.ranking.protocol import check_request
 from sage_core.selection.cut import SCALES, Scale
@@ -165,14 +166,15 @@ class RemoteReranker:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(f"a reranker's address starts with http:// or https://, not {url!r}")
+            shown = str(url).rpartition("@")[2].partition("?")[0]  # without user, password and query
+            raise InputError(f"a reranker's address starts with http:// or https://, not {shown!r}")
         if scale not in SCALES:
             raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
         if batch_size < 1 or timeout <= 0 or max_retries < 0:
             raise InputError("batch_size must be at least 1, timeout above 0, max_retries at least 0")
         self.name = model or redact_url(url)
         self.scale: Scale = scale
-        self._url = url
+        self._url, login = without_login(url)
         self._where = redact_url(url)
         self._model = model
         self._api_key = api_key
@@ -181,7 +183,7 @@ class RemoteReranker:
         self._timeout = timeout
         self._max_retries = max_retries
         self._options = dict(options or {})
-        self._headers = dict(headers or {})
+        self._headers = {**({"Authorization": login} if login else {}), **(headers or {})}
         self._max_reply_bytes = check_int("max_reply_bytes", max_reply_bytes, minimum=1)
 
     def __repr__(self) -> str:
@@ -230,7 +232,7 @@ class RemoteReranker:
                     retryable=True,
                 )
                 asked = None
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise RerankerError(
                     f"the reranker at {self._where} did not answer in JSON ({error})"
                 ) from error

@@ -176,6 +176,16 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(p.name for p in reports.iterdir()) == ["how-a-text-is-cut.html", *pages]
 
 
+def test_a_key_in_the_environment_does_not_make_the_demo_ask_an_llm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LLMServer([]) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-program")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert run(["demo", "--store", str(tmp_path / "store")]) == 0
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("command", [[], ["ingest"], ["ask"], ["segment"], ["train"], ["demo"]])
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command, "--help"]) == 0

@@ -62,7 +62,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     error: dict[str, Any] | None = None
     refusal: str | None = None
-    raw: str | None = None
+    raw: str | bytes | None = None
     content_type: str = "application/json"
     drop: bool = False  # close the connection without a word
     half: bool = False  # close it in the middle of the body, or of the stream
@@ -208,7 +208,8 @@ class LLMServer:
         return Reply(scripted if isinstance(scripted, str) else json.dumps(scripted))
 
     async def _send(self, writer: asyncio.StreamWriter, reply: Reply) -> bool:
-        body = (reply.raw if reply.raw is not None else json.dumps(_body(reply))).encode()
+        body = reply.raw if reply.raw is not None else json.dumps(_body(reply))
+        body = body if isinstance(body, bytes) else body.encode()
         headers = {"content-type": reply.content_type, "content-length": str(len(body)), **reply.headers}
         lines = [f"HTTP/1.1 {reply.status} Scripted", *(f"{k}: {v}" for k, v in headers.items())]
         writer.write(

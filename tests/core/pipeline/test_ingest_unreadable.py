@@ -182,3 +182,21 @@ class TestPaths:
         (tmp_path / "round").symlink_to(tmp_path / "round")
         assert source_of(tmp_path / "round") == str(tmp_path / "round")
         assert list(find_files(tmp_path)) == []
+
+
+class TestRoots:
+    def test_a_link_out_of_the_roots_is_not_followed(self, tmp_path: Path) -> None:
+        root, outside = tmp_path / "root", tmp_path / "secret.txt"
+        (root / "sub").mkdir(parents=True)
+        (root / "a.txt").write_text("The ferry leaves at seven.")
+        outside.write_text("The code of the vault is 4711.")
+        (root / "sub" / "link.txt").symlink_to(outside)
+        (root / "chain.txt").symlink_to(root / "sub" / "link.txt")
+        (root / "within.txt").symlink_to(root / "a.txt")
+        store = FolderStore(tmp_path / "store")
+        for paths in ([root], [root / "sub" / "link.txt", root]):
+            report = ingest(store, paths, BlankLineSegmenter(), HashEmbedder(), roots=[root])
+            assert names(s.source for s in report.skipped) == {"link.txt", "chain.txt"}
+            assert names(d.source for d in store.documents()) == {"a.txt"}
+        ingest(store, root, BlankLineSegmenter(), HashEmbedder())
+        assert names(d.source for d in store.documents()) == {"a.txt", "secret.txt"}
