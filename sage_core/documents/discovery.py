@@ -15,7 +15,9 @@ from typing import Literal
 from sage_core._checks import shortened
 from sage_core.errors import InputError
 
-Kind = Literal["text", "markdown", "rst", "asciidoc", "html", "pdf", "docx"]
+Kind = Literal[
+    "text", "markdown", "rst", "asciidoc", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email"
+]
 PathArgument = str | os.PathLike[str]
 
 KINDS: dict[str, Kind] = {
@@ -34,7 +36,27 @@ KINDS: dict[str, Kind] = {
     ".xhtml": "html",
     ".pdf": "pdf",
     ".docx": "docx",
+    ".py": "code",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".ipynb": "notebook",
+    ".eml": "email",
 }
+
+REMEDIES = {
+    ".xlsx": "save each sheet as .csv",
+    ".xls": "save each sheet as .csv",
+    ".ods": "save each sheet as .csv",
+    ".pptx": "save it as .pdf",
+    ".ppt": "save it as .pdf",
+    ".epub": "convert it to .html or .docx",
+    ".doc": "save it as .docx",
+    ".odt": "save it as .docx",
+    ".rtf": "save it as .docx",
+    ".msg": "save it as .eml",
+}
+"""What to do about files that people have and that are not read, by suffix."""
 
 
 @dataclass(frozen=True, slots=True)

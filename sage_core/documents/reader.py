@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_core._checks import shortened
-from sage_core.documents.discovery import KINDS, Kind, PathArgument, as_path, source_of
+from sage_core.documents.discovery import KINDS, REMEDIES, Kind, PathArgument, as_path, source_of
+from sage_core.documents.structured import read_csv, read_email, read_json, read_notebook
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
 
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 2
+READER_VERSION = 3
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -45,6 +46,7 @@ _MARKUPS: dict[Kind, Markup] = {
     "markdown": "markdown",
     "rst": "rst",
     "asciidoc": "asciidoc",
+    "notebook": "markdown",
 }
 
 
@@ -202,7 +204,17 @@ def _parsed(
 
         page = read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
         return page.text, page.title, (), page.headings
+    if kind == "email":
+        text, title = read_email(data, name=name)
+        headings = find_headings(text, "markdown")
+        return text, title, (), headings[:1] if title else []
     text = decode(data, encoding, name=name)
+    if kind == "code":
+        return text, None, (), []
+    if kind == "csv" or kind == "json":
+        return (read_csv if kind == "csv" else read_json)(text), None, (), []
+    if kind == "notebook":
+        text = read_notebook(text, name=name)
     headings = find_headings(text, _MARKUPS[kind])
     return text, find_title(text, headings), (), headings
 
@@ -224,7 +236,7 @@ def decode(
     encoding = encoding or _marked_encoding(data)
     if encoding is None:
         if 0 in data[:_SNIFF_BYTES]:
-            raise InputError(f"{name} is a binary file, not text")
+            raise InputError(f"{name} is a binary file, not text{_remedy(name)}")
         encoding = "utf-8"
         if fallback is not None and not _decodes(data, "utf-8"):
             encoding = fallback
@@ -240,6 +252,11 @@ def decode(
         ) from None
     except (ValueError, TypeError) as error:  # "undefined" and its like
         raise InputError(f"{encoding!r} is no encoding for {name} ({error}): try cp1252") from None
+
+
+def _remedy(name: str) -> str:
+    remedy = REMEDIES.get(Path(name).suffix.lower())
+    return f": {remedy}" if remedy else ""
 
 
 def _marked_encoding(data: bytes) -> str | None:
@@ -270,6 +287,6 @@ def _legacy_encoding(data: bytes, name: str) -> str:
     """Windows-1252 for bytes that may be such text; binary data is refused."""
     head = data[:_SNIFF_BYTES]
     if sum(byte in _NOT_LEGACY_TEXT for byte in head) > _MOST_CONTROLS * len(head):
-        raise InputError(f"{name} is a binary file, not text")
+        raise InputError(f"{name} is a binary file, not text{_remedy(name)}")
     logger.warning("%s is not UTF-8: read as Windows-1252; name its encoding if that is wrong", name)
     return "cp1252" if _decodes(data, "cp1252") else "latin-1"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sage_core.documents.discovery import (
     KINDS,
+    REMEDIES,
     PassedOver,
     PathArgument,
     as_paths,
@@ -165,7 +166,11 @@ def named_types(others: Mapping[str, int], most: int = 5) -> str:
     total = sum(others.values())
     shown = [f"{suffix or 'no suffix'} {count}" for suffix, count in list(others.items())[:most]]
     more = ["..."] if len(others) > most else []
-    return f"{total:,} {'file' if total == 1 else 'files'} of other types ({', '.join([*shown, *more])})"
+    remedies = [f"{suffix}: {REMEDIES[suffix]}" for suffix in others if suffix in REMEDIES][:most]
+    named = f"; {'; '.join(remedies)}" if remedies else ""
+    return (
+        f"{total:,} {'file' if total == 1 else 'files'} of other types ({', '.join([*shown, *more])}){named}"
+    )
 
 
 class DocumentSegmenter(Protocol):
@@ -302,6 +307,16 @@ class Ingest:
         passed_over: list[PassedOver] = []
         sources = expand_sources([p for p, _ in present], passed_over, self.other_types, self.roots)
         found = [_File(path, source, source in named) for source, path in sources.items()]
+        here = {file.source for file in found}
+        # What was ingested by name and is no type that folders are searched for is still there, and stays.
+        found += [
+            _File(Path(s), s, named=False)
+            for s in self._known
+            if s not in here
+            and Path(s).suffix.lower() not in KINDS
+            and any(within(s, scope) for scope in scopes)
+            and Path(s).is_file()
+        ]
         here = {file.source for file in found}
         closed = [source_of(item.path) for item in passed_over if item.unreadable]
         gone = [

@@ -96,6 +96,11 @@ def headings_of(text: str, lines: Sequence[Line], markup: Markup = "auto") -> li
     return rst or found or _plain(lines)
 
 
+def numbered_headings(lines: Sequence[Line]) -> list[Heading]:
+    """Headings with a number or a word such as "Part", which a text with marked headings may have too."""
+    return [h for h in _plain(lines) if _NUMBERED.match(h.text) or _KEYWORD.match(h.text)]
+
+
 def find_title(text: str, headings: Sequence[Heading]) -> str | None:
     """The title that a text gives itself.
 
@@ -652,7 +657,8 @@ def _accepted(
     if candidate.family in ("part", "chapter", "article"):
         return _apart(lines, index) or below.spaced
     if not candidate.number:
-        return _stands_out(lines, index)
+        titles = candidate.family == "capitals" and following is not None and following.number == (1,)
+        return titles or _stands_out(lines, index)
     *parent, number = candidate.number
     family = candidate.family
     relatives = (

@@ -23,7 +23,7 @@ import sage_core.pipeline.ingest
 from sage_core.cli.ingest import show_report
 from sage_core.documents.discovery import source_of
 from sage_core.errors import InputError
-from sage_core.pipeline.ingest import IngestProgress, ingest
+from sage_core.pipeline.ingest import IngestProgress, ingest, named_types
 from sage_core.rendering.terminal import progress as progress_lines
 from sage_core.store.folder import FolderStore
 from sage_core.text.spans import Span
@@ -248,18 +248,40 @@ def test_what_was_there_already_is_told_in_progress(tmp_path: Path) -> None:
 
 def test_other_types_below_a_folder_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = fill(tmp_path / "docs")
-    for name in ("a.json", "b.json", "sub/c.XYZ", "LICENSE", ".hidden.json"):
+    for name in ("a.log", "b.log", "sub/c.XYZ", "LICENSE", ".hidden.log"):
         (folder / name).write_text("{}\n")
     report = run(tmp_path / "store", folder)
-    assert dict(report.other_types) == {".json": 2, ".xyz": 1, "": 1}
+    assert dict(report.other_types) == {".log": 2, ".xyz": 1, "": 1}
     assert report.complete and not report.skipped
     show_report(report, "store")
-    assert "left out: 4 files of other types (.json 2, no suffix 1, .xyz 1)" in capsys.readouterr().out
+    assert "left out: 4 files of other types (.log 2, no suffix 1, .xyz 1)" in capsys.readouterr().out
     assert run(tmp_path / "store", folder / "LICENSE").added == (source_of(folder / "LICENSE"),)
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "a.json").write_text("{}")
-    with pytest.raises(InputError, match=r"1 file of other types \(\.json 1\): name such a file"):
+    (tmp_path / "other" / "a.log").write_text("{}")
+    with pytest.raises(InputError, match=r"1 file of other types \(\.log 1\): name such a file"):
         run(tmp_path / "store", tmp_path / "other")
+
+
+def test_a_file_ingested_by_name_stays_when_its_folder_is_ingested(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "docs")
+    (folder / "crew.log").write_text("The crew met at seven and left at eight.\n")
+    run(tmp_path / "store", folder / "crew.log")
+    report = run(tmp_path / "store", folder)
+    assert not report.removed and source_of(folder / "crew.log") in report.unchanged
+    (folder / "crew.log").write_text("The crew met at nine, and nobody left before ten.\n")
+    assert run(tmp_path / "store", folder).changed == (source_of(folder / "crew.log"),)
+    (folder / "crew.log").unlink()
+    gone = run(tmp_path / "store", folder)
+    assert gone.removed == (source_of(folder / "crew.log"),)
+
+
+def test_a_remedy_is_named_for_files_that_people_have(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "docs")
+    (folder / "prices.xlsx").write_bytes(b"PK\x03\x04\x00\x00")
+    report = run(tmp_path / "store", folder)
+    assert ".xlsx: save each sheet as .csv" in named_types(report.other_types)
+    with pytest.raises(InputError, match=r"prices\.xlsx.*\.csv"):
+        run(tmp_path / "other", folder / "prices.xlsx")
 
 
 def test_a_store_copied_or_moved_with_its_documents(

@@ -1,0 +1,132 @@
+"""Cuts where no person would cut: documents of ten kinds with units and sections marked by hand.
+
+    python benchmarks/structure.py [--size 130] [--join]
+
+The documents are in ``tests/fixtures/structure``. A cut is forbidden where it lies inside a unit (a clause,
+a table, an item with what is below it, a heading with the beginning of its text, a function, a reply) that
+would have fitted into a chunk of ``--size`` tokens, which is the limit of every splitter (by our counter).
+With ``--join`` the documents of a kind are one file. Headings: how many that begin a unit are the end
+of a chunk. Sections: the share of marked sections that begin a chunk. The rules of our segmenter were written
+with these documents at hand. Packages that are not installed (semchunk, chonkie) are left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from chunkers import located
+
+from sage_core.segmentation import Segmenter
+from sage_core.text.spans import Span
+from sage_core.text.tokens import get_counter
+from tests.fakes.structure import Marked, forbidden_cuts, marked_documents, missed_cuts, parted_headings
+
+FOLDER = Path(__file__).parents[1] / "tests" / "fixtures" / "structure"
+Splitter = Callable[[str], Sequence[Span]]
+count = get_counter("bert").count
+
+
+def splitters(size: int) -> Iterator[tuple[str, Callable[[], Splitter]]]:
+    """Name of each splitter, and how to make it."""
+
+    def sage() -> Splitter:
+        return Segmenter(max_tokens=size).segment
+
+    def recursive() -> Splitter:
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+        made = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0, length_function=count)
+        return lambda text: located(text, made.split_text(text))
+
+    def markdown() -> Splitter:
+        from langchain_text_splitters import MarkdownTextSplitter
+
+        made = MarkdownTextSplitter(chunk_size=size, chunk_overlap=0, length_function=count)
+        return lambda text: located(text, made.split_text(text))
+
+    def sentences() -> Splitter:
+        from llama_index.core.node_parser import SentenceSplitter
+
+        def words(text: str) -> list[str]:
+            return ["x"] * count(text)
+
+        made = SentenceSplitter(chunk_size=size, chunk_overlap=0, tokenizer=words)
+        return lambda text: located(text, made.split_text(text))
+
+    def semchunk() -> Splitter:
+        from semchunk import chunkerify
+
+        made = chunkerify(count, size)
+        return lambda text: located(text, made(text))
+
+    def chonkie() -> Splitter:
+        from chonkie import RecursiveChunker
+
+        made = RecursiveChunker(tokenizer=count, chunk_size=size)
+        return lambda text: located(text, [chunk.text for chunk in made.chunk(text)])
+
+    yield "sage-rag", sage
+    yield "LangChain RecursiveCharacterTextSplitter", recursive
+    yield "LangChain MarkdownTextSplitter", markdown
+    yield "LlamaIndex SentenceSplitter", sentences
+    yield "semchunk", semchunk
+    yield "chonkie RecursiveChunker", chonkie
+
+
+def joined(documents: Sequence[Marked]) -> list[Marked]:
+    """The documents of each kind as one."""
+    result: list[Marked] = []
+    for document in documents:
+        if not result or result[-1].kind != document.kind:
+            result.append(document)
+            continue
+        before = result.pop()
+        shift = len(before.text) + 3
+        units = before.units + [(a + shift, b + shift) for a, b in document.units]
+        wanted = before.wanted + [place + shift for place in document.wanted]
+        text = f"{before.text}\n\n\n{document.text}"
+        result.append(Marked(document.name, document.kind, text, units, wanted))
+    return result
+
+
+def main() -> None:
+    """Cut, count, print a Markdown table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", type=int, default=130, help="most tokens of a chunk")
+    parser.add_argument("--join", action="store_true", help="the documents of a kind as one file")
+    options = parser.parse_args()
+    documents = marked_documents(FOLDER)
+    if options.join:
+        documents = joined(documents)
+    sections = sum(len(d.wanted) for d in documents)
+    units = sum(len(d.units) for d in documents)
+    print(f"{len(documents)} documents, {units} units, {sections} sections; at most {options.size} tokens\n")
+    print("| splitter | tokens a chunk | cuts | forbidden | headings parted | sections that begin a chunk |")
+    print("|---|---|---|---|---|---|")
+    for name, make in splitters(options.size):
+        try:
+            split = make()
+        except ImportError as error:
+            print(f"left out: {name} ({error})", file=sys.stderr)
+            continue
+        cut = [(document, split(document.text)) for document in documents]
+        chunks = sum(len(spans) for _, spans in cut)
+        cuts = chunks - len(cut)
+        tokens = sum(count(document.text) for document in documents)
+        bad = sum(len(forbidden_cuts(d, spans, options.size, count)) for d, spans in cut)
+        parted = sum(len(parted_headings(d, spans)) for d, spans in cut)
+        missed = sum(len(missed_cuts(d, spans)) for d, spans in cut)
+        print(
+            f"| {name} | {tokens / chunks:.0f} | {cuts} | {bad} ({bad / max(cuts, 1):.1%}) | {parted} "
+            f"| {1 - missed / sections:.0%} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
