@@ -33,7 +33,13 @@ install-core:  ## Make the virtual environment with the base install and the too
 	@$(PIP) -e . "pytest>=8" "pytest-asyncio>=0.24" "hypothesis>=6.100" "pytest-xdist>=3.6" "ruff>=0.6"
 	@echo "Now, for example: $(BIN)/python -m pytest tests/core/selection tests/core/text tests/core/feedback"
 
-demo: install  ## Ingest sample documents, ask questions, show every step (offline; DEMO="--model ..." or "--base-url ..." uses an LLM)
+# The light path: what `pip install "sage-rag[files]"` brings, no torch.
+$(VENV)/.light: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) -e ".[files]"
+	touch $@
+
+demo: $(VENV)/.light  ## Ingest sample documents, ask questions, show every step (offline; DEMO="--model ..." or "--base-url ..." uses an LLM)
 	$(BIN)/sage-rag demo $(DEMO)
 
 # Two workers, each with one thread for matrix products: more would compete for the same cores.
@@ -47,7 +53,7 @@ soak: install  ## Run the tests of leaks, load, killed processes, Ray and the br
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:langsmith_plugin -m soak
 
 # The plugin of langsmith, which LangChain brings, takes seconds to import and is not used.
-quick: install  ## Run the quick tests: no models, no processes
+quick: install-core  ## Run the quick tests: no models, no processes, no torch
 	SAGE_TEST_EXAMPLES=10 $(PYTEST) -m "not slow and not soak and not docs"
 
 lint: install  ## Check style and formatting

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.text.tokens import get_counter
 
 Splitter = Callable[[Sequence[str]], NDArray[np.bool_]]
@@ -81,7 +81,7 @@ class CachedVectors:
     """all-MiniLM-L6-v2, each distinct text embedded once."""
 
     def __init__(self) -> None:
-        self._embedder = SentenceTransformerEmbedder()
+        self._embedder = MiniLMEmbedder()
         self._known: dict[str, NDArray[np.float32]] = {}
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:

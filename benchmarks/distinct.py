@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ranking_data import SETS, Candidates, DevSet
 
 from sage_core.answering.judge import LocalJudge
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.selection.cut import select
 from sage_core.text.keywords import index_terms
 
@@ -171,7 +171,7 @@ def figures(ranked: Ranked, order: Sequence[int], budget: float) -> tuple[float,
 
 def lists(names: Sequence[str], most: int) -> dict[str, list[Ranked]]:
     """The ranked lists of each set."""
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     # The fit of a held-out set needs the others, whichever sets are shown.
     dev = {name: DevSet(name, embedder, max_questions=most) for name in SETS}
     sets = {name: examples(d) for name, d in dev.items()}

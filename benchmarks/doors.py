@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pipelines import BUDGETS, Memory, Ranked, recall, titled
 
 from sage_core import Sage
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
@@ -292,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", help="rows whose names contain one of these")
     parser.add_argument("--output", type=Path, help="a JSON file for the means by row and set")
     options = parser.parse_args(arguments)
-    embed = Embedder(SentenceTransformerEmbedder())
+    embed = Embedder(MiniLMEmbedder())
     sets = {
         name: replace(titled(corpus), questions=titled(corpus).questions[: options.questions])
         for name, corpus in corpora(options.seed).items()

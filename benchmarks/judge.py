@@ -37,12 +37,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core import CrossEncoderReranker, HybridReranker, SentenceTransformerEmbedder
+from sage_core import CrossEncoderReranker, HybridReranker, MiniLMEmbedder
 from sage_core.answering import ExtractiveAnswerer, LocalJudge, support
 from sage_core.answering.marks import SUPPORTED_FROM
-from sage_core.answering.pair_model import PairModel
 from sage_core.answering.words import stem_list
-from sage_core.embedding.bert import computes_bfloat16
 from sage_core.text.sentences import split_sentences
 
 SEED = 7
@@ -109,7 +107,7 @@ def common_run(text: str, passage: str) -> float:
     return row[-1] / len(own) if own else 0.0
 
 
-def closest(embedder: SentenceTransformerEmbedder, claim: str, evidence: Sequence[str]) -> float:
+def closest(embedder: MiniLMEmbedder, claim: str, evidence: Sequence[str]) -> float:
     """Cosine of a claim to the best of the eight sentences that share most with it."""
     sentences = [s for text in evidence for s in (span.of(text) for span in split_sentences(text))]
     sentences = sorted(sentences, key=lambda s: -share(claim, s))[:8]
@@ -121,7 +119,7 @@ def closest(embedder: SentenceTransformerEmbedder, claim: str, evidence: Sequenc
 def answerability_peers(pairs: Sequence[tuple[str, str, bool]]) -> None:
     """Print the AUROC of others on the same questions."""
     labels = [label for _, _, label in pairs]
-    cosine, cross = SentenceTransformerEmbedder(), CrossEncoderReranker()
+    cosine, cross = MiniLMEmbedder(), CrossEncoderReranker()
     hybrid = HybridReranker()
     rows: dict[str, list[float]] = {
         "longest common run": [common_run(q, p) for q, p, _ in pairs],
@@ -170,7 +168,7 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
             scores.append(0.5 if probability is None else probability)
         plain = {"share of stems": [share(r["claim"], " ".join(r["evidence"])) for r in some]}
         if peers and name == "not fitted on":
-            embedder = SentenceTransformerEmbedder()
+            embedder = MiniLMEmbedder()
             plain["longest common run"] = [common_run(r["claim"], " ".join(r["evidence"])) for r in some]
             plain["cosine of all-MiniLM"] = [closest(embedder, r["claim"], r["evidence"]) for r in some]
         for label, positive in (
@@ -258,7 +256,7 @@ def bare(text: str) -> list[str]:
 
 
 def seconds(judge: LocalJudge, data: Path, repeats: int = 15) -> None:
-    """Print the time of an answer of three sentences against seven chunks, and in float32 beside it."""
+    """Print the time of an answer of three sentences against seven chunks."""
     text = read(data, "squad2_dev16_docs")[0]["text"]
     sentences = [s for s in re.split(r"(?<=\.) ", " ".join(text.split())) if 8 < len(s.split()) < 30]
     chunks = [" ".join(sentences[i : i + 4]) for i in range(0, 28, 4)]
@@ -266,24 +264,18 @@ def seconds(judge: LocalJudge, data: Path, repeats: int = 15) -> None:
     answer = " ".join(
         " ".join(sorted(sentences[i].rstrip(".").split())).capitalize() + "." for i in (1, 9, 17)
     )
-    judges = {"as it runs here": judge}
-    if judge.reads and computes_bfloat16():
-        judges["in float32"] = LocalJudge()
-        judges["in float32"]._model = PairModel(bfloat16=False)
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
+    times = []
     for i in range(-2, repeats):
-        for name, own in judges.items():  # In turn: what else the machine does falls on all alike.
-            start, used = time.perf_counter(), time.process_time()
-            own.grounding(answer, [*chunks[:6], f"{chunks[6]} Run {i} {name}."])
-            if i >= 0:
-                times[name].append((time.perf_counter() - start, time.process_time() - used))
-    for name, both in times.items():
-        wall, processor = 1000 * np.array(both).T
-        print(
-            f"time, 3 sentences and 7 chunks, {name}: median {np.median(wall):.0f} ms, "
-            f"best {wall.min():.0f} ms; "
-            f"of processor time median {np.median(processor):.0f} ms, best {processor.min():.0f} ms"
-        )
+        start, used = time.perf_counter(), time.process_time()
+        judge.grounding(answer, [*chunks[:6], f"{chunks[6]} Run {i}."])
+        if i >= 0:
+            times.append((time.perf_counter() - start, time.process_time() - used))
+    wall, processor = 1000 * np.array(times).T
+    print(
+        f"time, 3 sentences and 7 chunks: median {np.median(wall):.0f} ms, "
+        f"best {wall.min():.0f} ms; "
+        f"of processor time median {np.median(processor):.0f} ms, best {processor.min():.0f} ms"
+    )
 
 
 def main() -> None:

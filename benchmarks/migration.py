@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pipelines import overlapping, spaced
 
 from sage_core.documents import read_document
-from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.embedding import MiniLMEmbedder
 from sage_core.text.spans import Span
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,7 +67,7 @@ class Embedder:
     """all-MiniLM-L6-v2, which embeds a text once and counts what it was asked for."""
 
     def __init__(self) -> None:
-        self._model = SentenceTransformerEmbedder()
+        self._model = MiniLMEmbedder()
         self._known: dict[str, NDArray[np.float32]] = {}
         self.asked = 0
 

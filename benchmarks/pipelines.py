@@ -34,7 +34,7 @@ from development_sets import Corpus, Question, corpora
 from numpy.typing import NDArray
 
 from sage_core import Sage
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import HybridReranker
 from sage_core.segmentation import Segmenter
 from sage_core.text.spans import Span
@@ -52,7 +52,7 @@ Ranked = list[tuple[int, Span]]
 class Memory:
     """An `Embedder` that embeds a text once."""
 
-    def __init__(self, embedder: SentenceTransformerEmbedder) -> None:
+    def __init__(self, embedder: MiniLMEmbedder) -> None:
         self._embedder = embedder
         self.name = embedder.name
         self._known: dict[str, NDArray[np.float32]] = {}
@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the samples and of the bootstrap")
     parser.add_argument("--output", type=Path, help="a .npz file for the figures of every question")
     options = parser.parse_args()
-    embed = Memory(SentenceTransformerEmbedder())
+    embed = Memory(MiniLMEmbedder())
     sets = {
         name: titled(corpus)
         for name, corpus in corpora(options.seed).items()

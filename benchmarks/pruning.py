@@ -39,7 +39,7 @@ from sage_core.answering.pruning import (
     keep_sentences,
     sentence_features,
 )
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import HybridReranker, vouch
 from sage_core.selection import SelectionConfig
 from sage_core.text.spans import Span
@@ -239,7 +239,7 @@ def main() -> None:
     parser.add_argument("--thresholds", nargs="+", type=float, default=list(THRESHOLDS), metavar="P")
     parser.add_argument("--write", type=float, metavar="P", help="write coefficients and this threshold")
     arguments = parser.parse_args()
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     reranker = HybridReranker()
     sets = {
         name: cases(

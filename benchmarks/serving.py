@@ -92,10 +92,8 @@ APPS = {"sage-rag": SAGE, "LangChain with Chroma": LANGCHAIN}
 
 
 def model_path() -> str:
-    """Where all-MiniLM-L6-v2 lies on this machine, or its name."""
-    from sage_core.embedding.sentence_transformer import bundled_model_path
-
-    return str(bundled_model_path("all-MiniLM-L6-v2") or "sentence-transformers/all-MiniLM-L6-v2")
+    """Where all-MiniLM-L6-v2 lies on this machine (`SAGE_MINILM`), or its name."""
+    return os.environ.get("SAGE_MINILM", "sentence-transformers/all-MiniLM-L6-v2")
 
 
 def questions() -> list[str]:

@@ -40,13 +40,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from sage_eval.pair_features import (
     FEATURES,
     PROTOCOLS,
-    STATIC,
     Encode,
     Judge,
     Pairs,
     Text,
     Training,
-    TransformerEncoder,
     fit,
     frozen_row,
     judged,
@@ -55,12 +53,14 @@ from sage_eval.pair_features import (
     static_row,
     take,
 )
+from sentence_transformers import SentenceTransformer
 
 from sage_core.segmentation.training.corpus import read_corpus
 from sage_core.segmentation.training.tables import pretrained_features
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks"))
+MINILM = os.environ.get("SAGE_MINILM", "sentence-transformers/all-MiniLM-L6-v2")
 LOSSES = ("bce", "mse")
 ALL = list(FEATURES)[-1]
 RESAMPLES = 2000
@@ -91,10 +91,10 @@ def vectors(text: Text) -> Tensor:
     digest = hashlib.sha256("\n".join(text.sentences).encode()).hexdigest()[:16]
     path = CACHE / f"table-x-{digest}.npy"
     if not path.is_file():
-        encoder = TransformerEncoder(device="cpu", batch_size=64)
-        encoder.model.max_seq_length = 64
-        encoder.model.to(torch.bfloat16)
-        rows = encoder.model.encode(text.sentences, batch_size=64, convert_to_numpy=False)
+        model = SentenceTransformer(MINILM, device="cpu")
+        model.max_seq_length = 64
+        model.to(torch.bfloat16)
+        rows = model.encode(text.sentences, batch_size=64, convert_to_numpy=False)
         found = torch.stack(list(rows)).float()
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, torch.nn.functional.normalize(found).half().numpy())
@@ -107,7 +107,7 @@ def tuned_row(
 ) -> NDArray[np.bool_]:
     """`judged` with all-MiniLM and the MLP, trained together."""
     torch.manual_seed(training.seed)
-    model = TransformerEncoder(device="cpu").model
+    model = SentenceTransformer(MINILM, device="cpu")
     judge = Judge(384, features)
 
     def encode(text: Text) -> Encode:
@@ -176,7 +176,7 @@ def main() -> None:
     show("negatives, encoder, training pairs, loss", list(FEATURES))
     print("|---|" + "---|" * len(FEATURES), flush=True)
     for encoder in arguments.encoders:
-        start = pretrained_features("all-MiniLM-L6-v2", STATIC.vocabulary) if encoder == "static" else None
+        start = pretrained_features() if encoder == "static" else None
         found: dict[str, Tensor] = {}
         if encoder == "frozen":
             every = vectors(whole)

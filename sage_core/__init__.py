@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, LocalJudge
+    from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.embedding.protocol import Embedder
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError, StoreError
@@ -71,6 +72,7 @@ __all__ = [
     "Layout",
     "LocalJudge",
     "Message",
+    "MiniLMEmbedder",
     "MissingExtraError",
     "ModelError",
     "OpenAIChat",
@@ -111,6 +113,7 @@ __all__ = [
 
 _HOMES = {
     "sage_core.answering": ("Answerer", "ExtractiveAnswerer", "LLMAnswerer", "LocalJudge"),
+    "sage_core.embedding.minilm": ("MiniLMEmbedder",),
     "sage_core.embedding.protocol": ("Embedder",),
     "sage_core.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
     "sage_core.errors": (

@@ -17,7 +17,6 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
-from sage_core._checks import check_installed
 from sage_core.errors import InputError
 from sage_core.ranking import (
     Place,
@@ -29,7 +28,7 @@ from sage_core.ranking import (
     vouch,
 )
 from sage_core.ranking.foreign import collected_scores, returning_all
-from sage_core.ranking.named import HYBRID, NONE
+from sage_core.ranking.named import HYBRID
 from sage_core.selection import (
     Scale,
     ScaleName,
@@ -150,8 +149,6 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             raise InputError(f"top_n must be at least 1, not {self.top_n}")
         if self.score_key is not None and self.reranker is not None:
             raise InputError("give a reranker or a score_key, not both: score_key means that scores exist")
-        if isinstance(self.reranker, str) and self.reranker not in (HYBRID, NONE):
-            check_installed("a reranker", "models,local", "torch", "sentence_transformers")
         self._adopted()
         return self
 

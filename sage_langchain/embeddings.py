@@ -1,14 +1,14 @@
-"""all-MiniLM-L6-v2 for LangChain, from a package: no key, no server, no download at run time."""
+"""all-MiniLM-L6-v2 for LangChain, bundled: no key, no server, no download at run time."""
 
 from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from sage_core.embedding import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
+from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
 
 
 class MiniLMEmbeddings(Embeddings):
-    """An embedding model that works offline: all-MiniLM-L6-v2, as the extra ``local`` brings it.
+    """An embedding model that works offline: all-MiniLM-L6-v2, bundled: numpy alone.
 
         from langchain_core.vectorstores import InMemoryVectorStore
         from sage_langchain import MiniLMEmbeddings
@@ -27,12 +27,13 @@ class MiniLMEmbeddings(Embeddings):
         device: As in torch; None chooses.
 
     Raises:
-        MissingExtraError: When embedding, without sentence-transformers: ``pip install "sage-rag[models]"``.
+        MissingExtraError: When embedding with another model, without sentence-transformers:
+            ``pip install "sage-rag[models]"``.
         ModelError: When embedding, for a model that cannot be loaded.
     """
 
     def __init__(self, model_name: str = DEFAULT_EMBEDDER, *, device: str | None = None) -> None:
-        self._embedder = SentenceTransformerEmbedder(model_name, device=device)
+        self._embedder = local_embedder(model_name, device)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages: one vector of length 1 for each text."""

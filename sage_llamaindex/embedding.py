@@ -8,11 +8,12 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
 
-from sage_core.embedding import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
+from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
+from sage_core.embedding.local import LocalEmbedder
 
 
 class MiniLMEmbedding(BaseEmbedding):
-    """An embedding model that works offline: all-MiniLM-L6-v2, as the extra ``local`` brings it.
+    """An embedding model that works offline: all-MiniLM-L6-v2, bundled: numpy alone.
 
         from llama_index.core import Settings
         from sage_llamaindex import MiniLMEmbedding
@@ -28,20 +29,21 @@ class MiniLMEmbedding(BaseEmbedding):
 
     Args:
         model_name: Name or folder of a sentence-transformers model.
-        device: As in torch; None chooses.
+        device: As in torch; None chooses. The bundled model runs on the CPU.
 
     Raises:
-        MissingExtraError: When embedding, without sentence-transformers: ``pip install "sage-rag[models]"``.
+        MissingExtraError: When embedding with another model, without sentence-transformers:
+            ``pip install "sage-rag[models]"``.
         ModelError: When embedding, for a model that cannot be loaded.
     """
 
-    _embedder: SentenceTransformerEmbedder = PrivateAttr()
+    _embedder: LocalEmbedder = PrivateAttr()
 
     def __init__(
         self, model_name: str = DEFAULT_EMBEDDER, *, device: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(model_name=model_name, **kwargs)
-        self._embedder = SentenceTransformerEmbedder(model_name, device=device)
+        self._embedder = local_embedder(model_name, device)
 
     @classmethod
     def class_name(cls) -> str:

@@ -21,11 +21,9 @@ from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 from typing_extensions import Self
 
-from sage_core._checks import check_installed
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, ascore_candidates, named_reranker, score_candidates, vouch
 from sage_core.ranking.foreign import collected_scores, returning_all
-from sage_core.ranking.named import HYBRID, NONE
 from sage_core.selection import (
     Rule,
     RuleName,
@@ -239,8 +237,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return given
 
     def _make_reranker(self) -> Reranker:
-        if self.reranker not in (HYBRID, NONE):
-            check_installed("a reranker", "models,local", "torch", "sentence_transformers")
         return named_reranker(self.reranker, device=self.device)
 
     def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:

@@ -23,7 +23,7 @@ BLOCK = re.compile(
     r"^<!-- run: (quickstart|shell) -->\n```(python|bash)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 )
 EXTRA = re.compile(r'pip install "sage-rag\[([\w,]+)\]"')
-EXTRAS = ("llamaindex", "langchain", "local", "files")
+EXTRAS = ("llamaindex", "langchain", "files")
 
 
 def main() -> None:

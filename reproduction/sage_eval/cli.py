@@ -189,7 +189,6 @@ def run(
     to ask failed questions again. Without an LLM, answers are quoted by the extractive answerer, which the
     report says; then only what it says of retrieval, tokens and time is worth comparing.
     """
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
     from sage_eval.execute import execute, plan
     from sage_eval.experiment import load_experiment
     from sage_eval.plan import RunOptions
@@ -214,7 +213,9 @@ def run(
         _row_readers(row_reader or ()),
         _prices(prices),
     )
-    embedding = SentenceTransformerEmbedder(embedder)
+    from sage_core.embedding import local_embedder
+
+    embedding = local_embedder(embedder)
 
     def llm() -> Answerer:
         return make_answerer(None if reader == "local" else model, base_url, offline, embedding, timeout)
@@ -268,14 +269,14 @@ def make_questions(
     """Have an LLM write a question about each passage of your documents (The Chronicles, section 2)."""
     from sage_core.answering import LLMAnswerer
     from sage_core.documents import expand, read_document
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.tuning.questions import make_dataset
     from sage_core.tuning.records import EvalDocument
     from sage_eval.datasets import save_dataset
 
     if evidence not in ("answer", "chunk"):
         raise InputError(f"--evidence is answer or chunk, not {evidence!r}")
-    answerer = make_answerer(model, base_url, False, SentenceTransformerEmbedder(), timeout)
+    answerer = make_answerer(model, base_url, False, MiniLMEmbedder(), timeout)
     if not isinstance(answerer, LLMAnswerer):
         raise InputError("questions are written by an LLM: set OPENAI_API_KEY, or give --base-url")
     documents = [EvalDocument(str(path), read_document(path).text) for path in expand(paths)]

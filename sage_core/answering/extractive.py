@@ -83,7 +83,7 @@ class ExtractiveAnswerer:
         judge: LocalJudge | Literal[False] | None = None,
         min_probability: float = MIN_PROBABILITY,
     ) -> None:
-        check_part("embedder", embedder, ("embed_query", "embed_documents"), "SentenceTransformerEmbedder()")
+        check_part("embedder", embedder, ("embed_query", "embed_documents"), "MiniLMEmbedder()")
         if not check_float("min_match", min_match, minimum=0, maximum=1) or not check_float(
             "min_together", min_together, minimum=0, maximum=1
         ):

@@ -1,8 +1,8 @@
 """A judge that needs no LLM: is the question answered by these passages, and is the answer supported by them?
 
 Both probabilities come from a logistic model of a few plain counts (which of the words, neighboring words,
-numbers and names of a claim are in the passages) and, where torch is installed, of the logits of a small
-cross-encoder. The coefficients are in ``judge.json``; ``training/fit_judge.py`` makes them.
+numbers and names of a claim are in the passages) and of the logits of a small cross-encoder. The
+coefficients are in ``judge.json``; ``training/fit_judge.py`` makes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sage_core.answering.words import (
     stems,
     terms,
 )
-from sage_core.errors import InputError, MissingExtraError
+from sage_core.errors import InputError
 from sage_core.llm.prompting import is_abstention
 from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.language import COMMON_ENGLISH, is_english
@@ -230,11 +230,8 @@ class LocalJudge:
         [True, False]
 
     Args:
-        model: Whether to read pairs with the bundled cross-encoder. None: where torch is installed. Without
-            it the judge counts words, numbers and names only.
-
-    Raises:
-        MissingExtraError: For ``model=True`` without torch, on first use.
+        model: Whether to read pairs with the bundled cross-encoder. False: the judge counts
+            words, numbers and names only.
     """
 
     name = "local judge"
@@ -432,11 +429,7 @@ class LocalJudge:
         """The model; None where it is not wanted or cannot be had."""
         with self._lock:
             if self._model is None and not self._missing:
-                try:
-                    self._model = PairModel() if has_heads(FOLDER) else None
-                except MissingExtraError:
-                    if self._wanted:
-                        raise
+                self._model = PairModel() if has_heads(FOLDER) else None
                 self._missing = self._model is None
             return self._model
 

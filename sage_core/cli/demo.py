@@ -11,7 +11,6 @@ import typer
 from sage_core.cli.ask import show_answer
 from sage_core.cli.ingest import show_report
 from sage_core.cli.options import (
-    DEFAULT_EMBEDDER,
     BaseUrlOption,
     ModelOption,
     OfflineOption,
@@ -84,7 +83,7 @@ def demo(
     has no answer in them. It runs offline, and sentences are quoted without an LLM, unless --model or
     --base-url asks for one.
     """
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.feedback import FeedbackConfig
     from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.sage import Sage
@@ -97,7 +96,7 @@ def demo(
     require_packages(llm=asks_llm(model, base_url, offline))
     began = time.perf_counter()
     folder = documents_folder()
-    embedder = SentenceTransformerEmbedder(DEFAULT_EMBEDDER)
+    embedder = MiniLMEmbedder()
     sage = Sage(
         store,
         embedder=embedder,

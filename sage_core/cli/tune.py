@@ -219,7 +219,7 @@ def _made(
 ) -> list[QuotedQuestion]:
     """Questions that an LLM writes, kept in a file to be read and corrected."""
     from sage_core.answering import LLMAnswerer
-    from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+    from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.text.sentences import split_sentences
     from sage_core.tuning.questions import make_dataset
     from sage_core.tuning.quotations import QuotedQuestion
@@ -227,7 +227,7 @@ def _made(
 
     if count < 1:
         raise InputError(f"--make-questions is at least 1, not {count}")
-    answerer = make_answerer(model, base_url, False, SentenceTransformerEmbedder(), timeout)
+    answerer = make_answerer(model, base_url, False, MiniLMEmbedder(), timeout)
     if not isinstance(answerer, LLMAnswerer):
         raise InputError("questions are written by an LLM: set OPENAI_API_KEY, or give --base-url")
     made = make_dataset(

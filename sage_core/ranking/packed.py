@@ -1,4 +1,4 @@
-"""Cross-encoders as small folders: a BERT whose matrices are 8-bit rows, unpacked when loaded."""
+"""Cross-encoders as small folders: a BERT whose matrices are 8-bit rows, unpacked when loaded; numpy."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.bert import Bert
-from sage_core.embedding.sentence_transformer import pack_by_length, quiet_loading
-from sage_core.errors import MissingExtraError, ModelError
-from sage_core.segmentation.models.storage import CONFIG_FILE, load_folder, save_folder
+from sage_core.embedding.encoder import MINILM, load_encoder
+from sage_core.embedding.ops import linear
+from sage_core.embedding.sentence_transformer import quiet_loading
+from sage_core.embedding.storage import CONFIG_FILE, save_folder
+from sage_core.errors import InputError, ModelError
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
-BUNDLED = "sage-minilm"
+BUNDLED = MINILM.name
 """Name of the cross-encoder that comes with this package."""
 
-BUNDLED_FOLDER = Path(__file__).parent / "weights" / BUNDLED
+BUNDLED_FOLDER = MINILM
 
 _KIND = "cross-encoder"
 _LONGEST = 256  # Word pieces of a pair, where nobody says.
-_PASS_TOKENS = 4_096  # Word pieces, padding included, of one forward pass: best on a CPU.
-_PASS_TOKENS_ACCELERATOR = 65_536
+_PAIRS = 256  # Whose word pieces are in memory at a time.
 _SETTINGS = (
     "vocab_size",
     "hidden_size",
@@ -42,7 +42,7 @@ def is_packed(folder: Path) -> bool:
     """Whether a folder holds what `pack` writes."""
     try:
         config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and config.get("kind") == _KIND
 
@@ -59,7 +59,7 @@ def pack(source: Path, target: Path, about: dict[str, Any] | None = None) -> Non
     from transformers import AutoModelForSequenceClassification
 
     with quiet_loading():
-        model = AutoModelForSequenceClassification.from_pretrained(source)
+        model = AutoModelForSequenceClassification.from_pretrained(source, use_safetensors=True)
     tensors = {name: value.float().numpy() for name, value in model.state_dict().items()}
     tables = [n for n, v in tensors.items() if v.ndim == 2 and len(v) > 1]
     bert = {name: getattr(model.config, name) for name in _SETTINGS}
@@ -67,53 +67,45 @@ def pack(source: Path, target: Path, about: dict[str, Any] | None = None) -> Non
 
 
 class PackedCrossEncoder:
-    """A packed cross-encoder, unpacked and ready.
+    """A packed cross-encoder, unpacked and ready. It runs on the CPU.
 
     Args:
         folder: What `pack` wrote.
-        device: ``"cpu"``, ``"cuda"``, ...; None for an accelerator where there is one.
+        device: ``"cpu"`` or None.
         max_length: Most word pieces of a pair; beyond, the longer of the two is read by its beginning. None
             for 256.
 
     Raises:
-        MissingExtraError: Where torch is not installed.
+        InputError: For another device.
         ModelError: Where the folder does not hold such a model.
     """
 
     def __init__(self, folder: Path, *, device: str | None = None, max_length: int | None = None) -> None:
-        try:
-            import torch
-            from tokenizers import Tokenizer
-        except ImportError as error:
-            raise MissingExtraError("a cross-encoder", "models") from error
-        config, tensors, _ = load_folder(folder)
-        if config.get("kind") != _KIND:
+        if device not in (None, "cpu"):
+            raise InputError(
+                f"the packed cross-encoder {folder.name!r} runs on the CPU, not on {device!r}: leave "
+                "device out, or give the name of a cross-encoder that sentence-transformers loads"
+            )
+        from tokenizers import Tokenizer
+
+        model = load_encoder(folder)
+        if model.config.get("kind") != _KIND:
             raise ModelError(f"{folder} does not hold a packed cross-encoder")
-        try:
-            chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-            torch.zeros(1, device=chosen)
-        except (RuntimeError, AssertionError) as error:
-            raise ModelError(f"cannot use the device {device!r} for the cross-encoder ({error})") from error
-        self._budget = _PASS_TOKENS if chosen.type == "cpu" else _PASS_TOKENS_ACCELERATOR
+        self._encoder = model.encoder
+        self._head = model.head("classifier", 1)
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
-        longest = min(max_length or _LONGEST, int(config["bert"]["max_position_embeddings"]))
+        longest = min(max_length or _LONGEST, self._encoder.max_tokens)
         self._tokenizer.enable_truncation(longest, strategy="longest_first")
-        try:
-            # In float32: a score must not depend on the other questions of a shared batch.
-            self._bert = Bert(tensors, config["bert"], device=chosen)
-            if len(tensors["classifier.weight"]) != 1:
-                raise ValueError("the classifier has several labels")
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"{folder}: the weights do not fit the configuration ({error})") from error
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """One raw logit per pair of question and text, shape ``(len(pairs),)``."""
-        import torch
-
-        encoded = self._tokenizer.encode_batch(list(pairs))
         logits = np.zeros(len(pairs), dtype=np.float32)
-        with torch.inference_mode():
-            for batch in pack_by_length([len(e.ids) for e in encoded], self._budget):
-                pooled, _ = self._bert.read([encoded[i] for i in batch])
-                logits[batch] = self._bert.linear(pooled, "classifier")[:, 0].cpu().numpy()
+        order = np.argsort([len(query) + len(text) for query, text in pairs], kind="stable")
+        for at in range(0, len(order), _PAIRS):
+            portion = order[at : at + _PAIRS]
+            encoded = self._tokenizer.encode_batch([pairs[i] for i in portion])
+            ids, kinds = [one.ids for one in encoded], [one.type_ids for one in encoded]
+            for rows, first, _ in self._encoder.passes(ids, kinds, first_only=True):
+                pooled = self._encoder.pooled(first)
+                logits[portion[rows]] = linear(pooled, self._head, "classifier")[:, 0]
         return logits

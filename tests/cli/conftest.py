@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from sage_core.cli.main import run
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 from tests.cli.support import DEMO
 
 
 @pytest.fixture(scope="module", autouse=True)
 def load_once() -> Iterator[None]:
     """Every command loads the embedding model; here they share one."""
-    load, loaded = SentenceTransformerEmbedder._loaded, {}
+    load, loaded = MiniLMEmbedder._loaded, {}
 
-    def once(self: SentenceTransformerEmbedder) -> object:
+    def once(self: MiniLMEmbedder) -> object:
         self._model = loaded.get(self.name)
         loaded[self.name] = load(self)
         return loaded[self.name]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SentenceTransformerEmbedder, "_loaded", once)
+        patch.setattr(MiniLMEmbedder, "_loaded", once)
         yield
 
 

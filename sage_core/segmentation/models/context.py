@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.embedding.ops import Floats, Tensors, layer_norm, linear, relu, unit_rows
+from sage_core.embedding.storage import require
 from sage_core.segmentation.models.encoder import (
     EncoderConfig,
     StaticEncoder,
@@ -25,7 +27,6 @@ from sage_core.segmentation.models.encoder import (
     tokenize,
     with_zero_row,
 )
-from sage_core.segmentation.models.ops import Floats, Tensors, layer_norm, linear, relu, require, unit_rows
 
 NEAR = 3  # single sentences compared on each side of a gap
 WINDOWS = (2, 4, 8)  # sentences on each side whose sums are compared; each twice the one before

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.segmentation.models.ops import Floats, Tensors, layer_norm, linear, relu, require
+from sage_core.embedding.ops import Floats, Tensors, layer_norm, linear, relu
+from sage_core.embedding.storage import require
 from sage_core.segmentation.models.surface import SURFACE_SIZE, surface_features
 from sage_core.text.wordpiece import shared_wordpiece
 

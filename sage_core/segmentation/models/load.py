@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from sage_core._checks import likely_typo
 from sage_core.documents.discovery import as_path, kind_of
+from sage_core.embedding.ops import Tensors
+from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, load_folder
 from sage_core.errors import ModelError
 from sage_core.segmentation.models.context import ContextConfig, ContextNetwork
-from sage_core.segmentation.models.ops import Tensors
 from sage_core.segmentation.models.pair import PairModel, calibration, encoder_config, probability
 from sage_core.segmentation.models.protocol import BoundaryModel
-from sage_core.segmentation.models.storage import CONFIG_FILE, WEIGHTS, load_folder
 
+WEIGHTS = Path(__file__).parents[1] / "weights"
 DEFAULT = "context"  # what "default" stands for
 
 
@@ -116,7 +117,9 @@ def read_model(folder: Path) -> BoundaryModel:
             return PairModel(config, tensors, fingerprint)
         if kind == "context":
             return ContextModel(config, tensors, fingerprint)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except ModelError as error:
+        raise ModelError(f"{folder / MODEL_FILE}: {error}") from error
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ModelError(
             f"the configuration in {folder} is damaged: {error!r}; train the model again"
         ) from error

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.embedding.ops import Floats, Tensors, linear, relu, sigmoid
+from sage_core.embedding.storage import require
 from sage_core.segmentation.models.encoder import EncoderConfig, StaticEncoder, tokenize
-from sage_core.segmentation.models.ops import Floats, Tensors, linear, relu, require, sigmoid
 
 _GAPS_A_BLOCK = 1024
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from sage_core.embedding.ops import LAYER_NORM_EPSILON, NORM_FLOOR
 from sage_core.segmentation.models.context import NEAR, SIMILARITIES, WINDOWS, ContextConfig, hash_signs
 from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.models.ops import LAYER_NORM_EPSILON, NORM_FLOOR
 from sage_core.segmentation.training.networks import Linear, SentenceBatch, SentenceNet
 
 

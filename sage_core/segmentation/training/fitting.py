@@ -17,12 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from sage_core.embedding.ops import Tensors
+from sage_core.embedding.storage import load_folder
 from sage_core.errors import InputError, ModelError
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.models.ops import Tensors
+from sage_core.segmentation.models.load import WEIGHTS
 from sage_core.segmentation.models.pair import encoder_config
-from sage_core.segmentation.models.storage import WEIGHTS, load_folder
 from sage_core.segmentation.training.context_net import ContextNet
 from sage_core.segmentation.training.corpus import Corpus
 from sage_core.segmentation.training.metrics import best_f1, roc_auc
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from sage_core.segmentation.training.options import Progress, TrainOptions
 
 _log = logging.getLogger(__name__)
-_PRETRAINED = "all-MiniLM-L6-v2"
 _WARM_UP = 200  # steps
 _LAST_RATE = 0.02  # share of the learning rate left at the end
 _CLIP = 1.0
@@ -171,7 +171,7 @@ def _start_tables(net: nn.Module, training: Corpus, config: EncoderConfig, pretr
         if isinstance(net, ContextNet):
             net.rarity.copy_(torch.from_numpy(rarity(shares)))
         if pretrained:
-            features = pretrained_features(_PRETRAINED, config.vocabulary)
+            features = pretrained_features()
             for table in (sentences.mean.table, sentences.edge.table):
                 table.copy_(torch.from_numpy(principal_components(features, table.shape[1])))
 

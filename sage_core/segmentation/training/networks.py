@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from sage_core.embedding.ops import LAYER_NORM_EPSILON, Tensors
 from sage_core.segmentation.models.encoder import MEAN_PRIOR, EncoderConfig, edge_positions
-from sage_core.segmentation.models.ops import LAYER_NORM_EPSILON, Tensors
 from sage_core.segmentation.training.corpus import Corpus
 
 

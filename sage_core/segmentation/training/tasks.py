@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sage_core.embedding.ops import Tensors
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.models.ops import Tensors
 from sage_core.segmentation.training.context_net import ContextNet
 from sage_core.segmentation.training.corpus import Corpus
 from sage_core.segmentation.training.mining import NegativeMix, mine_pairs

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sage_core.embedding.ops import sigmoid
+from sage_core.embedding.storage import save_folder
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.models.encoder import ENCODER_TABLES
 from sage_core.segmentation.models.load import read_model
-from sage_core.segmentation.models.ops import sigmoid
-from sage_core.segmentation.models.storage import save_folder
 from sage_core.segmentation.training.calibration import expected_calibration_error, platt
 from sage_core.segmentation.training.card import CorpusSummary, model_card, summarize
 from sage_core.segmentation.training.corpus import (

@@ -32,8 +32,6 @@ PASSAGES = [
 
 @pytest.fixture(scope="module", params=[False, None], ids=["words", "model"])
 def judge(request):
-    if request.param is None:
-        pytest.importorskip("torch")
     return LocalJudge(model=request.param)
 
 
@@ -269,7 +267,6 @@ def test_the_extractive_answerer_quotes_by_probability_and_abstains():
 
 
 def test_with_the_model_the_answer_is_marked():
-    pytest.importorskip("torch")
     text, _ = ExtractiveAnswerer(judge=LocalJudge(model=True)).generate(
         "When was the footbridge built?", FOOTBRIDGE
     )
@@ -277,7 +274,6 @@ def test_with_the_model_the_answer_is_marked():
 
 
 def test_a_short_answer_that_the_judge_finds_too_is_accepted():
-    pytest.importorskip("torch")
     judge = LocalJudge(model=True)
     question = "When was the footbridge built?"
     found = judge.locate(question, FOOTBRIDGE)
@@ -292,7 +288,6 @@ def test_a_short_answer_that_the_judge_finds_too_is_accepted():
 
 
 def test_what_was_graded_is_shown_without_reading_it_again(monkeypatch):
-    pytest.importorskip("torch")
     judge = LocalJudge(model=True)
     question, answer = "When was the footbridge built?", "The bridge of oak was built in 1871."
     LocalCritic(question, lambda s: [], judge=judge, alone=True).grade(FOOTBRIDGE, answer)
@@ -326,8 +321,6 @@ BADGES = ["|licence| |version| |pyversions|\n\nNumPy is a package for computing.
 @pytest.mark.parametrize("judge", [False, None], ids=["words", "model"])
 def test_what_only_shares_the_words_of_the_question_is_never_praised(question, passages, judge):
     answerer = ExtractiveAnswerer(judge=judge)
-    if judge is None and answerer.local_judge is None:
-        pytest.skip("torch is not installed")
     text, _ = answerer.generate(question, passages)
     verdict, _ = answerer.judge(question, passages, text)
     if judge is None:
@@ -338,7 +331,6 @@ def test_what_only_shares_the_words_of_the_question_is_never_praised(question, p
 
 
 def test_the_sentence_that_says_when_is_quoted_with_a_probability():
-    pytest.importorskip("torch")
     passages = [
         "The price of wool fell so low that it no longer paid for the ferry.",
         "The mill is open on weekdays from ten to four. A tour costs 5 pounds.",
@@ -443,7 +435,6 @@ SHORT = [
 
 @pytest.mark.parametrize(("question", "passage", "answer"), SHORT)
 def test_short_passages_neighboring_facts_and_tables_are_read(question, passage, answer):
-    pytest.importorskip("torch")
     text, _ = ExtractiveAnswerer(judge=LocalJudge(model=True)).generate(question, [passage])
     assert answer in text.replace("**", "") if answer else text == NO_ANSWER
     if answer:
@@ -494,18 +485,12 @@ def test_a_code_that_does_not_mean_it_is_contradicted(judge):
     assert claim.reason == "the passages say “means” where it says “not mean”"
 
 
-def test_bfloat16_changes_the_logits_little():
-    pytest.importorskip("torch")
+def test_the_first_position_reads_alike_alone_and_among_all():
+    model = PairModel()
     pairs = [
-        (question, passage)
-        for question in ("Who opened the bridge?", "Do seals sleep?")
-        for passage in PASSAGES
+        (question, passage) for question in ("Who opened it?", "Do seals sleep?") for passage in PASSAGES
     ]
-    exact, half = (PairModel(bfloat16=half) for half in (False, True))
-    logits, spans = exact.spans(pairs)
-    assert np.allclose(half.logits(pairs), logits, atol=0.1)
-    assert np.allclose(exact.logits(pairs), logits, atol=1e-4)  # the last layer, of one position or of all
-    assert [s[:2] for s in half.spans(pairs)[1]] == [s[:2] for s in spans]
+    assert np.allclose(model.logits(pairs), model.spans(pairs)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 
 from sage_core import Sage
 from sage_core.cli.main import run
-from sage_core.embedding import OpenAIEmbedder, SentenceTransformerEmbedder, named_embedder
+from sage_core.embedding import MiniLMEmbedder, OpenAIEmbedder, named_embedder
 from sage_core.errors import InputError
 from tests.fakes.llm_server import LLMServer
 
 
 def test_names():
-    assert isinstance(named_embedder("all-MiniLM-L6-v2"), SentenceTransformerEmbedder)
+    assert isinstance(named_embedder("all-MiniLM-L6-v2"), MiniLMEmbedder)
     hosted = named_embedder("openai:text-embedding-3-small")
     assert isinstance(hosted, OpenAIEmbedder)
     assert hosted.name == "text-embedding-3-small"

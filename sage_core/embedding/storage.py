@@ -1,0 +1,199 @@
+"""Model folders: ``model.safetensors`` (tables as 8-bit rows) and ``config.json``; never pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_core.embedding.ops import Floats, Tensors
+from sage_core.errors import ModelError
+
+FORMAT = 1
+MODEL_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
+_SCALE = ".scale"
+
+
+def save_folder(
+    folder: Path,
+    config: dict[str, Any],
+    tensors: Tensors,
+    *,
+    tables: Sequence[str] = (),
+    group: int | None = None,
+) -> None:
+    """Write a model.
+
+    Args:
+        folder: Made where it does not exist.
+        config: Plain data for ``config.json``.
+        tensors: The weights; stored as float16.
+        tables: Names of those stored as 8-bit integers with one scale a row.
+        group: Numbers of a row of a table that share a scale; all where None.
+    """
+    from safetensors.numpy import save_file
+
+    stored: dict[str, np.ndarray[Any, Any]] = {}
+    for name, value in tensors.items():
+        if name in tables:
+            stored[name], stored[name + _SCALE] = quantize_rows(value, group)
+        else:
+            stored[name] = np.ascontiguousarray(value, dtype=np.float16)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(stored, folder / MODEL_FILE)
+    text = json.dumps({"format": FORMAT, **config}, indent=2, sort_keys=True, ensure_ascii=False)
+    (folder / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+    # safetensors makes its file readable by the owner alone.
+    (folder / MODEL_FILE).chmod((folder / CONFIG_FILE).stat().st_mode)
+
+
+def read_folder(
+    folder: Path, *, names: Collection[str] | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    """Read a model's configuration and its tensors as they are stored.
+
+    Args:
+        folder: A model's folder.
+        names: Tensors to read; all where None.
+
+    Raises:
+        ModelError: Where a file is missing, damaged or of a format this version does not know.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        config = json.loads((folder / CONFIG_FILE).read_bytes())
+        with safe_open(str(folder / MODEL_FILE), framework="numpy") as file:
+            stored = {name: file.get_tensor(name) for name in (names or file.keys())}
+    except OSError as error:
+        raise ModelError(
+            f"{folder} holds no model: {error}. A model folder has {MODEL_FILE} and {CONFIG_FILE}"
+        ) from error
+    except (ValueError, SafetensorError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"the model in {folder} is damaged: {error}; copy or train it again") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise ModelError(
+            f"{folder / CONFIG_FILE} is not of format {FORMAT}; update sage-rag or train it again"
+        )
+    return config, stored
+
+
+def load_folder(folder: Path) -> tuple[dict[str, Any], Tensors, str]:
+    """Read a model.
+
+    Returns:
+        Its configuration, its tensors as float32, and the SHA-256 over both files' contents.
+
+    Raises:
+        ModelError: As `read_folder`.
+    """
+    config, stored = read_folder(folder)
+    try:
+        tensors = {name: restored(stored, name) for name in stored if not name.endswith(_SCALE)}
+    except ModelError as error:
+        raise ModelError(f"{folder / MODEL_FILE}: {error}") from error
+    canonical = json.dumps(config, sort_keys=True, ensure_ascii=False).encode()
+    raw = (folder / MODEL_FILE).read_bytes()
+    return config, tensors, hashlib.sha256(canonical + b"\0" + raw).hexdigest()
+
+
+def require(
+    tensors: Mapping[str, np.ndarray[Any, Any]], shapes: Mapping[str, tuple[int, ...] | None]
+) -> None:
+    """Check that tensors are there, of these shapes and finite.
+
+    Args:
+        tensors: Tensors by name.
+        shapes: Names and shapes; None for any shape.
+
+    Raises:
+        ModelError: Where one is not.
+    """
+    for name, shape in shapes.items():
+        if name not in tensors:
+            raise ModelError(f"the model lacks the tensor {name!r}; train it again or use the bundled one")
+        if shape is not None and tensors[name].shape != shape:
+            raise ModelError(
+                f"the tensor {name!r} has shape {tensors[name].shape}, its configuration says {shape}"
+            )
+        if not np.isfinite(tensors[name]).all():
+            raise ModelError(f"the tensor {name!r} holds values that are not finite; train the model again")
+
+
+class Rows:
+    """A table of 8-bit rows, of which only those that are looked up become float32.
+
+    Examples:
+        >>> table = Rows(np.array([[2, 4], [3, 0]], np.int8), np.array([0.5, 1.0], np.float16))
+        >>> table[np.array([1, 0])].tolist()
+        [[3.0, 0.0], [1.0, 2.0]]
+
+    Args:
+        rows: The rows, shape ``(n, size)``.
+        scale: What each row is multiplied with, shape ``(n,)``.
+    """
+
+    def __init__(self, rows: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]) -> None:
+        self.shape: tuple[int, ...] = rows.shape
+        self._rows = rows
+        self._scale = scale.astype(np.float32)[:, None]
+
+    @classmethod
+    def of(cls, stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Rows:
+        """The table of that name.
+
+        Raises:
+            ModelError: Where it or its scale is missing, or they do not fit each other.
+        """
+        require(stored, {name: None, name + _SCALE: None})
+        rows, scale = stored[name], stored[name + _SCALE]
+        if rows.ndim != 2 or rows.dtype != np.int8 or scale.shape != rows.shape[:1]:
+            raise ModelError(f"the scales of the table {name!r} do not fit it; copy or train the model again")
+        return cls(rows, scale)
+
+    def __getitem__(self, ids: NDArray[np.intp]) -> Floats:
+        result: Floats = self._rows[ids].astype(np.float32)
+        result *= self._scale[ids]
+        return result
+
+
+def quantize_rows(
+    table: Floats, group: int | None = None
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """``(rows as int8, scales as float16)`` such that rows times scales are close to ``table``.
+
+    Args:
+        table: A matrix, shape ``(n, size)``.
+        group: Numbers of a row that share a scale, a divisor of ``size``; the whole row where None.
+
+    Returns:
+        The scales have the shape ``(n,)``, or ``(n, size / group)``.
+    """
+    parts = table.reshape(len(table), -1, group or table.shape[1])
+    scale = np.maximum((np.abs(parts).max(axis=2) / 127.0).astype(np.float16), np.float16(1e-6))
+    rows = np.clip(np.rint(parts / scale.astype(np.float32)[:, :, None]), -127, 127)
+    return rows.astype(np.int8).reshape(table.shape), scale if group else scale[:, 0]
+
+
+def restored(stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Floats:
+    """A stored tensor as float32, times its scales where it has any.
+
+    Raises:
+        ModelError: Where the scales do not fit, or the tensor is none of numbers.
+    """
+    value: Floats = stored[name].astype(np.float32)
+    scale = stored.get(name + _SCALE)
+    if scale is None:
+        return value
+    groups = scale.shape[1] if scale.ndim == 2 else 1
+    if value.ndim != 2 or scale.shape[:1] != value.shape[:1] or not groups or value.shape[1] % groups:
+        raise ModelError(f"the scales of the table {name!r} do not fit it; copy or train the model again")
+    parts = value.reshape(len(value), groups, -1)
+    parts *= scale.astype(np.float32).reshape(len(value), groups, 1)
+    return value
