@@ -274,7 +274,7 @@ def test_the_papers_settings():
 
 def test_bm25_and_reranker():
     settings = offline("bm25+reranker").settings()
-    assert settings["index"].startswith("bm25(") and settings["reranker"] == "hybrid(hash)"
+    assert settings["index"].startswith("bm25(") and settings["reranker"] == "hybrid"
     assert settings["candidates"] == 50 and settings["selection"]["min_k"] == 10
     method = prepared(offline({"method": "bm25+reranker", "chunks": SMALL, "top_k": 2}))
     result = method.answer(question("Which lighthouse, ferry or bell came from the mainland?"))

@@ -280,7 +280,7 @@ def test_make_index_from_configurations():
         "reranker": "hybrid",
     }
     index = make_index(nested, embedder=embedder)
-    assert index.name == "rrf(bm25(k1=1, b=0.75) + dense(hash, numpy), k=1) > hybrid(hash)(4)"
+    assert index.name == "rrf(bm25(k1=1, b=0.75) + dense(hash, numpy), k=1) > hybrid(4)"
     assert set(index_names()) >= {"bm25", "dense", "sbert", "dpr", "openai", "hybrid", "reranked"}
 
 

@@ -268,10 +268,11 @@ class FolderStore:
         return self._connect(), file
 
     def _missing(self) -> StoreError:
-        if self._has_vectors():
-            return self._damaged(f"{DATABASE} is missing")
+        # First of all: `kind_of` raises an error in words for a path that cannot be looked at.
         if kind_of(self.path) == "file":
             return StoreError(f"no store at {self.path}: it is a file, and a store is a folder; name that")
+        if self._has_vectors():
+            return self._damaged(f"{DATABASE} is missing")
         return StoreError(
             f"no store at {self.path}: make one with `sage-rag ingest docs/ --store {self.path}`"
         )

@@ -50,7 +50,7 @@ def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = ["--critic", "local", "--rule", "FixedK(2)", "--rounds", "1", "--json"]
+    chosen = ["--critic", "local", "--rule", "FixedK(2)", "--max-rounds", "1", "--json"]
     assert run(["ask", QUESTION, "--store", str(store), *chosen]) == 0
     captured = capsys.readouterr()
     answer = json.loads(captured.out)

@@ -198,7 +198,6 @@ TEXT = str(DEMO / "water-works.txt")
         (["train", str(DEMO), "--output", "m", "--epochs", "nan"], "epochs must be a number"),
         (["train", str(DEMO), "--output", "m", "--device", "x"], "cannot train on device 'x'"),
         (["ask", QUESTION, "--accept-score", "nan"], "accept_score must be a number"),
-        (["ask", QUESTION, "--accept", "nan"], "accept_score must be a number"),  # the former spelling
         (["ask", QUESTION, "--rule", "FixdK(5)"], "no rule 'FixdK'; did you mean 'FixedK'?"),
         (["ask", QUESTION, "--rule", "FixedK"], "missing 1 required positional argument: 'k'"),
         (["ask", QUESTION, "--rule", "exit(5"], "write it as FixedK(5)"),
