@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, get_args
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -17,12 +18,35 @@ from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.tokens import TokenCounter, get_counter
 
 try:
-    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-except ImportError as missing:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+    from langchain.agents.middleware.types import PrivateStateAttr
+    from langchain.agents.structured_output import ToolStrategy
+    from typing_extensions import NotRequired
+except ModuleNotFoundError as missing:
+    if missing.name not in ("langchain", "langgraph"):
+        raise  # installed, but broken: its own error says more
     raise MissingExtraError("sage_langchain.middleware", "agents") from missing
 
 NOTHING_NEW = "No new passages: everything that this search found was returned by an earlier one."
 """What stands in the place of a search result in which every passage is a repetition."""
+
+
+class _Searches(TypedDict):
+    """The searches for one message of the user, kept apart from the messages, which may be summarized.
+
+    Attributes:
+        turn: Id of that message.
+        results: The passages of each search, by the id of the tool call; None where they cannot be read.
+    """
+
+    turn: str | None
+    results: dict[str, list[str] | None]
+
+
+class SearchState(AgentState[Any]):
+    """The agent's state with the searches so far, which are neither input nor output."""
+
+    sage_searches: NotRequired[Annotated[_Searches, PrivateStateAttr]]
 
 
 class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -33,8 +57,9 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
     reached the search tools are taken away, and the model is asked to answer with what it has. If it insists
     on searching, or answers with nothing, the run ends with a message that says why.
 
-    Everything is derived from the messages themselves, so nothing is lost across checkpoints, interrupts
-    or processes.
+    The searches are counted in the agent's state, so that nothing is lost across checkpoints, interrupts,
+    processes, or a middleware that summarizes the conversation. A structured answer (``response_format``) is
+    no search; where the model insists on searching instead, ``structured_response`` is missing.
 
         from langchain.agents import create_agent
         from sage_langchain.middleware import SageRetrievalMiddleware
@@ -52,8 +77,10 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Raises:
         InputError: For a limit below 1, or an empty list of tools.
-        MissingExtraError: On import, where ``langchain`` (1.0 or newer) is not installed.
+        MissingExtraError: On import, where ``langchain`` is not installed.
     """
+
+    state_schema = SearchState
 
     def __init__(
         self,
@@ -66,6 +93,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         self._names = _names(tools)
+        self._answer_tools: frozenset[str] = frozenset()  # of the agents that use this middleware
         self._limits = SearchLimits(max_searches, max_tokens, max_unchanged)
         self._counter = counter if counter is not None else get_counter()
 
@@ -73,14 +101,23 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Take passages out of the newest results that an earlier search has returned."""
-        found = self._searches(state["messages"])
-        review = self._review(found)
-        changed = [
-            message.model_copy(update={"content": _without_repetitions(message, new)})
-            for message, new in zip(found, review.new, strict=True)
-            if len(new) < len(_passages(message))
-        ]
-        return {"messages": changed} if changed else None
+        messages = state["messages"]
+        before = _noted_searches(state, messages)
+        results = dict(before["results"])
+        fresh = [m for m in _searches(messages, self._is_search) if m.tool_call_id not in results]
+        if not fresh:
+            return None if before is state.get("sage_searches") else {"sage_searches": before}
+        results.update((message.tool_call_id, _passages(message)) for message in fresh)
+        new = dict(zip(results, self._review(results).new, strict=True))
+        changed = []
+        for message in fresh:
+            passages, positions = results[message.tool_call_id], new[message.tool_call_id]
+            if passages is not None and len(positions) < len(passages):
+                results[message.tool_call_id] = [passages[i] for i in positions]
+                content = _without_repetitions(message, passages, positions)
+                changed.append(message.model_copy(update={"content": content}))
+        noted: dict[str, Any] = {"sage_searches": _Searches(turn=before["turn"], results=results)}
+        return {**noted, "messages": changed} if changed else noted
 
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """`before_model`; tokens are counted in a thread."""
@@ -90,7 +127,8 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Call the model; without its search tools once a limit is reached."""
-        review = self._review(self._searches(request.messages))
+        self._learn(request)
+        review = self._review(self._results(request.state, request.messages))
         if review.stop is None:
             return handler(request)
         return self._spoken(handler(self._last_request(request, review)), review)
@@ -101,7 +139,9 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
         """`wrap_model_call` as a coroutine; tokens are counted in a thread."""
-        review = await asyncio.to_thread(self._review, self._searches(request.messages))
+        self._learn(request)
+        results = self._results(request.state, request.messages)
+        review = await asyncio.to_thread(self._review, results)
         if review.stop is None:
             return await handler(request)
         return self._spoken(await handler(self._last_request(request, review)), review)
@@ -114,7 +154,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         if limit is None or not isinstance(last, AIMessage):
             return None
         calls = [call for call in last.tool_calls if self._is_search(call["name"])]
-        excess = calls[max(limit - len(self._searches(messages)), 0) :]
+        excess = calls[max(limit - len(self._results(state, messages)), 0) :]
         refused = f"Not searched: at most {limit} searches are allowed. Answer with what has been found."
         answers = [
             ToolMessage(refused, tool_call_id=call["id"], name=call["name"], status="error")
@@ -125,15 +165,21 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
     # -- parts ----------------------------------------------------------------------------------------
 
     def _is_search(self, name: str | None) -> bool:
-        return self._names is None or name in self._names
+        return name not in self._answer_tools if self._names is None else name in self._names
 
-    def _searches(self, messages: Sequence[AnyMessage]) -> list[ToolMessage]:
-        return _searches(messages, self._names)
+    def _learn(self, request: ModelRequest[Any]) -> None:
+        """Note the tools that are no tools: a structured answer comes as a call of one."""
+        self._answer_tools |= _answer_tools(request.response_format)
 
-    def _review(self, found: Sequence[ToolMessage]) -> SearchReview:
-        return self._limits.review(
-            [_passages(message) for message in found], lambda text: self._counter.count_many([text])[0]
-        )
+    def _results(self, state: Any, messages: Sequence[AnyMessage]) -> dict[str, list[str] | None]:
+        """The passages of each search for the present message of the user."""
+        results = dict(_noted_searches(state, messages)["results"])
+        for message in _searches(messages, self._is_search):
+            results.setdefault(message.tool_call_id, _passages(message))
+        return results
+
+    def _review(self, results: Mapping[str, Sequence[str] | None]) -> SearchReview:
+        return self._limits.review(list(results.values()), lambda text: self._counter.count_many([text])[0])
 
     def _last_request(self, request: ModelRequest[Any], review: SearchReview) -> ModelRequest[Any]:
         assert review.stop is not None
@@ -176,9 +222,9 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     """Checks the final answer of an agent against the passages that its searches returned; no LLM is asked.
 
     Each statement of the answer gets the probability that the passages support it. What is below
-    ``threshold`` is marked, asked for again, or put before a person. An answer without any search, or in a
-    language that the judge does not read, passes unchanged. The verdicts go with the message, in
-    ``additional_kwargs["sage_grounding"]``.
+    ``threshold`` is marked, asked for again, or put before a person. An answer without any search, in a
+    language that the judge does not read, or of a ``response_format`` passes unchanged. The verdicts go with
+    the message, in ``additional_kwargs["sage_grounding"]``.
 
         from langchain.agents import create_agent
         from sage_langchain.middleware import SageGroundingMiddleware
@@ -188,7 +234,8 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     Args:
         tools: Names of the search tools, or the tools; None for all tools of the agent.
         action: ``"mark"`` writes `UNSUPPORTED` behind each such statement. ``"retry"`` asks the model once
-            more, naming the statements, and marks what is still unsupported in the better of both answers.
+            more, naming the statements, and marks what is still unsupported in the better of both answers;
+            from the first search on, an answer is streamed whole, when it is decided which it is.
             ``"hand_over"`` interrupts the run (it needs a checkpointer); resume with the text to send, or
             with True to send the answer as it is.
         threshold: Least probability of support, from 0 to 1.
@@ -220,14 +267,15 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Call the model; with ``action="retry"`` once more where statements are not supported."""
+        if self._action != "retry" or not self._found(request.state, request.messages):
+            return handler(request)
+        request = _unstreamed(request)
         response = handler(request)
-        if self._action != "retry":
-            return response
-        failed = self._unsupported(request.messages, response)
+        failed = self._unsupported(request, response)
         if not failed:
             return response
         second = handler(self._again(request, response, failed))
-        return self._better(response, failed, second, self._unsupported(request.messages, second))
+        return self._better(response, failed, second, self._unsupported(request, second))
 
     async def awrap_model_call(
         self,
@@ -235,24 +283,25 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
         """`wrap_model_call` as a coroutine; the judge computes in a thread."""
+        if self._action != "retry" or not self._found(request.state, request.messages):
+            return await handler(request)
+        request = _unstreamed(request)
         response = await handler(request)
-        if self._action != "retry":
-            return response
-        failed = await asyncio.to_thread(self._unsupported, request.messages, response)
+        failed = await asyncio.to_thread(self._unsupported, request, response)
         if not failed:
             return response
         second = await handler(self._again(request, response, failed))
-        rest = await asyncio.to_thread(self._unsupported, request.messages, second)
+        rest = await asyncio.to_thread(self._unsupported, request, second)
         return self._better(response, failed, second, rest)
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note the verdicts on the final answer, and mark it or hand it over."""
-        return self._noted(state["messages"], self._claims(state["messages"]))
+        return self._noted(state["messages"], self._claims(state, state["messages"]))
 
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """`after_model`; the judge computes in a thread."""
         messages = state["messages"]
-        return self._noted(messages, await asyncio.to_thread(self._claims, messages))
+        return self._noted(messages, await asyncio.to_thread(self._claims, state, messages))
 
     # -- parts ----------------------------------------------------------------------------------------
 
@@ -262,26 +311,33 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         last = messages[-1]
         assert isinstance(last, AIMessage)
         failed = [c for c in claims if self._fails(c)]
-        text = str(last.text)
+        content = last.content
         if failed and self._action == "hand_over":
             from langgraph.types import interrupt
 
-            given = interrupt({"answer": text, "unsupported": [c.to_dict() for c in failed]})
-            text = text if given is True else str(given)
+            given = interrupt({"answer": last.text, "unsupported": [c.to_dict() for c in failed]})
+            content = content if given is True else str(given)
         elif failed:
-            text = _marked(text, failed)
+            content = _marked(content, [claim.span.end for claim in failed])
         verdicts = {"claims": [c.to_dict() for c in claims], "supported": not failed}
         noted = {**last.additional_kwargs, "sage_grounding": verdicts}
-        content = last.content if text == last.text else text
         return {"messages": [last.model_copy(update={"content": content, "additional_kwargs": noted})]}
 
     def _fails(self, claim: Claim) -> bool:
         return claim.probability is not None and claim.probability < self._threshold
 
-    def _claims(self, messages: Sequence[AnyMessage], answer: Any = None) -> list[Claim]:
+    def _found(self, state: Any, messages: Sequence[AnyMessage]) -> list[str]:
+        """The passages found for the present message of the user, also those that were summarized since."""
+        results: dict[str, list[str] | None] = dict(_noted_searches(state, messages)["results"])
+        for message in _searches(messages, lambda name: self._names is None or name in self._names):
+            results.setdefault(message.tool_call_id, _passages(message))
+        return [passage for passages in results.values() for passage in passages or ()]
+
+    def _claims(self, state: Any, messages: Sequence[AnyMessage], answer: Any = None) -> list[Claim]:
         """The statements of a final answer; none where it is not one, or nothing was searched for.
 
         Args:
+            state: The agent's.
             messages: The conversation.
             answer: The answer; the last message where None.
         """
@@ -289,12 +345,14 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             answer = messages[-1]
         if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
             return []
-        passages = [p for m in _searches(messages, self._names) for p in _passages(m)]
+        passages = self._found(state, messages)
         return self._judge.grounding(answer.text, passages) if passages else []
 
-    def _unsupported(self, messages: Sequence[AnyMessage], response: ModelResponse[Any]) -> list[Claim]:
+    def _unsupported(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> list[Claim]:
         answer = _answer(response)
-        return [] if answer is None else [c for c in self._claims(messages, answer) if self._fails(c)]
+        if answer is None or getattr(response, "structured_response", None) is not None:
+            return []
+        return [c for c in self._claims(request.state, request.messages, answer) if self._fails(c)]
 
     def _again(
         self, request: ModelRequest[Any], response: ModelResponse[Any], failed: Sequence[Claim]
@@ -328,10 +386,53 @@ def _answer(response: Any) -> AIMessage | None:
     return next((m for m in reversed(result) if isinstance(m, AIMessage)), None)
 
 
-def _marked(text: str, claims: Sequence[Claim]) -> str:
-    for claim in sorted(claims, key=lambda c: -c.span.end):  # from the end, so that offsets stay true
-        text = f"{text[: claim.span.end].rstrip()} {UNSUPPORTED}{text[claim.span.end :]}"
-    return text
+def _marked(content: str | list[Any], ends: Sequence[int]) -> str | list[Any]:
+    """A message's content with `UNSUPPORTED` at these offsets of its text; its other blocks stay."""
+    if isinstance(content, str):
+        for end in sorted(ends, reverse=True):  # from the end, so that offsets stay true
+            content = f"{content[:end].rstrip()} {UNSUPPORTED}{content[end:]}"
+        return content
+    marked: list[Any] = []
+    start = 0
+    for block in content:
+        text = block if isinstance(block, str) else block.get("text") if block.get("type") == "text" else None
+        if not isinstance(text, str):
+            marked.append(block)
+            continue
+        within = [end - start for end in ends if start < end <= start + len(text)]
+        start += len(text)
+        said = _marked(text, within)
+        marked.append(said if isinstance(block, str) else {**block, "text": said})
+    return marked
+
+
+def _unstreamed(request: ModelRequest[Any]) -> ModelRequest[Any]:
+    """The request with a model whose words are not streamed: it may be withdrawn."""
+    tags = [*(getattr(request.model, "tags", None) or []), "nostream"]
+    return request.override(model=request.model.model_copy(update={"tags": tags}))
+
+
+def _answer_tools(response_format: Any) -> frozenset[str]:
+    """The tools as which a model gives an answer of this format."""
+    specs = getattr(response_format, "schema_specs", None)
+    if specs is None and (schema := getattr(response_format, "schema", None)) is not None:
+        specs = ToolStrategy(schema).schema_specs
+    return frozenset(spec.name for spec in specs or ())
+
+
+def _noted_searches(state: Any, messages: Sequence[AnyMessage]) -> _Searches:
+    """The searches that the state holds for the present message of the user; none where it is a new one."""
+    turn = next((m.id for m in reversed(messages) if _is_from_user(m)), None)
+    noted: _Searches | None = state.get("sage_searches") if isinstance(state, Mapping) else None
+    if noted is not None and turn in (None, noted["turn"]):  # None: the message was summarized too
+        return noted
+    return _Searches(turn=turn, results={})
+
+
+def _is_from_user(message: AnyMessage) -> bool:
+    """A summary of the conversation comes as a message of the user."""
+    summary = message.additional_kwargs.get("lc_source") == "summarization"
+    return isinstance(message, HumanMessage) and not summary
 
 
 def _names(tools: Sequence[str | BaseTool] | None) -> frozenset[str] | None:
@@ -340,13 +441,13 @@ def _names(tools: Sequence[str | BaseTool] | None) -> frozenset[str] | None:
     return None if tools is None else frozenset(_name(tool) for tool in tools)
 
 
-def _searches(messages: Sequence[AnyMessage], names: frozenset[str] | None) -> list[ToolMessage]:
+def _searches(messages: Sequence[AnyMessage], is_search: Callable[[str | None], bool]) -> list[ToolMessage]:
     """The results of the searches since the last message of the user."""
     found: list[ToolMessage] = []
     for message in reversed(messages):
-        if isinstance(message, HumanMessage):
+        if _is_from_user(message):
             break
-        if isinstance(message, ToolMessage) and (names is None or message.name in names):
+        if isinstance(message, ToolMessage) and is_search(message.name):
             found.append(message)
     return found[::-1]
 
@@ -362,28 +463,62 @@ def _name(tool: Any) -> str:
     return name
 
 
-def _passages(message: ToolMessage) -> list[str]:
-    """The passages in a search result: the documents it carries, or else its blocks between blank lines."""
+def _passages(message: ToolMessage) -> list[str] | None:
+    """The passages in a search result; None where it holds something that is no text.
+
+    They are its ``search_result`` blocks; the passages of an MCP search (structured, or one JSON text); the
+    documents it carries; or else its blocks between blank lines.
+    """
     text = message.text
-    if text.strip() in ("", NOTHING_NEW):
+    if text.strip() == NOTHING_NEW:
         return []
+    if blocks := _search_results(message):
+        return ["\n".join(part["text"] for part in b["content"] if part.get("text")) for b in blocks]
+    if (structured := _structured(message)) is not None:
+        return [str(passage.get("text", "")) for passage in structured["passages"]]
     if isinstance(message.artifact, list) and message.artifact:
         documents = [d.page_content for d in message.artifact if isinstance(d, Document)]
         if len(documents) == len(message.artifact):
-            return [content for content in documents if content in text]
+            return [content for content in documents if content in text] or documents
+    if not text.strip():
+        return [] if isinstance(message.content, str) or not message.content else None
     return [block for block in text.split("\n\n") if block.strip()]
 
 
-def _without_repetitions(message: ToolMessage, new: Sequence[int]) -> str:
-    """The text of a search result without the passages that are not at the positions ``new``."""
-    passages = _passages(message)
-    keep = [passages[i] for i in new]
-    if not keep:
+def _search_results(message: ToolMessage) -> list[dict[str, Any]]:
+    blocks = message.content if isinstance(message.content, list) else []
+    return [b for b in blocks if isinstance(b, dict) and b.get("type") == "search_result"]
+
+
+def _structured(message: ToolMessage) -> dict[str, Any] | None:
+    """The result of a search over MCP: an object with ``passages``, each with its ``text``."""
+    try:
+        value = json.loads(message.text) if message.text.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        value = None
+    if value is None and isinstance(message.artifact, dict):
+        value = message.artifact.get("structured_content")
+    passages = value.get("passages") if isinstance(value, dict) else None
+    return value if isinstance(passages, list) and all(isinstance(p, dict) for p in passages) else None
+
+
+def _without_repetitions(
+    message: ToolMessage, passages: Sequence[str], new: Sequence[int]
+) -> str | list[Any]:
+    """The content of a search result without the passages that are not at the positions ``new``."""
+    if not new:
         return NOTHING_NEW
-    text = message.text
+    if blocks := _search_results(message):
+        keep = [blocks[i] for i in new]
+        assert isinstance(message.content, list)
+        return [b for b in message.content if b in keep or b not in blocks]
+    if (structured := _structured(message)) is not None:
+        return json.dumps(
+            {**structured, "passages": [structured["passages"][i] for i in new]}, ensure_ascii=False
+        )
     # A template around each passage (source, number) stays with it only if the result is cut between
     # passages, which is where the stock retriever tool puts a blank line.
-    blocks = text.split("\n\n")
-    if len(blocks) == len(passages) and all(p in b for p, b in zip(passages, blocks, strict=True)):
-        return "\n\n".join(blocks[i] for i in new)
-    return "\n\n".join(keep)
+    parts = message.text.split("\n\n")
+    if len(parts) == len(passages) and all(p in b for p, b in zip(passages, parts, strict=True)):
+        return "\n\n".join(parts[i] for i in new)
+    return "\n\n".join(passages[i] for i in new)

@@ -52,12 +52,13 @@ class SearchLimits:
             check_optional_int(name, getattr(self, name), minimum=1)
 
     def review(
-        self, results: Sequence[Sequence[str]], count: Callable[[str], int] | None = None
+        self, results: Sequence[Sequence[str] | None], count: Callable[[str], int] | None = None
     ) -> SearchReview:
         """Judge a series of searches.
 
         Args:
-            results: The passages that each search returned, in order.
+            results: The passages that each search returned, in order; None for a search whose passages
+                cannot be read, which is neither new nor unchanged.
             count: Token counter; characters divided by four where None.
         """
         count = count if count is not None else _estimated_tokens
@@ -66,6 +67,9 @@ class SearchLimits:
         tokens = unchanged = 0
         for passages in results:
             fresh: list[int] = []
+            if passages is None:
+                new.append(())
+                continue
             for i, passage in enumerate(passages):
                 # Retrievers differ in the white space around a passage, not in the passage.
                 key = " ".join(passage.split())

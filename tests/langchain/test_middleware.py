@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -9,14 +10,17 @@ import pytest
 pytest.importorskip("langchain.agents")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import tool
 from langchain_core.tools.retriever import create_retriever_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from sage_core.errors import InputError
 from sage_langchain.middleware import (
@@ -306,3 +310,194 @@ def test_without_a_search_there_is_nothing_to_check_against():
 def test_wrong_arguments_of_the_check(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         SageGroundingMiddleware(**wrong)
+
+
+def test_a_summary_does_not_start_the_count_anew():
+    """The stock middleware puts a summary in the place of the conversation, as a message of the user."""
+    passages = different()
+
+    @tool
+    def search(query: str) -> str:
+        """Search the documents."""
+        searched.append(query)
+        return next(passages)
+
+    searched: list[str] = []
+    summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
+    summarize = SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
+    bounded = SageRetrievalMiddleware(max_searches=4, max_unchanged=None)
+    for middleware in ([summarize, bounded], [bounded, summarize]):
+        searched.clear()
+        saver = InMemorySaver()
+        agent = create_agent(
+            ScriptedModel(messages=looping()), tools=[search], middleware=middleware, checkpointer=saver
+        )
+        thread = {"configurable": {"thread_id": "1"}}
+        state = agent.invoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 100, **thread})
+        assert len(searched) == 4 and "limit of searches" in state["messages"][-1].text
+        assert "sage_searches" not in state
+        # A new message of the user starts it anew.
+        agent.invoke({"messages": [HumanMessage("And back?")]}, {"recursion_limit": 100, **thread})
+        assert len(searched) == 8
+
+
+def test_an_answer_is_judged_by_passages_that_were_summarized_since():
+    facts = [f"Fact {i}: the ferry number {i} leaves at seven from the quay." for i in range(4)]
+    results = iter(facts)
+
+    @tool
+    def search(query: str) -> str:
+        """Search the documents."""
+        return next(results)
+
+    summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
+    summarize = SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
+    replies = [*(search_call(i) for i in range(4)), AIMessage(facts[0])]
+    middleware = [SageRetrievalMiddleware(), summarize, SageGroundingMiddleware()]
+    agent = create_agent(ScriptedModel(messages=iter(replies)), tools=[search], middleware=middleware)
+    last = ask(agent)[-1]
+    assert last.additional_kwargs["sage_grounding"]["supported"] and UNSUPPORTED not in last.text
+
+
+class Reply(BaseModel):
+    """An answer."""
+
+    answer: str
+
+
+@pytest.mark.parametrize("response_format", [Reply, ToolStrategy(Reply)])
+def test_a_structured_answer_is_no_search(response_format):
+    found = iter(["a", "b", "c"])
+
+    @tool
+    def search(query: str) -> str:
+        """Search the documents."""
+        return next(found)
+
+    call = {"name": "Reply", "args": {"answer": "seven"}, "id": "reply"}
+    model = ScriptedModel(messages=iter([search_call(1), search_call(2), AIMessage("", tool_calls=[call])]))
+    agent = create_agent(
+        model,
+        tools=[search],
+        response_format=response_format,
+        middleware=[SageRetrievalMiddleware(max_searches=2), SageGroundingMiddleware(action="retry")],
+    )
+    state = agent.invoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 50})
+    assert state["structured_response"] == Reply(answer="seven")
+
+
+def agent_with_results(results, replies, *middleware):
+    found = iter(results)
+
+    @tool(response_format="content_and_artifact")
+    def search(query: str):
+        """Search the documents."""
+        return next(found)
+
+    model = ScriptedModel(messages=iter(replies))
+    return create_agent(model, tools=[search], middleware=list(middleware)), model
+
+
+def search_result(text):
+    content = [{"type": "text", "text": text}]
+    return {"type": "search_result", "source": "a.md", "title": "a", "content": content}
+
+
+def mcp_result(*texts, question):
+    return json.dumps({"question": question, "passages": [{"text": text, "score": 0.5} for text in texts]})
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda i, text: ([search_result(text)], None),
+        lambda i, text: (mcp_result(text, question=str(i)), None),
+        lambda i, text: (
+            [{"type": "text", "text": f"Search {i}"}],
+            {"structured_content": {"passages": [{"text": text}]}},
+        ),
+        lambda i, text: (f"Result {i}", [Document(text)]),
+    ],
+)
+def test_passages_are_read_wherever_they_stand(result):
+    same = [result(i, "The ferry leaves at seven.") for i in range(9)]
+    agent, _ = agent_with_results(same, looping(), SageRetrievalMiddleware(max_unchanged=2))
+    messages = ask(agent)
+    assert sum(isinstance(m, ToolMessage) for m in messages) == 3 and "nothing new" in messages[-1].text
+
+    others = [result(i, f"Ferry {i} leaves at seven.") for i in range(9)]
+    agent, _ = agent_with_results(others, looping(), SageRetrievalMiddleware(max_searches=5, max_unchanged=2))
+    assert sum(isinstance(m, ToolMessage) for m in ask(agent)) == 5
+
+    wrong = "The moon is made of green cheese and weighs nine pounds."
+    replies = [search_call(1), AIMessage(wrong)]
+    agent, _ = agent_with_results(same, replies, SageGroundingMiddleware())
+    assert UNSUPPORTED in ask(agent)[-1].text
+
+
+def test_results_that_cannot_be_read_are_not_unchanged():
+    pictures = [([{"type": "image", "url": f"http://localhost/{i}.png"}], None) for i in range(9)]
+    agent, _ = agent_with_results(
+        pictures, looping(), SageRetrievalMiddleware(max_searches=5, max_unchanged=2)
+    )
+    assert sum(isinstance(m, ToolMessage) for m in ask(agent)) == 5
+
+
+def test_repeated_blocks_are_dropped_and_the_others_stay():
+    results = [
+        ([search_result("The ferry leaves at seven.")], None),
+        ([search_result("The ferry leaves at seven."), search_result("It carries cars.")], None),
+    ]
+    replies = [search_call(1), search_call(2), AIMessage("At seven.")]
+    agent, _ = agent_with_results(results, replies, SageRetrievalMiddleware())
+    second = [m for m in ask(agent) if isinstance(m, ToolMessage)][1]
+    assert second.content == [search_result("It carries cars.")]
+
+
+def test_a_mark_keeps_the_blocks_of_the_answer():
+    wrong = "The moon is made of green cheese and weighs nine pounds."
+    thought = {"type": "reasoning", "reasoning": "Let me think."}
+    citations = [{"type": "citation", "cited_text": "seven"}]
+    content = [
+        thought,
+        {"type": "text", "text": "The ferry leaves at seven. ", "annotations": citations},
+        {"type": "text", "text": wrong},
+    ]
+    found = [("The ferry leaves at seven.", None)]
+    agent, _ = agent_with_results(found, [search_call(1), AIMessage(content)], SageGroundingMiddleware())
+    last = ask(agent)[-1]
+    assert last.content[:2] == content[:2]
+    assert last.content[2]["text"] == f"{wrong} {UNSUPPORTED}"
+
+
+class StreamingModel(ScriptedModel):
+    """Streams calls of tools too, which the framework's fake model does not."""
+
+    def _stream(self, messages, *args, **kwargs):
+        message = self._generate(messages).generations[0].message
+        calls = [
+            {"name": c["name"], "args": json.dumps(c["args"]), "id": c["id"], "index": i}
+            for i, c in enumerate(message.tool_calls)
+        ]
+        for word in message.text.split(" "):
+            yield ChatGenerationChunk(message=AIMessageChunk(f"{word} ", tool_call_chunks=calls))
+
+
+@pytest.mark.parametrize("second", ["The ferry leaves at seven.", "The moon weighs twelve pounds of cheese."])
+def test_a_withdrawn_answer_is_not_streamed(second):
+    wrong = "The moon is made of green cheese and weighs nine pounds."
+    replies = [search_call(1), AIMessage(wrong), AIMessage(second)]
+
+    @tool
+    def search(query: str) -> str:
+        """Search the documents."""
+        return "The ferry leaves at seven."
+
+    model = StreamingModel(messages=iter(replies))
+    agent = create_agent(model, tools=[search], middleware=[SageGroundingMiddleware(action="retry")])
+    streamed = [
+        message.text
+        for message, _ in agent.stream({"messages": [HumanMessage("When?")]}, stream_mode="messages")
+        if isinstance(message, AIMessage)
+    ]
+    assert "green cheese" not in "".join(streamed) and second.split()[1] in "".join(streamed)
