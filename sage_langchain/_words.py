@@ -13,7 +13,8 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
 from sage_core.store.words import WordIndex
-from sage_langchain.compressor import texts_of
+from sage_core.text.links import document_names
+from sage_langchain.compressor import texts_of, titled, without_header
 
 Scored = list[tuple[Document, float]]
 
@@ -66,10 +67,25 @@ class WordSearch:
         if seen != self._seen:
             self._versions = {key: _digest(text) for key, text in texts.items()}
             self._seen = seen
-        self.index.update(self._versions, self._read)
+        self.index.update(self._versions, self._read, self._documents)
         if not limits:
             return self.index.search(question, n)
         return self.index.search(question, n, allowed=lambda ids: self.store.passing(ids, limits))
+
+    def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> list[Document]:
+        """The documents of these ids that a search with these arguments may return."""
+        allowed = self.store.passing(ids, limits) if limits and ids else ids
+        return self.store.documents([key for key in ids if key in allowed])
+
+    def _documents(self, ids: Sequence[str]) -> list[tuple[str, list[str]] | None]:
+        known = {document.id: titled(without_header(document)) for document in self.store.documents(ids)}
+        some = [known.get(key) for key in ids]
+        return [
+            (t.document, document_names(t.title, t.source, t.text if t.first else ""))
+            if t is not None and t.document is not None
+            else None
+            for t in some
+        ]
 
     def _read(self, ids: Sequence[str]) -> list[str]:
         documents = {document.id: document for document in self.store.documents(ids)}

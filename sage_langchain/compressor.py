@@ -21,11 +21,13 @@ from sage_core.errors import InputError
 from sage_core.ranking import (
     Place,
     Reranker,
+    Titled,
     ascore_candidates,
     link,
     named_reranker,
     score_candidates,
     vouch,
+    vouch_titled,
 )
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.ranking.named import HYBRID
@@ -98,6 +100,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         neighbors: Let documents vouch for those beside them in their ``source``, found by ``start_index`` in
             the metadata (`SageTextSplitter` writes it with ``add_start_index=True``). None: where a reranker
             gives the scores; scores under ``score_key`` have mostly been through this already.
+        links: Let the question and the best documents vouch for those of a ``source`` that they name by its
+            ``title`` or file's name. A compressor cannot fetch what the search did not find: a
+            `SageRetriever` made by ``from_vectorstore`` does. None: where a reranker gives the scores.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
         min_k: Least number to keep; 0 lets a rule such as ``Threshold`` keep none; None for the rule's own
@@ -117,6 +122,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     search_score_key: str | None = None
     scale: ScaleName | None = None
     neighbors: bool | None = None
+    links: bool | None = None
     select: bool = True
     top_n: int | None = None
     min_k: int | None = None
@@ -227,11 +233,13 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         if not documents:
             return []
         if self.score_key is not None:
-            return self._scored(documents, self._scores_found(documents, self.score_key), ordered=True)
+            return self._scored(
+                documents, self._scores_found(documents, self.score_key), ordered=True, question=query
+            )
         texts, headed = texts_of(documents)
         known = self._search_scores(documents)
         scores = score_candidates(self._scorer(), query, texts, known, headed=headed)
-        return self._scored(documents, scores, ordered=False)
+        return self._scored(documents, scores, ordered=False, question=query)
 
     async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """`rank`, without blocking the event loop."""
@@ -240,7 +248,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         texts, headed = texts_of(documents)
         known = self._search_scores(documents)
         scores = await ascore_candidates(self._scorer(), query, texts, known, headed=headed)
-        return self._scored(documents, scores, ordered=False)
+        return self._scored(documents, scores, ordered=False, question=query)
 
     def keep(self, ranked: Sequence[Document], *, k: int | None = None) -> list[Document]:
         """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given."""
@@ -296,7 +304,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return scores
 
     def _scored(
-        self, documents: Sequence[Document], scores: Sequence[float | None], *, ordered: bool
+        self, documents: Sequence[Document], scores: Sequence[float | None], *, ordered: bool, question: str
     ) -> list[Document]:
         """Copies, best first, each with its own score."""
         if len(scores) != len(documents):
@@ -308,6 +316,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         final = read.scores
         if self.score_key is None if self.neighbors is None else self.neighbors:
             final = vouch(final, link([place_of(d) for d in documents]), read.scale)
+        if self.score_key is None if self.links is None else self.links:
+            final = vouch_titled(question, [titled(d) for d in documents], final, read.scale)
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
         return [
             document.model_copy(
@@ -349,6 +359,15 @@ def place_of(document: Document) -> Place | None:
     if source is None or isinstance(start, bool) or not isinstance(start, int):
         return None
     return Place(str(source), start, start + len(document.page_content))
+
+
+def titled(document: Document) -> Titled:
+    """A document with what names its source."""
+    title, source = document.metadata.get("title"), document.metadata.get("source")
+    source = source if isinstance(source, str) else ""
+    title = title if isinstance(title, str) else None
+    first = not document.metadata.get("start_index")
+    return Titled(document.page_content, source or title, title, source, first)
 
 
 def _number(value: object, key: str) -> float | None:

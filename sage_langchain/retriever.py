@@ -73,6 +73,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         words: Literal["auto", "off"] = "auto",
         documents: Sequence[Document] | None = None,
         words_path: Path | str | None = None,
+        links: bool = True,
         similarity: Callable[[float], float] | None = None,
         score_key: str = "score",
         distance_key: str = "distance",
@@ -92,6 +93,8 @@ class SageRetriever(CheckedModel, BaseRetriever):
             words: ``"auto"``: search by words where there is a way. ``"off"``: by meaning alone.
             documents: The documents to search by words, for a store that does not give them back.
             words_path: A file that keeps the index of words; None for memory.
+            links: Fetch the beginnings of sources that the question or the best candidates name by title or
+                file, and let who named them vouch for them. Where words are searched.
             similarity: From the store's raw score to a similarity; None takes the store's own.
             score_key: Metadata key for the store's similarity.
             distance_key: Metadata key for its raw distance, where it reports one.
@@ -112,10 +115,13 @@ class SageRetriever(CheckedModel, BaseRetriever):
             words=words,
             documents=None if documents is None else list(documents),
             words_path=words_path,
+            links=links,
             similarity=similarity,
             score_key=score_key,
             distance_key=distance_key,
         )
+        if not links and "base_compressor" not in kwargs:
+            kwargs["links"] = False
         retriever = cls(base_retriever=search, **kwargs)
         compressor = retriever.base_compressor
         if isinstance(compressor, SageCompressor) and compressor.search_score_key is None:

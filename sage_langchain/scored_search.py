@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.ranking import link
+from sage_core.ranking import link, named_chunks
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, words_of
 from sage_core.selection.scales import store_similarities
 from sage_langchain._runnables import CheckedModel
@@ -30,7 +30,7 @@ from sage_langchain._words import (
     readable,
     searches_words_itself,
 )
-from sage_langchain.compressor import place_of, without_header
+from sage_langchain.compressor import place_of, titled, without_header
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +152,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     words: Literal["auto", "off"] = "auto"
     documents: list[Document] | None = Field(default=None, repr=False)
     words_path: Path | str | None = None
+    links: bool = True
 
     _store: ReadableStore | None = PrivateAttr(default=None)
     _search: WordSearch | None = PrivateAttr(default=None)
@@ -224,7 +225,24 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         found_by_words = {i for i, d in enumerate(documents) if _text(d) in words}
         links = link([place_of(without_header(d)) for d in documents])
         similarities = [d.metadata[self.score_key] for d in documents]
-        return [documents[i] for i in choose_candidates(similarities, found_by_words, links, n)]
+        chosen = [documents[i] for i in choose_candidates(similarities, found_by_words, links, n)]
+        return [*chosen, *self._of_named(query, chosen, limits)]
+
+    def _of_named(
+        self,
+        query: str,
+        candidates: Sequence[Document],
+        limits: Mapping[str, Any],
+    ) -> list[Document]:
+        """Documents of sources that the question or the best candidates name."""
+        if not self.links or self._search is None:
+            return []
+        texts, ids = {_text(d) for d in candidates}, [str(d.id or "") for d in candidates]
+        known = [titled(without_header(d)) for d in candidates]
+        scores = [d.metadata[self.score_key] for d in candidates]
+        wanted = named_chunks(query, ids, known, scores, self._search.index)
+        new = {_text(d): d for d in self._search.passing(wanted, limits) if _text(d) not in texts}
+        return [self._unscored(d) for d in new.values()]
 
     def _unscored(self, document: Document) -> Document:
         metadata = {**copy.deepcopy(document.metadata), self.score_key: None}

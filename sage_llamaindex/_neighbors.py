@@ -1,11 +1,12 @@
-"""Which nodes stand beside each other in their document."""
+"""Which nodes stand beside each other in their document, and what names that."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo
+from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, RelatedNodeInfo
 
+from sage_core.ranking.links import Titled
 from sage_core.ranking.neighbors import Links, Place, link, link_ids
 
 
@@ -33,3 +34,14 @@ def neighbors_of(nodes: Sequence[BaseNode]) -> list[Links]:
         by_id[i] if before in node.relationships or after in node.relationships else by_place[i]
         for i, node in enumerate(nodes)
     ]
+
+
+def titled(node: BaseNode) -> Titled:
+    """A node with what names its document."""
+    title, sources = node.metadata.get("title"), (node.metadata.get(key) for key in ("file_name", "source"))
+    source = next((value for value in sources if isinstance(value, str) and value), "")
+    start = getattr(node, "start_char_idx", None)
+    first = NodeRelationship.PREVIOUS not in node.relationships and not start
+    text = node.get_content(metadata_mode=MetadataMode.NONE)
+    document = node.ref_doc_id or source or None
+    return Titled(text, document, title if isinstance(title, str) else None, source, first)

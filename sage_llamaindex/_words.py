@@ -21,8 +21,10 @@ from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from sage_core.store.words import WordIndex
 from sage_core.text.header import with_header
+from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
 from sage_core.text.tokens import get_counter
+from sage_llamaindex._neighbors import titled
 
 
 class NodeSource(Protocol):
@@ -65,7 +67,18 @@ class WordSearch:
         doc_ids: Collection[str] | None = None,
     ) -> list[BaseNode]:
         """The ``n`` nodes that words find first; nodes that changed since the last search are read again."""
-        self.index.update(self.source.versions(), self._texts)
+        self.update()
+        allowed = self._allowed(filters=filters, node_ids=node_ids, doc_ids=doc_ids)
+        return self.source.nodes(self.index.search(question, n, allowed=allowed))
+
+    def _allowed(
+        self,
+        *,
+        filters: MetadataFilters | None = None,
+        node_ids: Collection[str] | None = None,
+        doc_ids: Collection[str] | None = None,
+    ) -> Callable[[Sequence[str]], Collection[str]] | None:
+        """What says which nodes may be returned; None where all may."""
         filtering = bool(filters and filters.filters)
         nodes = frozenset(node_ids or ())
 
@@ -77,9 +90,26 @@ class WordSearch:
                 some = self.source.passing(list(some), filters)
             return set(some)
 
-        restricted = filtering or bool(nodes) or doc_ids is not None
-        ids = self.index.search(question, n, allowed=allowed if restricted else None)
-        return self.source.nodes(ids)
+        return allowed if filtering or nodes or doc_ids is not None else None
+
+    def update(self) -> None:
+        """Read the nodes that changed."""
+        self.index.update(self.source.versions(), self._texts, self._documents)
+
+    def _documents(self, ids: Sequence[str]) -> list[tuple[str, list[str]] | None]:
+        known = {node.node_id: titled(node) for node in self.source.nodes(ids)}
+        some = [known.get(node_id) for node_id in ids]
+        return [
+            (t.document, document_names(t.title, t.source, t.text if t.first else ""))
+            if t is not None and t.document is not None
+            else None
+            for t in some
+        ]
+
+    def passing(self, ids: Sequence[str], **limits: Any) -> list[BaseNode]:
+        """The nodes of these ids that pass; see `search`."""
+        allowed = self._allowed(**limits)
+        return self.source.nodes(list(ids) if allowed is None else [i for i in ids if i in allowed(ids)])
 
     def _texts(self, ids: Sequence[str]) -> list[str]:
         counter = get_counter("bert")

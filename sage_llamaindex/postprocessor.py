@@ -22,7 +22,14 @@ from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_val
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.ranking import Reranker, ascore_candidates, named_reranker, score_candidates, vouch
+from sage_core.ranking import (
+    Reranker,
+    ascore_candidates,
+    named_reranker,
+    score_candidates,
+    vouch,
+    vouch_titled,
+)
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.selection import (
     Rule,
@@ -40,7 +47,7 @@ from sage_core.selection import (
     rule_to_data,
 )
 from sage_llamaindex._component import SageComponent
-from sage_llamaindex._neighbors import neighbors_of
+from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex.pruner import SagePruner
 
 logger = logging.getLogger(__name__)
@@ -136,6 +143,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         default=None,
         description="Let nodes vouch for those beside them in their document, found by their PREVIOUS and "
         "NEXT relationships, else by document and offsets. None: where a reranker gives the scores.",
+    )
+    links: bool | None = Field(
+        default=None,
+        description="Let the question and the best nodes vouch for nodes of documents that they name, by "
+        "'title', 'file_name' or 'source' in the metadata. A postprocessor cannot fetch nodes that the "
+        "retriever did not find: `SageRetriever` does. None: where a reranker gives the scores.",
     )
     prune: bool = Field(
         default=False,
@@ -250,11 +263,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return self._scored(nodes, *self._given(nodes)[:2])
         bundle = _query_of(query_bundle)
         if isinstance(self._scorer, PostprocessorScores):
-            return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle))
+            return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle), bundle.query_str)
         texts, headed = _texts(nodes)
         known = self._given(nodes).scores
         scores = score_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
-        return self._reranked(nodes, scores, self._scorer)
+        return self._reranked(nodes, scores, self._scorer, bundle.query_str)
 
     async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """`rank` without blocking the event loop."""
@@ -263,11 +276,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return self._scored(nodes, *self._given(nodes)[:2])
         bundle = _query_of(query_bundle)
         if isinstance(self._scorer, PostprocessorScores):
-            return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle))
+            return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle), bundle.query_str)
         texts, headed = _texts(nodes)
         known = self._given(nodes).scores
         scores = await ascore_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
-        return self._reranked(nodes, scores, self._scorer)
+        return self._reranked(nodes, scores, self._scorer, bundle.query_str)
 
     @dispatcher.span
     def rerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
@@ -373,12 +386,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             )
 
     def _reranked(
-        self, nodes: Sequence[NodeWithScore], scores: Sequence[float], reranker: Reranker
+        self, nodes: Sequence[NodeWithScore], scores: Sequence[float], reranker: Reranker, question: str
     ) -> Ranking:
         """The nodes with a reranker's scores."""
         source = f"scores of {reranker.name}"
         read = read_scores(scores, reranker.scale, ordered=False, source=source)
-        return self._scored(nodes, read.scores, read.scale)
+        return self._scored(nodes, read.scores, read.scale, question)
 
     def _given(self, nodes: Sequence[NodeWithScore]) -> ScoreReading:
         """The scores that the nodes came with, higher is better."""
@@ -392,11 +405,17 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return read
 
     def _scored(
-        self, nodes: Sequence[NodeWithScore], scores: Sequence[float | None], scale: Scale
+        self,
+        nodes: Sequence[NodeWithScore],
+        scores: Sequence[float | None],
+        scale: Scale,
+        question: str = "",
     ) -> Ranking:
         copies = []
         if self._scorer is not None if self.neighbors is None else self.neighbors:
             scores = vouch(scores, neighbors_of([n.node for n in nodes]), scale)
+        if question and (self._scorer is not None if self.links is None else self.links):
+            scores = vouch_titled(question, [titled(n.node) for n in nodes], scores, scale)
         for old, score in zip(nodes, scores, strict=True):
             node = old.node
             if self.keep_retrieval_score and self._scorer is not None:

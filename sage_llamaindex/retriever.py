@@ -19,9 +19,10 @@ from typing_extensions import Self
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError
+from sage_core.ranking import named_chunks, vouch
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, words_of
 from sage_core.selection import read_scores
-from sage_llamaindex._neighbors import neighbors_of
+from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._words import GivenNodes, WordSearch, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor
 
@@ -55,6 +56,8 @@ class SageRetriever(BaseRetriever):
         candidates: Chunks by meaning that are ranked (paper: N). The search by words gives up to half as
             many more.
         words: ``"auto"``: search by words where there is a way. ``"off"``: by meaning alone.
+        links: Fetch the beginnings of documents that the question or the best nodes name by title or file,
+            and let who named them vouch for them. Needs nodes that can be read, as the search by words does.
         nodes: The nodes to search by words, for an index that cannot be read back, such as a pgvector table
             without sparse search.
         words_path: A file that keeps the index of words, beside the persisted index, say; None for memory.
@@ -75,6 +78,7 @@ class SageRetriever(BaseRetriever):
         *,
         candidates: int = CANDIDATES,
         words: Literal["auto", "off"] = "auto",
+        links: bool = True,
         nodes: Sequence[BaseNode] | None = None,
         words_path: Path | str | None = None,
         postprocessor: SageNodePostprocessor | None = None,
@@ -95,9 +99,12 @@ class SageRetriever(BaseRetriever):
         check_int("candidates", candidates, minimum=1)
         super().__init__(callback_manager, object_map, verbose=verbose)
         self._candidates = candidates
+        self._links = links
         self._select = select
         self._postprocessor = (
-            postprocessor if postprocessor is not None else SageNodePostprocessor(**settings)
+            postprocessor
+            if postprocessor is not None
+            else SageNodePostprocessor(links=None if links else False, **settings)
         )
         self._retriever = retriever
         self._index: Any = None
@@ -209,11 +216,29 @@ class SageRetriever(BaseRetriever):
             return [found.node for found in self._sparse.retrieve(QueryBundle(bundle.query_str))][:n]
         if self._words is None:
             return []
-        limits: dict[str, Any] = {}
-        if isinstance(self._retriever, VectorIndexRetriever):
-            inner = self._retriever
-            limits = {"filters": inner._filters, "node_ids": inner._node_ids, "doc_ids": inner._doc_ids}
-        return self._words.search(bundle.query_str, n, **limits)
+        return self._words.search(bundle.query_str, n, **self._limits())
+
+    def _limits(self) -> dict[str, Any]:
+        """Which nodes the inner retriever may return."""
+        inner = self._retriever
+        if not isinstance(inner, VectorIndexRetriever):
+            return {}
+        return {"filters": inner._filters, "node_ids": inner._node_ids, "doc_ids": inner._doc_ids}
+
+    def _named(
+        self, bundle: QueryBundle, nodes: Sequence[NodeWithScore], scores: Sequence[float | None]
+    ) -> list[NodeWithScore]:
+        """Nodes of documents that the question or the best nodes name."""
+        if not self._links or self._words is None:
+            return []
+        ids, texts = [n.node.node_id for n in nodes], {_text(n.node) for n in nodes}
+        scores = vouch(scores, neighbors_of([n.node for n in nodes]), "cosine")
+        wanted = named_chunks(
+            bundle.query_str, ids, [titled(n.node) for n in nodes], scores, self._words.index
+        )
+        new = [n for n in self._words.passing(wanted, **self._limits()) if _text(n) not in texts]
+        similar = similarities(self._index, bundle, [n.node_id for n in new])
+        return _distinct([NodeWithScore(node=n, score=similar.get(n.node_id)) for n in new])
 
     def _merged(
         self, bundle: QueryBundle, near: Sequence[NodeWithScore], by_words: Sequence[BaseNode]
@@ -233,7 +258,8 @@ class SageRetriever(BaseRetriever):
         # Some stores report distances.
         known_scores = read_scores([n.score for n in nodes], self._postprocessor.scale).scores
         chosen = choose_candidates(known_scores, found_by_words, links, self._candidates)
-        return [nodes[i] for i in chosen]
+        candidates = [nodes[i] for i in chosen]
+        return [*candidates, *self._named(bundle, candidates, [known_scores[i] for i in chosen])]
 
 
 def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:

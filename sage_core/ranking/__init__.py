@@ -3,7 +3,17 @@
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.cross_encoder import CrossEncoderReranker
 from sage_core.ranking.hybrid import HybridReranker
-from sage_core.ranking.links import Edge, NamedLink, NameIndex, link_edges, named_links, vouch_named
+from sage_core.ranking.links import (
+    Edge,
+    NamedLink,
+    NameIndex,
+    Titled,
+    link_edges,
+    named_chunks,
+    named_links,
+    vouch_named,
+    vouch_titled,
+)
 from sage_core.ranking.named import named_reranker
 from sage_core.ranking.neighbors import Links, Place, link, link_ids, vouch
 from sage_core.ranking.protocol import (
@@ -37,16 +47,19 @@ __all__ = [
     "Reranker",
     "ScoreAwareReranker",
     "SimilarityReranker",
+    "Titled",
     "arank",
     "ascore",
     "ascore_candidates",
     "link",
     "link_edges",
     "link_ids",
+    "named_chunks",
     "named_links",
     "named_reranker",
     "rank",
     "score_candidates",
     "vouch",
     "vouch_named",
+    "vouch_titled",
 ]

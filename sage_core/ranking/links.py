@@ -41,6 +41,8 @@ and for its other chunks."""
 
 # A name whose rarest word stands in a larger share of the chunks, and in more than so many, says too little.
 _COMMON, _COMMON_LEAST = 0.01, 20
+# The same where nothing is known but the candidates, which have much in common.
+_COMMON_LEAST_CANDIDATES = 3
 
 
 WordCounter = Callable[[Sequence[str]], tuple[Mapping[str, int], int]]
@@ -252,7 +254,7 @@ class NameIndex:
         self._keys[document] = tuple(keys)
         for key in keys:
             self._documents.setdefault(key, {})[document] = None
-            self._beginnings[_beginning(key)] += 1
+            self._beginnings.update(_beginnings(key))
 
     def remove(self, document: str) -> None:
         """Forget a document; nothing where it is not known."""
@@ -261,16 +263,17 @@ class NameIndex:
             del others[document]
             if not others:
                 del self._documents[key]
-            self._beginnings[_beginning(key)] -= 1
-            if not self._beginnings[_beginning(key)]:
-                del self._beginnings[_beginning(key)]
+            for beginning in _beginnings(key):
+                self._beginnings[beginning] -= 1
+                if not self._beginnings[beginning]:
+                    del self._beginnings[beginning]
 
     def known(self, keys: Sequence[str]) -> set[str]:
         """Those of ``keys`` that are names."""
         return {key for key in keys if key in self._documents}
 
     def beginnings(self, keys: Sequence[str]) -> set[str]:
-        """Those of ``keys`` with which a name begins, or that are one."""
+        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
         return {key for key in keys if key in self._beginnings}
 
     def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
@@ -284,6 +287,103 @@ class NameIndex:
         return rarest(terms, counts, total)
 
 
-def _beginning(key: str) -> str:
-    """What `find_mentions` asks `beginnings` about: the first two words."""
-    return " ".join(key.split(" ", 2)[:2])
+def _beginnings(key: str) -> list[str]:
+    """The first two words of a key, the first three, and so on."""
+    words = key.split(" ")
+    return [" ".join(words[:length]) for length in range(2, len(words) + 1)]
+
+
+class Titled(NamedTuple):
+    """A candidate of somebody else's search, as far as its metadata say what it is.
+
+    Examples:
+        >>> Titled("She was born in Ulm.", "holt.md", "Mara Holt").first
+        True
+
+    Attributes:
+        text: Its text.
+        document: Which document it is a chunk of; None where that is not known.
+        title: The title of that document.
+        source: Its path or address.
+        first: Whether it is the document's first chunk.
+    """
+
+    text: str
+    document: str | None = None
+    title: str | None = None
+    source: str = ""
+    first: bool = True
+
+
+def vouch_titled(
+    question: str, candidates: Sequence[Titled], scores: Sequence[Any], scale: Scale
+) -> list[float | None]:
+    """Let the question and the best candidates vouch for the candidates of documents that they name.
+
+    For chunks in any store: nothing but the candidates is looked at. A name whose rarest word stands in more
+    than a fifth of the candidates is taken for a common word.
+
+    Args:
+        question: The question.
+        candidates: The candidates.
+        scores: Of each; None and NaN stay what they are and vouch for nobody.
+        scale: What the scores are.
+
+    Examples:
+        >>> petrel = Titled("The Petrel belonged to Mara Holt.", "petrel.md", "Petrel")
+        >>> holt = Titled("Born in Ulm.", "holt.md", "Mara Holt")
+        >>> vouched = vouch_titled("Where was the owner born?", [petrel, holt], [0.5, 0.1], "probability")
+        >>> [round(score, 2) for score in vouched if score is not None]
+        [0.5, 0.28]
+    """
+    names = NameIndex(count=lambda terms: _counts(terms, [c.text for c in candidates]))
+    positions: dict[str, list[tuple[int, int]]] = {}
+    for i, candidate in enumerate(candidates):
+        if candidate.document is not None and (candidate.title or candidate.source):
+            if candidate.document not in positions:
+                names.add(candidate.document, candidate.title, candidate.source)
+            positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
+    if not positions:
+        return vouch_named(scores, [], scale)
+    documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]
+    named = named_links(question, [c.text for c in candidates], documents, scores, names)
+    return vouch_named(scores, link_edges(named, positions), scale)
+
+
+def _counts(terms: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, int], int]:
+    """In how many texts each term stands, so scaled that a fifth of them is the limit of a common word."""
+    frequency = Counter(term for text in texts for term in {*index_terms(text)})
+    limit = max(_COMMON_LEAST_CANDIDATES, len(texts) / 5)
+    return {term: 0 if frequency[term] <= limit else _COMMON_LEAST + 1 for term in terms}, 0
+
+
+class NamedChunks(Names, Protocol):
+    """Documents by their names, and the chunks of each: `sage_core.store.WordIndex`."""
+
+    def chunks_of(self, documents: Sequence[str], n: int) -> list[str]:
+        """Ids of the first ``n`` chunks of each document, all first ones before any second."""
+        ...
+
+
+def named_chunks(
+    question: str, ids: Sequence[str], candidates: Sequence[Titled], scores: Sequence[Any], index: NamedChunks
+) -> list[str]:
+    """Ids of chunks to fetch besides, because the question or the best candidates name their documents.
+
+    The first half of following names over somebody else's store; `vouch_titled` is the second.
+
+    Args:
+        question: The question.
+        ids: Of the candidates.
+        candidates: The candidates.
+        scores: Of the candidates, higher is better; those without one name nobody.
+        index: Where documents and their chunks are looked up.
+
+    Returns:
+        At most `MAX_CHUNKS`, none of them a candidate.
+    """
+    own = [candidate.document or "" for candidate in candidates]
+    named = named_links(question, [candidate.text for candidate in candidates], own, scores, index)
+    documents = list(dict.fromkeys(x.document for x in named))
+    known = {*ids}
+    return [i for i in index.chunks_of(documents, FIRST_CHUNKS) if i not in known][:MAX_CHUNKS]

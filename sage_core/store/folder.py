@@ -774,7 +774,7 @@ class FolderStore:
             return known_names(connection, keys)
 
     def beginnings(self, keys: Sequence[str]) -> set[str]:
-        """Those of ``keys`` with which a name begins, or that are one."""
+        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
         with self._reading() as connection:
             return name_beginnings(connection, keys)
 

@@ -50,7 +50,7 @@ def known_names(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]
 
 
 def name_beginnings(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
-    """Those of ``keys`` with which a name begins, or that are one."""
+    """Those of ``keys``, of two words or more, with which a name begins or that are one."""
     # No character of a word comes between a space and "!".
     return _those(connection, "n.key >= k.value AND n.key < k.value || '!'", keys)
 

@@ -48,7 +48,7 @@ class NamedStore(Protocol):
         ...
 
     def beginnings(self, keys: Sequence[str]) -> Collection[str]:
-        """Those of ``keys`` with which a name begins, or that are one."""
+        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
         ...
 
     def named(self, keys: Sequence[str], limit: int) -> Mapping[str, Sequence[str]]:

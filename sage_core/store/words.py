@@ -16,6 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from sage_core.errors import StoreError
+from sage_core.store.names import (
+    NAME_TABLES,
+    documents_named,
+    insert_names,
+    known_names,
+    name_beginnings,
+    name_frequencies,
+)
 from sage_core.text.keywords import index_terms
 
 WORD_TABLES = (
@@ -30,7 +38,7 @@ COMMON, COMMON_LEAST = 0.05, 2_000
 _MAX_TERMS = 64
 _MAX_PARAMETERS = 500
 # Raised with a change of the tables or of `index_terms`: an index made before is made again.
-_VERSION = 1
+_VERSION = 2
 # Ids that a filter is asked about at once.
 _FILTERED = 128
 _WAIT_SECONDS = 30.0
@@ -98,22 +106,33 @@ class WordIndex:
         if tables and "entries" not in tables:
             raise StoreError(f"{self.path} is a database of something else: give the path of a new file")
         with _transaction(connection):
-            for table in ("entries", "word_counts", "words"):
+            for table in ("entries", "word_counts", "words", "names", "documents"):
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             connection.execute(
                 "CREATE TABLE entries"
-                " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, version TEXT NOT NULL)"
+                " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, version TEXT NOT NULL, document INTEGER)"
             )
-            for table in WORD_TABLES:
+            connection.execute("CREATE INDEX entries_by_document ON entries (document)")
+            connection.execute(
+                "CREATE TABLE documents (key INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE)"
+            )
+            for table in (*WORD_TABLES, *NAME_TABLES):
                 connection.execute(table)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
 
-    def update(self, versions: Mapping[str, str], read: Callable[[Sequence[str]], Iterable[str]]) -> int:
+    def update(
+        self,
+        versions: Mapping[str, str],
+        read: Callable[[Sequence[str]], Iterable[str]],
+        describe: Callable[[Sequence[str]], Iterable[tuple[str, Collection[str]] | None]] | None = None,
+    ) -> int:
         """Hold exactly these chunks; only what is new or has another version is read.
 
         Args:
             versions: A chunk's version by its id: a hash of its text, or whatever changes with it.
             read: Gives the texts of chunks, each with its header before it, in the order of their ids.
+            describe: Gives of each chunk its document and the keys of that document's names
+                (`sage_core.text.links.document_names`); None where there are none.
 
         Returns:
             How many chunks were read.
@@ -125,17 +144,27 @@ class WordIndex:
             gone = [key for key, version in self._versions.items() if versions.get(key) != version]
             new = [key for key, version in versions.items() if self._versions.get(key) != version]
             texts = list(read(new)) if new else []
+            described = list(describe(new)) if new and describe is not None else [None] * len(new)
             with _transaction(self._connection):
                 for part in _parts(gone):
                     marks = ",".join("?" * len(part))
                     rows = f"SELECT row FROM entries WHERE id IN ({marks})"
                     self._connection.execute(f"DELETE FROM words WHERE rowid IN ({rows})", part)
                     self._connection.execute(f"DELETE FROM entries WHERE id IN ({marks})", part)
+                if gone:
+                    unused = "SELECT key FROM documents WHERE key NOT IN (SELECT document FROM entries"
+                    unused += " WHERE document IS NOT NULL)"
+                    self._connection.execute(f"DELETE FROM names WHERE document IN ({unused})")
+                    self._connection.execute(f"DELETE FROM documents WHERE key IN ({unused})")
+                keys = [None if some is None else self._document(*some) for some in described]
                 [(first,)] = self._connection.execute("SELECT COALESCE(MAX(row), 0) + 1 FROM entries")
                 # Another process may have added some to the same file.
                 self._connection.executemany(
-                    "INSERT OR REPLACE INTO entries (row, id, version) VALUES (?, ?, ?)",
-                    [(first + i, key, versions[key]) for i, key in enumerate(new)],
+                    "INSERT OR REPLACE INTO entries (row, id, version, document) VALUES (?, ?, ?, ?)",
+                    [
+                        (first + i, key, versions[key], document)
+                        for i, (key, document) in enumerate(zip(new, keys, strict=True))
+                    ],
                 )
                 self._connection.executemany(
                     "INSERT INTO words (rowid, terms) VALUES (?, ?)",
@@ -168,6 +197,46 @@ class WordIndex:
                 passing = allowed(some)
                 results += [key for key in some if key in passing]
             return results[:n]
+
+    def _document(self, document: str, names: Collection[str]) -> int:
+        """The number of a document, which gets these names."""
+        self._connection.execute("INSERT OR IGNORE INTO documents (source) VALUES (?)", (document,))
+        [(key,)] = self._connection.execute("SELECT key FROM documents WHERE source = ?", (document,))
+        insert_names(self._connection, key, names)
+        return int(key)
+
+    # Documents by their names; see `sage_core.ranking.links.Names`.
+
+    def known(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` that are names."""
+        with self._lock:
+            return known_names(self._connection, keys)
+
+    def beginnings(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
+        with self._lock:
+            return name_beginnings(self._connection, keys)
+
+    def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
+        """For each key up to ``limit`` documents of that name."""
+        with self._lock:
+            return documents_named(self._connection, keys, limit)
+
+    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """For each key how many chunks have its rarest word, and how many there are."""
+        with self._lock:
+            return name_frequencies(self._connection, keys, len(self._versions))
+
+    def chunks_of(self, documents: Sequence[str], n: int) -> list[str]:
+        """Ids of the first ``n`` chunks of each document, all first ones before any second."""
+        statement = (
+            "SELECT e.id FROM entries e JOIN documents d ON d.key = e.document WHERE d.source = ?"
+            " ORDER BY e.row LIMIT ?"
+        )
+        with self._lock:
+            chunks = [[row[0] for row in self._connection.execute(statement, (d, n))] for d in documents]
+        places = range(max(map(len, chunks), default=0))
+        return [some[i] for i in places for some in chunks if i < len(some) and some[i] in self._versions]
 
     def _ids(self, rows: Iterable[int]) -> Iterator[str]:
         for row in rows:

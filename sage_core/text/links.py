@@ -8,7 +8,6 @@ judge, by how many texts have its words.
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -54,7 +53,7 @@ class NameTable(Protocol):
         ...
 
     def beginnings(self, keys: Sequence[str]) -> Collection[str]:
-        """Those of ``keys`` with which a name begins, or that are one: ``"european space"``."""
+        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
         ...
 
 
@@ -97,7 +96,7 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
     path = PurePath(source.rsplit("://", 1)[-1].replace("\\", "/"))
     if path.suffix and path.stem:
         names.append(path.name)
-        if _CODE_STYLE.fullmatch(path.stem):
+        if _CODE_STYLE.fullmatch(path.stem) or (not title and " " in path.stem):
             names.append(path.stem)
     return [key for key in dict.fromkeys(map(name_key, names)) if key]
 
@@ -107,35 +106,36 @@ def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]
 
     Args:
         texts: The texts. No more than the first 20,000 characters of each are read.
-        names: Looked up three times, however many texts there are.
+        names: Looked up a few times, however many texts there are.
 
     Returns:
         The mentions in each text, in its order.
     """
     words = [list(_words(text[:_MAX_TEXT])) for text in texts]
-    pairs = [[f"{a[0]} {b[0]}" for a, b in itertools.pairwise(row)] for row in words]
     alone = names.known(list({word for row in words for word, _, _ in row}))
-    begun = names.beginnings(list({pair for row in pairs for pair in row}))
-    runs: dict[tuple[int, int], list[str]] = {}
-    for t, row in enumerate(pairs):
-        for i, pair in enumerate(row):
-            if pair in begun:
-                some = [word for word, _, _ in words[t][i : i + MAX_NAME_WORDS]]
-                runs[t, i] = [" ".join(some[:length]) for length in range(2, len(some) + 1)]
-    long = names.known(list({run for some in runs.values() for run in some})) if runs else ()
+    # The longest name that begins at each place. Few words begin one, of those fewer go on like one.
+    longest = {(t, i): 1 for t, row in enumerate(words) for i, read in enumerate(row) if read[0] in alone}
+    begun = {(t, i): read[0] for t, row in enumerate(words) for i, read in enumerate(row)}
+    for length in range(2, MAX_NAME_WORDS + 1):
+        runs = {
+            (t, i): f"{run} {words[t][i + length - 1][0]}"
+            for (t, i), run in begun.items()
+            if i + length <= len(words[t])
+        }
+        some = names.beginnings(list({*runs.values()})) if runs else ()
+        begun = {place: run for place, run in runs.items() if run in some}
+        if not begun:
+            break
+        whole = names.known(list({*begun.values()}))
+        longest |= {place: length for place, run in begun.items() if run in whole}
     found: list[list[Mention]] = []
-    for t, read in enumerate(words):
+    for t, row in enumerate(words):
         mentions: list[Mention] = []
         free = 0
-        for i, (word, start, end) in enumerate(read):
-            if i < free:
-                continue
-            key = next((run for run in reversed(runs.get((t, i), ())) if run in long), "")
-            if not key and word in alone:
-                key = word
-            if key:
-                free = i + key.count(" ") + 1
-                mentions.append(Mention(key, start, read[free - 1][2] if free > i + 1 else end))
+        for i, (_, start, _) in enumerate(row):
+            if i >= free and (t, i) in longest:
+                free = i + longest[t, i]
+                mentions.append(Mention(" ".join(w for w, _, _ in row[i:free]), start, row[free - 1][2]))
         found.append(mentions)
     return found
 

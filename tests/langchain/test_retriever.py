@@ -282,3 +282,51 @@ def test_in_ensembles_and_mergers():
         base_retriever=both, base_compressor=SageCompressor(reranker=ListReranker([0.5] * 30))
     )
     assert {d.metadata["relevance_score"] for d in after.invoke("bees")} == {0.5}
+
+
+NAMED = {
+    "Petrel": "the petrel was owned by Mara Holt who sold it",
+    "Mara Holt (1820)": "born near Ulm",
+    **{f"Rules {i}": f"who owned the boat number {i} the year" for i in range(80)},
+}
+
+
+def named_store() -> InMemoryVectorStore:
+    store = InMemoryVectorStore(WordEmbeddings())
+    store.add_documents(
+        [
+            Document(page_content=text, metadata={"title": title, "source": title})
+            for title, text in NAMED.items()
+        ]
+    )
+    return store
+
+
+@pytest.mark.parametrize("links", [True, False])
+async def test_documents_that_the_best_candidates_name_are_fetched(links):
+    retriever = SageRetriever.from_vectorstore(named_store(), candidates=5, links=links, select=False)
+    found = [d.page_content for d in retriever.invoke("who owned the petrel")]
+    assert [d.page_content for d in await retriever.ainvoke("who owned the petrel")] == found
+    assert ("born near Ulm" in found) == links
+
+
+def test_a_filter_holds_for_named_documents_too():
+    only = {"filter": lambda document: document.metadata["title"] != "Mara Holt (1820)"}
+    retriever = SageRetriever.from_vectorstore(named_store(), candidates=5, search_kwargs=only, select=False)
+    assert "born near Ulm" not in [d.page_content for d in retriever.invoke("who owned the petrel")]
+
+
+def test_a_compressor_lets_documents_vouch_for_what_they_name():
+    documents = [
+        Document(page_content=text, metadata={"title": title, "source": title})
+        for title, text in list(NAMED.items())[:6]
+    ]
+    scores = {
+        links: {
+            d.metadata["title"]: d.metadata["relevance_score"]
+            for d in SageCompressor(links=links).rank(documents, "who owned the petrel")
+        }
+        for links in (None, False)
+    }
+    assert scores[None]["Mara Holt (1820)"] > scores[False]["Mara Holt (1820)"]
+    assert scores[None]["Rules 0"] == scores[False]["Rules 0"]

@@ -13,7 +13,14 @@ from llama_index.core import MockEmbedding, StorageContext, SummaryIndex, Vector
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    Document,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,
@@ -240,6 +247,61 @@ def test_the_word_search_of_a_file_survives_a_pickle(tmp_path: Path):
     words = SageRetriever.from_index(simple(), words_path=tmp_path / "w.sqlite3")._words
     words.search("pump", 1)
     assert len(pickle.loads(pickle.dumps(words.index))) == 81
+
+
+NAMED = {
+    "Petrel": "the petrel was owned by Mara Holt who sold it",
+    "Mara Holt (1820)": "born near Ulm",
+    **{f"Rules {i}": f"who owned the boat number {i} the year" for i in range(80)},
+}
+
+
+def titled_index(**metadata: str) -> VectorStoreIndex:
+    nodes = [TextNode(text=text, metadata={"title": title, **metadata}) for title, text in NAMED.items()]
+    for node in nodes:
+        source = RelatedNodeInfo(node_id=node.metadata["title"])
+        node.relationships[NodeRelationship.SOURCE] = source
+    return VectorStoreIndex(nodes, embed_model=HashEmbedding())
+
+
+@pytest.mark.parametrize("links", [True, False])
+async def test_documents_that_the_best_nodes_name_are_fetched(links: bool) -> None:
+    retriever = SageRetriever.from_index(titled_index(), candidates=5, links=links, min_k=40)
+    found = retriever.retrieve("who owned the petrel")
+    assert [n.text for n in await retriever.aretrieve("who owned the petrel")] == [n.text for n in found]
+    assert ("born near Ulm" in [n.text for n in found]) == links
+
+
+def test_a_filter_holds_for_named_documents_too() -> None:
+    filters = MetadataFilters(filters=[MetadataFilter(key="title", value="Petrel")])
+    retriever = SageRetriever.from_index(titled_index(), candidates=5, retriever_args={"filters": filters})
+    assert [n.metadata["title"] for n in retriever.retrieve("who owned the petrel")] == ["Petrel"]
+
+
+def test_a_document_that_goes_is_named_no_more() -> None:
+    index = titled_index()
+    retriever = SageRetriever.from_index(index, candidates=5, min_k=40)
+    assert "born near Ulm" in [n.text for n in retriever.retrieve("who owned the petrel")]
+    index.delete_ref_doc("Mara Holt (1820)", delete_from_docstore=True)
+    assert "born near Ulm" not in [n.text for n in retriever.retrieve("who owned the petrel")]
+
+
+def test_a_postprocessor_lets_nodes_vouch_for_what_they_name() -> None:
+    nodes = [
+        NodeWithScore(
+            node=TextNode(text=text, id_=title, metadata={"title": title, "file_name": title}), score=score
+        )
+        for (title, text), score in zip(NAMED.items(), (0.9, 0.1, 0.5, 0.4), strict=False)
+    ]
+    scores = {
+        links: {
+            n.node.node_id: n.score
+            for n in SageNodePostprocessor(links=links).rank(nodes, QueryBundle("who owned the petrel")).nodes
+        }
+        for links in (None, False)
+    }
+    assert scores[None]["Mara Holt (1820)"] > scores[False]["Mara Holt (1820)"]
+    assert scores[None]["Rules 0"] == scores[False]["Rules 0"]
 
 
 @pytest.fixture

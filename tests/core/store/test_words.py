@@ -192,3 +192,26 @@ def test_threads_share_an_index() -> None:
     index, _ = index_of(SAILING)
     with ThreadPoolExecutor(8) as pool:
         assert set(map(tuple, pool.map(lambda _: index.search("ferry", 5), range(100)))) == {("c", "a")}
+
+
+def test_a_word_index_knows_documents_by_their_names_while_they_have_chunks() -> None:
+    texts = {"a0": "Ferries.", "a1": "They sail.", "b0": "Bees.", "c0": "No name."}
+    described = {"a0": ("a", ["the ferry"]), "a1": ("a", ["the ferry"]), "b0": ("b", ["bee", "the ferry"])}
+    versions = dict.fromkeys(texts, "1")
+    index = WordIndex()
+
+    def update() -> None:
+        index.update(
+            versions, lambda ids: [texts[i] for i in ids], lambda ids: [described.get(i) for i in ids]
+        )
+
+    update()
+    assert index.named(["the ferry", "bee", "c"], 5) == {"the ferry": ["a", "b"], "bee": ["b"]}
+    assert index.known(["bee", "wasp"]) == {"bee"} and index.beginnings(["the ferry"]) == {"the ferry"}
+    assert index.chunks_of(["a", "b"], 2) == ["a0", "b0", "a1"] and index.chunks_of(["a"], 1) == ["a0"]
+    assert index.frequencies(["bee", "the"]) == {"bee": (1, 4)}
+    del versions["a0"], versions["b0"]
+    update()
+    assert index.named(["the ferry", "bee"], 5) == {"the ferry": ["a"]} and index.chunks_of(
+        ["a", "b"], 5
+    ) == ["a1"]
