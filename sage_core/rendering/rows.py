@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from sage_core.answering import AnswerMark
-from sage_core.pipeline.results import Answer, Retrieval
+from sage_core.pipeline.results import Answer, Candidate, Retrieval
 from sage_core.rendering.sanitize import one_line
 from sage_core.selection.cut import Scale, rank_order, to_ratio_scale
 from sage_core.text.spans import Span
@@ -30,6 +30,7 @@ class Row:
         similarity: Cosine in the store; None where not known.
         tokens_sent: Length of what pruning left of it; None where nothing was pruned.
         dropped: The sentences that pruning left out.
+        because: Which better one, by rank, or what else names its document: "[1] names it"; may be empty.
     """
 
     index: int
@@ -43,6 +44,7 @@ class Row:
     similarity: float | None = None
     tokens_sent: int | None = None
     dropped: tuple[Span, ...] = ()
+    because: str = ""
 
     @property
     def pieces(self) -> Iterator[tuple[str, bool]]:
@@ -87,6 +89,7 @@ def score_text(score: float | None) -> str:
 def retrieval_rows(retrieval: Retrieval) -> list[Row]:
     """The candidates of a retrieval, which are in order already."""
     scores = [c.score for c in retrieval.candidates]
+    ranks = {c.chunk.id: i for i, c in enumerate(retrieval.candidates, start=1)}
     return [
         Row(
             index=i,
@@ -100,11 +103,20 @@ def retrieval_rows(retrieval: Retrieval) -> list[Row]:
             similarity=candidate.similarity,
             tokens_sent=candidate.tokens_kept,
             dropped=candidate.pruned.dropped if candidate.pruned is not None else (),
+            because=_because(candidate, ranks, i + 1),
         )
         for i, (candidate, share) in enumerate(
             zip(retrieval.candidates, shares(scores, retrieval.scale), strict=True)
         )
     ]
+
+
+def _because(candidate: Candidate, ranks: Mapping[str, int], rank: int) -> str:
+    """What names a candidate's document: the best that stands above it, else the question."""
+    above = [ranks.get(by.chunk_id or "", rank) for by in candidate.named_by]
+    if above and min(above) < rank:
+        return f"[{min(above)}] names it"
+    return "the question names it" if any(by.chunk_id is None for by in candidate.named_by) else ""
 
 
 def plain_rows(

@@ -319,6 +319,7 @@ def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
         "header",
         tag("b", f"{row.rank}"),
         tag("b", row.place) if row.place else None,
+        tag("span", f"because {row.because}") if row.because else None,
         tag("span", f"score {score_text(row.score)}", class_="num"),
         tag("span", _tokens(row), class_="num") if row.tokens is not None else None,
     )

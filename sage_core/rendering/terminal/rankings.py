@@ -89,7 +89,8 @@ def _cells(row: Row, kept: bool, counted: bool, placed: bool) -> Iterator[Text]:
         yield Text("" if row.tokens is None else str(row.tokens))
     if placed:
         yield Text(row.place)
-    yield Text(one_line(row.text[:_EXCERPT]))
+    text = Text(f"{row.because}: " if row.because else "", style="italic")
+    yield text.append(one_line(row.text[:_EXCERPT]), style="not italic")
 
 
 def _bar(share: float) -> str:

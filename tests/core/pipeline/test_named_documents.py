@@ -13,6 +13,7 @@ from sage_core.errors import InputError
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.results import NamedBy, Retrieval
 from sage_core.pipeline.sage import Sage
+from sage_core.rendering.rows import retrieval_rows
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 from tests.fakes.stores import fill
 
@@ -110,3 +111,10 @@ def test_names_are_not_followed_without_context(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         SageConfig(links=1)  # type: ignore[arg-type]
     assert not of(retrieve(tmp_path, Shared(), context=False), "holt.md")
+
+
+def test_who_names_a_document_is_said(tmp_path: Path) -> None:
+    rows = retrieval_rows(retrieve(tmp_path, Shared()))
+    holt, petrel = (next(r for r in rows if text in r.text) for text in ("# Mara Holt", "sold"))
+    assert petrel.rank < holt.rank and holt.because == f"[{petrel.rank}] names it"
+    assert petrel.because == "the question names it" and not rows[-1].because
