@@ -85,3 +85,21 @@ def langchain(session: nox.Session, version: str) -> None:
         pins = ["--constraint", constraints(session, [*floors("langchain"), *LANGCHAIN_PEERS])]
     session.install(*pins, "--editable", ".[langchain,tiktoken]", *peers, *TOOLS)
     run_tests(session, "tests/langchain")
+
+
+@nox.session
+@nox.parametrize("version", ["lowest", "newest"])
+def agents(session: nox.Session, version: str) -> None:
+    """The middlewares' tests on the lowest and the newest langchain."""
+    pins = ["--constraint", constraints(session, floors("agents"))] if version == "lowest" else ["--upgrade"]
+    session.install(*pins, "--editable", ".[agents,langchain]", *TOOLS)
+    run_tests(session, "tests/langchain/test_middleware.py")
+
+
+@nox.session
+@nox.parametrize("version", ["1", "2"])
+def mcp(session: nox.Session, version: str) -> None:
+    """The server's tests on both major versions of mcp, the lowest release of the first."""
+    pins = floors("mcp") if version == "1" else ["mcp>=2,<3"]
+    session.install("--editable", ".[mcp,local]", *pins, *TOOLS)
+    run_tests(session, "tests/cli/test_mcp_versions.py")

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import sys
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +50,10 @@ INSTRUCTIONS = (
     "source with character offsets; no passages means that nothing relevant was found. `ask` returns an "
     "answer with the passages it rests on. Quote sources by their path and offsets."
 )
+
+
+MAX_TEXT = 200_000
+"""Characters that ``segment`` takes: a call cannot be stopped, and the next one waits for it."""
 
 
 @dataclass(frozen=True)
@@ -201,27 +207,63 @@ def make_server(sage: Sage, *, ingest_roots: Sequence[Path] = ()) -> Any:
         ingest_roots: Folders that the tool ``ingest`` may read from; empty leaves that tool out.
 
     Returns:
-        An ``mcp.server.MCPServer``.
+        An ``mcp.server.MCPServer``; with mcp 1, a ``FastMCP``.
 
     Raises:
         InputError: Where a root is not a folder.
         MissingExtraError: Where the package ``mcp`` is not installed.
     """
+    # The adapters of LangChain and LlamaIndex want mcp 1, which calls the same class by another name.
     try:
-        from mcp.server import MCPServer
-        from mcp_types import ToolAnnotations
+        import_module("mcp")
+        mcp_1 = _is_mcp_1()
+        types = import_module("mcp.types" if mcp_1 else "mcp_types")
     except ImportError as error:
         raise MissingExtraError("sage-rag mcp", "mcp") from error
-    from sage_core import __version__
+    ToolAnnotations = types.ToolAnnotations  # noqa: N806
+    server: Any
+    if mcp_1:
+        server = import_module("mcp.server.fastmcp").FastMCP(
+            "sage-rag", instructions=INSTRUCTIONS, log_level="WARNING"
+        )
+    else:
+        from sage_core import __version__
 
-    server = MCPServer("sage-rag", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+        server = import_module("mcp.server").MCPServer(
+            "sage-rag", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+        )
+    _describe_parameters()
     tools = _Tools(sage, tuple(_resolved_folder(root) for root in ingest_roots))
     read_only = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
     for function in (tools.search, tools.ask, tools.segment, tools.list_sources):
         server.tool(annotations=read_only, structured_output=True)(function)
     if ingest_roots:
-        server.tool(annotations=ToolAnnotations(readOnlyHint=False), structured_output=True)(tools.ingest)
+        writes = ToolAnnotations(
+            readOnlyHint=False, destructiveHint=False, idempotentHint=True, openWorldHint=False
+        )
+        server.tool(annotations=writes, structured_output=True)(tools.ingest)
     return server
+
+
+def _is_mcp_1() -> bool:
+    return version("mcp").startswith("1.")
+
+
+def _describe_parameters() -> None:
+    """Put descriptions and bounds into the tools' schemas; pydantic comes with mcp, not with this package."""
+    from pydantic import Field
+
+    question = Annotated[
+        str,
+        Field(description="A full question or statement works better than single keywords.", min_length=1),
+    ]
+    limit = Field(description="The most passages to return; by default the scores decide.", ge=1)
+    _Tools.search.__annotations__.update(question=question, max_passages=Annotated[int | None, limit])
+    _Tools.ask.__annotations__["question"] = question
+    text = Field(description="The text to cut.", max_length=MAX_TEXT)
+    _Tools.segment.__annotations__["text"] = Annotated[str, text]
+    paths = Field(description="Absolute paths, or paths below the first allowed folder.", min_length=1)
+    _Tools.ingest.__annotations__["paths"] = Annotated[list[str], paths]
 
 
 class _Tools:
@@ -234,14 +276,7 @@ class _Tools:
         self._ingesting = asyncio.Lock()
 
     async def search(self, question: str, max_passages: int | None = None) -> SearchReply:
-        """Find the passages that bear on a question, best first.
-
-        Args:
-            question: A full question or statement works better than single keywords.
-            max_passages: The most passages to return; by default the scores decide.
-        """
-        if max_passages is not None and max_passages < 1:
-            raise _tool_error(InputError(f"max_passages must be at least 1, not {max_passages}"))
+        """Find the passages that bear on a question, best first; to read them yourself."""
         try:
             found = await self._sage.aretrieve(question)
         except SageError as error:
@@ -252,7 +287,7 @@ class _Tools:
         )
 
     async def ask(self, question: str) -> AskReply:
-        """Answer a question from the documents, with the passages that the answer rests on."""
+        """Answer a question from the documents, with the passages it rests on; takes longer than search."""
         try:
             answer = await self._sage.aask(question)
         except SageError as error:
@@ -280,7 +315,7 @@ class _Tools:
         return [ChunkItem(c.start, c.end, text[c.start : c.end]) for c in chunks]
 
     async def list_sources(self) -> list[SourceItem]:
-        """The documents in the store."""
+        """The documents in the store; to see what may be asked about."""
         try:
             documents = await asyncio.to_thread(self._sage.store.documents)
         except SageError as error:
@@ -288,11 +323,7 @@ class _Tools:
         return [SourceItem(d.source, d.title, d.chunks) for d in documents]
 
     async def ingest(self, paths: list[str]) -> IngestReply:
-        """Read files or folders into the store; unchanged files are skipped.
-
-        Args:
-            paths: Absolute paths, or paths below the first allowed folder.
-        """
+        """Read files or folders into the store; unchanged files are skipped."""
         try:
             allowed = [self._allowed(path) for path in paths]
             async with self._ingesting:
@@ -332,7 +363,6 @@ def _passage(candidate: Candidate) -> PassageItem:
 
 def _tool_error(error: SageError) -> Exception:
     """The error in the form that reaches the assistant as the tool's result."""
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    problem: Exception = ToolError(str(error))
+    package = "fastmcp" if _is_mcp_1() else "mcpserver"
+    problem: Exception = import_module(f"mcp.server.{package}.exceptions").ToolError(str(error))
     return problem

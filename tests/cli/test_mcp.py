@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mcp")
+pytest.importorskip("mcp_types", reason="needs the client of mcp 2")
 
 from mcp import Client, StdioServerParameters, stdio_client
 
