@@ -1,14 +1,14 @@
-"""Fit the offline reranker's probability on the development questions, and say how good it is.
+"""Fit the offline reranker's probabilities on the development questions, and say how good they are.
 
     python benchmarks/calibrate_reranker.py            # report only
     python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
     python benchmarks/calibrate_reranker.py --cross-encoder sage-minilm   # with a cross-encoder's logit
 
-Every set is there twice, with titles and without (with a cross-encoder, which takes long, only with titles),
-and weighs the same in the fit, whatever its number of questions. Fitted is the probability after neighbors
-have vouched (`sage_core.ranking.vouch`). "Held out" means that the set was not in the fit in either form;
-"cross-validated" means that the question was not (five folds). Recall is the share of evidence characters
-within a budget of tokens: whole chunks in rank order, at least one.
+Every set is there once for every source of scores, which finds its own candidates: all-MiniLM, latent semantic
+analysis, hashed words, and a bad one, all-MiniLM with noise of twice its spread within the list. All weigh the
+same in the fit, whatever their number of questions. Fitted is the probability after neighbors have vouched
+(`sage_core.ranking.vouch`). "Held out" means that neither the set nor the source was in the fit. Recall is the
+share of evidence characters within a budget of tokens: whole chunks in rank order, at least one.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from ranking_data import SETS, Candidates, DevSet
+from ranking_data import SETS, SOURCES, Candidates, DevSet, searched_by
 from scipy.optimize import minimize
 
 import sage_core.ranking as ranking_package
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import CrossEncoderReranker, Links, vouch
 from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
-from sage_core.ranking.features import FEATURES, feature_matrix
+from sage_core.ranking.features import MEANING, WORDS, standardized, word_matrix
 from sage_core.ranking.neighbors import WEIGHT
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER
 from sage_core.text.keywords import words
 
+FEATURES = (MEANING, *WORDS)
 PACKAGE = Path(ranking_package.__file__).parent
 BUDGETS = (250, 500, 1000)
-FOLDS = 5
 RIDGE = 1.0
 
 
@@ -68,11 +67,16 @@ def examples(dev: DevSet, shown: Sequence[Candidates] | None = None) -> list[Exa
             if int(i) not in found:
                 found[int(i)] = words(dev.chunks[int(i)].text)
         chunks = [dev.chunks[int(i)] for i in candidates.chunks]
-        features = feature_matrix(
-            candidates.question.text,
-            [c.text for c in chunks],
-            candidates.cosine.tolist(),
-            [found[int(i)] for i in candidates.chunks],
+        meaning = standardized(candidates.cosine.tolist())
+        features = np.column_stack(
+            [
+                np.zeros(len(chunks)) if meaning is None else meaning,
+                word_matrix(
+                    candidates.question.text,
+                    [c.text for c in chunks],
+                    [found[int(i)] for i in candidates.chunks],
+                ),
+            ]
         )
         return Example(
             features,
@@ -155,11 +159,6 @@ def fit(sets: Sequence[Sequence[Example]]) -> Fit:
     return Fit(np.asarray(result.x[:-2]), float(result.x[-2]), float(sigmoid(result.x[-1:])[0]))
 
 
-def names(found: Fit) -> tuple[str, ...]:
-    """The features that a fit has coefficients for."""
-    return FEATURES if len(found.coefficients) == len(FEATURES) else (*FEATURES, CROSSED)
-
-
 def sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 / (1 + exp(-z)) without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(z / 2)))
@@ -219,64 +218,69 @@ def line(name: str, questions: Sequence[Example], scores: Sequence[NDArray[np.fl
     return f"| {name} | {len(questions)} | " + " | ".join(f"{v:.3f}" for v in values) + f" | {error} |"
 
 
-def report(sets: dict[str, list[Example]], found: Fit) -> dict[str, float]:
-    """Print the tables; returns the figures that the calibration file carries."""
-    print("| scores | questions | R within 250 | 500 | 1000 | AUC | ECE |\n|---|---|---|---|---|---|---|")
-    held_out: list[NDArray[np.float64]] = []
-    for name, questions in sets.items():
-        print(line(f"{name}: chunk cosine", questions, [e.features[:, 0] for e in questions]))
-        print(line(f"{name}: plain sum", questions, [e.features[:, :3].sum(axis=1) for e in questions]))
-        if CROSSED in names(found):
-            print(line(f"{name}: cross-encoder", questions, [e.features[:, -1] for e in questions]))
-            plain = {n: without_logit(q) for n, q in sets.items()}
-            scores = predict(fit(others(plain, name)), plain[name])
-            print(line(f"{name}: held out, no cross-encoder", questions, scores))
-        scores = predict(fit(others(sets, name)), questions)
-        print(line(f"{name}: held out", questions, scores))
-        held_out += scores
-    everything = [e for questions in sets.values() for e in questions]
-    print(line("all: held out", everything, held_out))
-    validated = cross_validated(sets)
-    print(line("all: cross-validated", everything, validated))
-    p, y = np.concatenate(validated), np.concatenate([e.relevant for e in everything])
-    error, rows = reliability(p, y)
-    print(
-        "\nReliability, cross-validated\n\n"
-        "| said | candidates | mean probability | share relevant |\n|---|---|---|---|"
-    )
-    for label, n, said, seen in rows:
-        print(f"| {label} | {n} | {said:.3f} | {seen:.3f} |")
-    values = [*found.coefficients, found.intercept, found.ceiling]
-    labels = [*names(found), "intercept", "ceiling"]
-    print("\n" + "\n".join(f"{f}: {b:.4f}" for f, b in zip(labels, values, strict=True)))
-    outside, _ = reliability(np.concatenate(held_out), y)
+Sets = dict[tuple[str, str], list[Example]]
+
+
+def words_only(questions: Sequence[Example]) -> list[Example]:
+    """The questions without what the search says."""
+    return [replace(e, features=e.features[:, 1:]) for e in questions]
+
+
+def held_out(sets: Sets) -> dict[tuple[str, str], list[NDArray[np.float64]]]:
+    """Probabilities for each set and source by a fit that saw neither."""
     return {
-        "ece_cross_validated": round(error, 4),
-        "ece_held_out_sets": round(outside, 4),
-        "auc": round(auc(p, y), 4),
+        (name, source): predict(
+            fit([q for (n, s), q in sets.items() if n != name and s != source]), questions
+        )
+        for (name, source), questions in sets.items()
     }
 
 
-def others(sets: dict[str, list[Example]], name: str) -> list[list[Example]]:
-    """All sets but one, in either form."""
-    return [q for n, q in sets.items() if n.split(",")[0] != name.split(",")[0]]
+def report(sets: Sets, words: dict[str, list[Example]]) -> dict[str, object]:
+    """Print the tables; returns the figures that the calibration file carries."""
+    print("| scores | questions | R within 250 | 500 | 1000 | AUC | ECE |\n|---|---|---|---|---|---|---|")
+    probabilities = held_out(sets)
+    errors: dict[str, float] = {}
+    everything: list[NDArray[np.float64]] = []
+    relevant: list[NDArray[np.bool_]] = []
+    for source in dict.fromkeys(s for _, s in sets):
+        names = [name for name, s in sets if s == source]
+        questions = [e for name in names for e in sets[name, source]]
+        scores = [p for name in names for p in probabilities[name, source]]
+        for name in names:
+            print(line(f"{name}, {source}", sets[name, source], probabilities[name, source]))
+        print(line(f"**{source}: the search**", questions, [e.features[:, 0] for e in questions]))
+        print(line(f"**{source}: held out**", questions, scores))
+        own = np.concatenate([e.relevant for e in questions])
+        errors[source] = round(reliability(np.concatenate(scores), own)[0], 4)
+        everything += scores
+        relevant.append(own)
+    questions, scores = [], []
+    for name, own_words in words.items():
+        questions += own_words
+        scores += predict(fit([q for n, q in words.items() if n != name]), own_words)
+    print(line("**words alone: held out**", questions, scores))
+    errors["words"] = round(
+        reliability(np.concatenate(scores), np.concatenate([e.relevant for e in questions]))[0], 4
+    )
+    p, y = np.concatenate(everything), np.concatenate(relevant)
+    error, rows = reliability(p, y)
+    print(
+        "\nReliability, held out\n\n| said | candidates | mean probability | share relevant |\n|---|---|---|---|"
+    )
+    for label, n, said, seen in rows:
+        print(f"| {label} | {n} | {said:.3f} | {seen:.3f} |")
+    return {"ece_held_out": round(error, 4), "ece_by_source": errors, "auc": round(auc(p, y), 4)}
 
 
-def without_logit(questions: Sequence[Example]) -> list[Example]:
-    """The questions with the features of every text alone."""
-    return [replace(e, features=e.features[:, : len(FEATURES)]) for e in questions]
-
-
-def cross_validated(sets: dict[str, list[Example]]) -> list[NDArray[np.float64]]:
-    """Each question scored by a fit on the other four folds, in the order of ``sets``."""
-    result: list[NDArray[np.float64]] = []
-    fits = [
-        fit([[e for i, e in enumerate(q) if i % FOLDS != fold] for q in sets.values()])
-        for fold in range(FOLDS)
-    ]
-    for questions in sets.values():
-        result += [predict(fits[i % FOLDS], [e])[0] for i, e in enumerate(questions)]
-    return result
+def model(found: Fit, features: Sequence[str]) -> dict[str, object]:
+    """A fit as the calibration file has it."""
+    values = zip(features, found.coefficients, strict=True)
+    return {
+        "intercept": round(found.intercept, 4),
+        "coefficients": {name: round(float(value), 4) for name, value in values},
+        "ceiling": round(found.ceiling, 4),
+    }
 
 
 def main() -> None:
@@ -285,35 +289,50 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="write the calibration into the package")
-    parser.add_argument("--questions", type=int, default=600, help="most questions of a set (default 600)")
+    parser.add_argument("--questions", type=int, default=100, help="most questions of a set (default 100)")
     parser.add_argument("--cross-encoder", metavar="NAME", help="name or folder of a cross-encoder to add")
     arguments = parser.parse_args()
     embedder = MiniLMEmbedder()
-    load = partial(DevSet, embedder=embedder, max_questions=arguments.questions)
-    developed = {name: load(name) for name in SETS}
-    if not arguments.cross_encoder:  # which takes long
-        developed |= {f"{name}, no titles": load(name, titles=False) for name in SETS}
-    sets = {name: examples(dev) for name, dev in developed.items()}
-    content: dict[str, object] = {"embedder": embedder.name}
+    developed = {name: DevSet(name, embedder, max_questions=arguments.questions) for name in SETS}
+    # A cross-encoder takes long: with it the candidates of one source are read.
+    sources = SOURCES[:1] if arguments.cross_encoder else SOURCES
+    content: dict[str, object] = {}
+    last: tuple[str, ...] = ()
+    sets: Sets = {(n, s): examples(searched_by(d, s)) for s in sources for n, d in developed.items()}
     if arguments.cross_encoder:
         reranker = CrossEncoderReranker(arguments.cross_encoder)
-        sets = {name: crossed(dev, sets[name], reranker) for name, dev in developed.items()}
-        content["cross_encoder"] = reranker.name
-    found = fit(list(sets.values()))
-    figures = report(sets, found)
-    if arguments.write:
-        content |= {
-            "intercept": round(found.intercept, 4),
-            "coefficients": {
-                f: round(float(b), 4) for f, b in zip(names(found), found.coefficients, strict=True)
-            },
-            "ceiling": round(found.ceiling, 4),
-            "fitted_on": {name: len(questions) for name, questions in sets.items()},
-            "figures": figures,
+        sets = {key: crossed(developed[key[0]], found, reranker) for key, found in sets.items()}
+        # The other sources say of the same candidates what they say; the cross-encoder is the same.
+        sets |= {
+            (name, source): said_by(
+                searched_by(developed[name], source), developed[name], sets[name, SOURCES[0]]
+            )
+            for source in SOURCES[1:]
+            for name in developed
         }
+        content["cross_encoder"], last = reranker.name, (CROSSED,)
+    words = {name: words_only(sets[name, SOURCES[0]]) for name in developed}
+    content["with_scores"] = model(fit(list(sets.values())), (*FEATURES, *last))
+    content["words_only"] = model(fit(list(words.values())), (*WORDS, *last))
+    print(json.dumps(content, indent=2) + "\n")
+    content["fitted_on"] = {name: len(questions) for name, questions in words.items()}
+    content["figures"] = report(sets, words)
+    print(f"\n{content['figures']}")
+    if arguments.write:
         target = PACKAGE / (CROSSED_FILE if arguments.cross_encoder else FILE)
         target.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         print(f"\nwrote {target}")
+
+
+def said_by(searched: DevSet, dev: DevSet, questions: Sequence[Example]) -> list[Example]:
+    """The questions of ``dev`` with what another search says of the same candidates."""
+    rows = []
+    for i, (candidates, example) in enumerate(zip(dev.candidates, questions, strict=True)):
+        meaning = standardized(searched.similarity[i][candidates.chunks].tolist())
+        features = example.features.copy()
+        features[:, 0] = 0.0 if meaning is None else meaning
+        rows.append(replace(example, features=features))
+    return rows
 
 
 if __name__ == "__main__":

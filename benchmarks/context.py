@@ -122,7 +122,10 @@ def compare(names: Sequence[str], splitter: str) -> dict[str, dict[str, Floats]]
         for label, chunker in ((splitter, other), ("ours", None)):
             dev = DevSet(n, embedder, chunker=chunker)
             scores = [
-                np.array(vouch(calibration.probability(e.features).tolist(), e.links, "probability"), float)
+                np.array(
+                    vouch(calibration.with_scores.probability(e.features).tolist(), e.links, "probability"),
+                    float,
+                )
                 for e in examples(dev)
             ]
             found[label][n] = figures(dev, dev.candidates, scores)

@@ -6,6 +6,7 @@ the text, neighbors vouching among what the vectors find. Vectors are cached as 
 
 from __future__ import annotations
 
+import copy
 import gzip
 import hashlib
 import json
@@ -19,6 +20,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.preprocessing import normalize
 
 from sage_core.embedding.protocol import Embedder
 from sage_core.ranking import BatchReranker, Links, Place, link, vouch
@@ -285,6 +289,41 @@ class DevSet:
         flat = np.load(path)["logits"]
         ends = np.cumsum([len(texts) for _, texts in asked])
         return [np.asarray(row, dtype=np.float32) for row in np.split(flat, ends[:-1])]
+
+
+SOURCES = ("all-MiniLM", "LSA", "hashed words", "noise")
+"""Searches by meaning: the embedder's own, two weaker ones, and one that is deliberately bad."""
+
+
+def searched_by(dev: DevSet, source: str) -> DevSet:
+    """The set with another search by meaning, which also finds other candidates.
+
+    Args:
+        dev: The set.
+        source: One of `SOURCES`. ``LSA``: 100 dimensions of tf-idf over the set's own chunks. ``hashed words``:
+            counts in 256 buckets. ``noise``: the embedder's cosines, disturbed by twice their deviation.
+    """
+    if source == SOURCES[0]:
+        return dev
+    rng = np.random.default_rng(0)
+    texts, questions = [c.text_for_models for c in dev.chunks], [q.text for q in dev.questions]
+    if source == "noise":
+        known = np.where(np.isfinite(dev.similarity), dev.similarity, np.nan)
+        rows = dev.similarity + rng.normal(0, 2 * np.nanstd(known, axis=1, keepdims=True), known.shape)
+    else:
+        if source == "LSA":
+            tfidf = TfidfVectorizer(sublinear_tf=True, stop_words="english").fit(texts)
+            svd = TruncatedSVD(100, random_state=0).fit(tfidf.transform(texts))
+            left, right = (svd.transform(tfidf.transform(x)) for x in (questions, texts))
+        else:
+            hashing = HashingVectorizer(n_features=256, alternate_sign=False)
+            left, right = (hashing.transform(x).toarray() for x in (questions, texts))
+        rows = np.where(np.isfinite(dev.similarity), normalize(left) @ normalize(right).T, -np.inf)
+    other = copy.copy(dev)
+    for cached in ("candidates", "first_thirty"):
+        other.__dict__.pop(cached, None)
+    other.__dict__["similarity"] = np.asarray(rows, dtype=np.float32)
+    return other
 
 
 def _read(name: str) -> tuple[list[dict[str, Any]], list[Question]]:

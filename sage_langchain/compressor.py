@@ -105,8 +105,10 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             `SageRetriever` made by ``from_vectorstore`` does. None: where a reranker gives the scores.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
-        min_k: Least number to keep; 0 lets a rule such as ``Threshold`` keep none; None for the rule's own
-            (7, or 1 for rules such as ``FixedK`` that name the number themselves), lowered to ``max_k``.
+        min_k: Least number to keep, in place of ``min_tokens``; 0 lets a rule such as ``Threshold`` keep
+            none; None for the rule's own (7 for the paper's, else 1), lowered to ``max_k``.
+        min_tokens: Least tokens to keep, in whole documents. None: 250 for ``"auto"`` without ``min_k``.
+        empty_below: Keep none where the best is less probable than this: "nothing relevant".
         gradient: Share of its predecessor that a score must exceed (paper: g). Giving it asks for the
             paper's rule.
         max_k: Most to keep.
@@ -128,6 +130,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     min_k: int | None = None
     gradient: float | None = None
     max_k: int | None = None
+    min_tokens: int | None = None
+    empty_below: float | None = None
     rule: Any = Field(default="auto", repr=False)
 
     # Kept, because it warns once.
@@ -136,7 +140,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, given: Any) -> Any:
-        """``selection``, a `SelectionConfig`, stands for its four settings."""
+        """``selection``, a `SelectionConfig`, stands for its settings."""
         if not isinstance(given, dict) or "selection" not in given:
             return given
         rest = dict(given)
@@ -146,7 +150,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     @property
     def selection(self) -> SelectionConfig:
         """The settings of the selection."""
-        return SelectionConfig(self.rule, self.min_k, self.max_k, self.gradient)
+        return SelectionConfig(
+            self.rule, self.min_k, self.max_k, self.gradient, self.min_tokens, self.empty_below
+        )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -253,11 +259,17 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     def keep(self, ranked: Sequence[Document], *, k: int | None = None) -> list[Document]:
         """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given."""
         scores = [document.metadata[SCORE_KEY] for document in ranked]
-        chosen = self.choose(scores, k=k, scale=self.scale_of(ranked))
+        texts = [document.page_content for document in ranked]
+        chosen = self.choose(scores, k=k, scale=self.scale_of(ranked), texts=texts)
         return [ranked[i] for i in chosen.indices]
 
     def choose(
-        self, scores: Sequence[float | None], *, k: int | None = None, scale: Scale | None = None
+        self,
+        scores: Sequence[float | None],
+        *,
+        k: int | None = None,
+        scale: Scale | None = None,
+        texts: Sequence[str] | None = None,
     ) -> Selection:
         """What the rule keeps of these scores, and why.
 
@@ -265,6 +277,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             scores: Higher is better.
             k: Keep exactly so many.
             scale: What the scores are; this compressor's own where None.
+            texts: What was scored, for the floor in tokens.
         """
         scale = scale or self.score_scale or read_scores(scores, "auto", ordered=False).scale
         exact = self.top_n if k is None else k
@@ -272,7 +285,11 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             exact = max(len(scores), 1)
         if exact is not None:
             return select(scores, scale=scale, min_k=exact, max_k=exact)
-        return self.selection.select(scores, scale)
+        selection = self.selection
+        tokens = None
+        if texts is not None and selection.effective_min_tokens:
+            tokens = get_counter("bert").count_many(texts)
+        return selection.select(scores, scale, tokens)
 
     def _scorer(self) -> Reranker:
         return self._adopted() or _named(HYBRID)

@@ -16,7 +16,6 @@ from llama_index.core.response_synthesizers import BaseSynthesizer, Generation
 from llama_index.core.response_synthesizers.context_only import ContextOnly
 from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
-from llama_index.core.utils import get_tokenizer
 from llama_index_instrumentation import get_dispatcher
 
 from sage_core.answering import local_check
@@ -56,7 +55,7 @@ from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, plain_response
 from sage_llamaindex._usage import Meter, ameasured, measured, metered
 from sage_llamaindex.events import SageFeedbackEvent
-from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
+from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, tokens_of
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -179,7 +178,7 @@ class SageQuestion:
         for done in rounds:
             if done.searched:  # no call of an LLM is repeated, but the search is
                 self._add(await self._parts.aranked(QueryBundle(done.searched)), done.searched)
-        return loop, loop.resume(rounds, await asyncio.to_thread(_sizes, self._ranking.nodes))
+        return loop, loop.resume(rounds, await asyncio.to_thread(tokens_of, self._ranking.nodes))
 
     async def astep(self, loop: FeedbackLoop, step: Generate | Judge | Search) -> Step:
         """Carry out one request of the loop."""
@@ -196,7 +195,7 @@ class SageQuestion:
 
     def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
         self._local = local_check(config, self._bundle.query_str, lambda _: self._shown())
-        sizes = _sizes(self._ranking.nodes)
+        sizes = tokens_of(self._ranking.nodes)
         return FeedbackLoop(self._ranking.scores, self._ranking.scale, config, sizes=sizes)
 
     # What is missing
@@ -211,7 +210,7 @@ class SageQuestion:
 
     def _add(self, results: Ranking, query: str) -> Hits:
         """Add the results of another search to the candidates, each node once."""
-        hits = self._pool.add(results.nodes, [node.score for node in results.nodes], _sizes, query)
+        hits = self._pool.add(results.nodes, [node.score for node in results.nodes], tokens_of, query)
         self._ranking = Ranking(tuple(self._pool.items), self._ranking.scale)
         return hits
 
@@ -351,12 +350,6 @@ class SageQuestion:
         """Send the event that carries the trace, as a step of its own in traces: few viewers show events."""
         dispatcher.event(SageFeedbackEvent(query=self._bundle.query_str, trace=trace))
         return outcome
-
-
-def _sizes(nodes: Sequence[NodeWithScore]) -> list[int]:
-    """Tokens of each node as the LLM sees it."""
-    count = get_tokenizer()
-    return [len(count(node.node.get_content(metadata_mode=MetadataMode.LLM))) for node in nodes]
 
 
 def _spent(meter: Meter, nodes: Sequence[NodeWithScore]) -> TokenUsage | None:

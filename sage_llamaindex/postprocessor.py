@@ -17,6 +17,7 @@ from llama_index.core.schema import (
     NodeWithScore,
     QueryBundle,
 )
+from llama_index.core.utils import get_tokenizer
 from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 from typing_extensions import Self
@@ -125,8 +126,18 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     )
     min_k: int | None = Field(
         default=None,
-        description="Least number of nodes to keep (paper: min_k). None: 7, or 1 for a rule such as FixedK. "
-        "0: a rule such as Threshold may keep none.",
+        description="Least number of nodes to keep (paper: min_k), in place of min_tokens. None: 7 for the "
+        "gradient rule, else 1. 0: a rule such as Threshold may keep none.",
+    )
+    min_tokens: int | None = Field(
+        default=None,
+        description="Least tokens to keep, in whole nodes. None: 250 for rule='auto' "
+        "without min_k, else none.",
+    )
+    empty_below: float | None = Field(
+        default=None,
+        description="Keep no node where the best is less probable than this: nothing relevant. None: "
+        "keep some.",
     )
     gradient: float | None = Field(
         default=None,
@@ -198,7 +209,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @property
     def selection(self) -> SelectionConfig:
         """The settings of the selection."""
-        return SelectionConfig(self.rule, self.min_k, self.max_k, self.gradient)
+        return SelectionConfig(
+            self.rule, self.min_k, self.max_k, self.gradient, self.min_tokens, self.empty_below
+        )
 
     @field_validator("reranker", mode="before")
     @classmethod
@@ -299,9 +312,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return ranking
 
     @dispatcher.span
-    def select(self, scores: Sequence[float | None], scale: Scale) -> Selection:
+    def select(
+        self, scores: Sequence[float | None], scale: Scale, tokens: Sequence[int] | None = None
+    ) -> Selection:
         """What the rule keeps of these scores, and why: a step of its own in traces."""
-        return self.selection.select(scores, scale)
+        return self.selection.select(scores, scale, tokens)
 
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
         """The nodes to keep of a ranking."""
@@ -310,7 +325,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 self._warned = True
                 logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
             return list(ranking.nodes)
-        chosen = self.select(ranking.scores, ranking.scale)
+        tokens = tokens_of(ranking.nodes) if self.selection.effective_min_tokens else None
+        chosen = self.select(ranking.scores, ranking.scale, tokens)
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
         return self.pick(ranking, chosen)
 
@@ -375,14 +391,18 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _tell_if_few(self, nodes: Sequence[NodeWithScore]) -> None:
         """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
+        floor = self.selection.effective_min_tokens
         least = self.selection.effective_min_k
-        if 0 < len(nodes) <= least and not self._told_few:
+        bound, few = f"min_k={least}", 0 < len(nodes) <= least
+        if floor:
+            bound, few = f"min_tokens={floor}", 1 < len(nodes) <= least and sum(tokens_of(nodes)) <= floor
+        if few and not self._told_few:
             self._told_few = True
             logger.warning(
-                "%d candidates and min_k=%d: all are kept, there is nothing to select from; raise the "
-                "retriever's similarity_top_k (some 30 is usual), or lower min_k",
+                "%d candidates and %s: all are kept, there is nothing to select from; raise the "
+                "retriever's similarity_top_k (some 30 is usual), or lower the floor",
                 len(nodes),
-                least,
+                bound,
             )
 
     def _reranked(
@@ -427,6 +447,12 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 node = node.model_copy(update=update)
             copies.append(NodeWithScore(node=node, score=finite_score(score)))
         return Ranking(tuple(copies), scale)
+
+
+def tokens_of(nodes: Sequence[NodeWithScore]) -> list[int]:
+    """Tokens of each node as the LLM sees it."""
+    count = get_tokenizer()
+    return [len(count(node.node.get_content(metadata_mode=MetadataMode.LLM))) for node in nodes]
 
 
 def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:

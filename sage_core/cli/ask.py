@@ -65,7 +65,13 @@ def ask(
     no_context: NoContextOption = False,
     min_k: Annotated[
         int | None,
-        typer.Option(help="Fewest chunks to send.", metavar="N", show_default="7, or --max-k if less"),
+        typer.Option(
+            help="Fewest chunks to send, in place of --min-tokens.", metavar="N", show_default="none"
+        ),
+    ] = None,
+    min_tokens: Annotated[
+        int | None,
+        typer.Option(help="Fewest tokens to send, in whole chunks.", metavar="N", show_default="250"),
     ] = None,
     max_k: Annotated[
         int | None, typer.Option(help="Most chunks to send.", metavar="N", show_default="no limit")
@@ -169,7 +175,9 @@ def ask(
     html = checked(html)
     price_list = PriceList.from_file(prices) if prices is not None else None
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
-    selection = chosen.updated(rule=named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient)
+    selection = chosen.updated(
+        rule=named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
+    )
     feedback = FeedbackConfig(
         accept_score=accept_score,
         max_rounds=max_rounds,

@@ -111,7 +111,9 @@ def demo(
         show_report(report, str(store))
         out.rule("2. How a text is cut", align="left")
         _show_excerpt(sage, folder)
-        out.print(f"\nThe questions are asked with min_k={MIN_K} (usually 7), as the documents are few.")
+        out.print(
+            f"\nThe questions are asked with min_k={MIN_K} (usually 250 tokens), as the documents are few."
+        )
         answers = _ask_all(sage)
     out.rule("Summary", align="left")
     _show_summary(answers, time.perf_counter() - began)

@@ -83,7 +83,11 @@ def settings_of(sage: Sage) -> dict[str, object]:
     return {
         "candidates": config.candidates,
         "rule": rule,
-        "min_k": selection.effective_min_k,
+        **(
+            {"min_tokens": selection.effective_min_tokens}
+            if selection.effective_min_tokens
+            else {"min_k": selection.effective_min_k}
+        ),
         "max_k": selection.max_k,
         "gradient": selection.gradient if selection.gradient is not None else "0.3",
         "max_rounds": feedback.max_rounds,

@@ -271,7 +271,8 @@ class FeedbackLoop:
             _better(old, given.get(i)) for i, old in enumerate([*self._scores, *(None for _ in new)])
         )
         positions = list(given)
-        chosen = self.config.selection.select(list(given.values()), self._scale)
+        sizes = None if self._sizes is None else [self._sizes[i] for i in positions]
+        chosen = self.config.selection.select(list(given.values()), self._scale, sizes)
         beside = [positions[i] for i in chosen.indices if positions[i] not in current.indices]
         selection = self._within_budget([*current.indices, *beside])
         if set(selection.indices) <= set(current.indices):
@@ -303,7 +304,7 @@ class FeedbackLoop:
 
     def _make_moves(self, first: Selection | None) -> AdaptiveMoves | PaperMoves:
         moves = PaperMoves if self.config.policy == "paper" else AdaptiveMoves
-        return moves(self._scores, self._scale, self.config, first)
+        return moves(self._scores, self._scale, self.config, first, self._sizes)
 
     def _settled(self, verdict: Verdict, usage: TokenUsage) -> Generate | Search | Done:
         """End, or go on, after a grade."""

@@ -30,14 +30,15 @@ class PaperMoves:
     scale: Scale
     config: FeedbackConfig
     given: Selection | None = None
+    sizes: Sequence[int] | None = None
     min_k: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.min_k = self.config.selection.effective_min_k
+        self.min_k = self.first().min_k
 
     def first(self) -> Move:
         """The first selection."""
-        return _first(self.scores, self.scale, self.config, self.given)
+        return _first(self.scores, self.scale, self.config, self.given, self.sizes)
 
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict; may be the same as before, which is the paper's defect."""
@@ -45,7 +46,7 @@ class PaperMoves:
         self.min_k = max(self.min_k + adjust, 1)
         if most is not None:
             self.min_k = min(self.min_k, most)
-        settings = replace(self.config.selection, min_k=self.min_k)
+        settings = replace(self.config.selection, min_k=self.min_k, min_tokens=None, empty_below=None)
         return Move(settings.select(self.scores, self.scale), self.min_k)
 
 
@@ -62,6 +63,7 @@ class AdaptiveMoves:
     scale: Scale
     config: FeedbackConfig
     given: Selection | None = None
+    sizes: Sequence[int] | None = None
     # The largest cut called too small, and the smallest called too large; none yet: the ends of the ranking.
     low: int = 0
     high: int = field(init=False)
@@ -74,7 +76,7 @@ class AdaptiveMoves:
 
     def first(self) -> Move:
         """The first selection."""
-        return _first(self.scores, self.scale, self.config, self.given)
+        return _first(self.scores, self.scale, self.config, self.given, self.sizes)
 
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict, or None where no untried one lies that way."""
@@ -94,7 +96,11 @@ class AdaptiveMoves:
 
 
 def _first(
-    scores: Sequence[float | None], scale: Scale, config: FeedbackConfig, given: Selection | None
+    scores: Sequence[float | None],
+    scale: Scale,
+    config: FeedbackConfig,
+    given: Selection | None,
+    sizes: Sequence[int] | None,
 ) -> Move:
-    selection = given if given is not None else config.selection.select(scores, scale)
-    return Move(selection, config.selection.effective_min_k)
+    selection = given if given is not None else config.selection.select(scores, scale, sizes)
+    return Move(selection, selection.min_k or config.selection.effective_min_k)

@@ -102,8 +102,8 @@ class FeedbackConfig:
         max_calls: Most LLM calls; None for no limit. 1 answers without a grade.
         max_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
             asked for; after it nothing is begun that is expected to go over.
-        min_k: Short for ``selection.min_k``, as are ``gradient``, ``max_k`` and ``rule``: what is given
-            replaces the value of ``selection``.
+        min_k: Short for ``selection.min_k``, as are ``gradient``, ``max_k``, ``rule`` and ``min_tokens``:
+            what is given replaces the value of ``selection``.
         gradient: See `SelectionConfig`.
         max_k: See `SelectionConfig`; holds for every round.
         rule: See `SelectionConfig`.
@@ -146,6 +146,7 @@ class FeedbackConfig:
         selection: SelectionConfig | None = None,
         critic: CriticChoice = "llm",
         hops: int = 0,
+        min_tokens: int | None = None,
     ) -> None:
         if selection is not None and not isinstance(selection, SelectionConfig):
             raise InputError(f"selection is a SelectionConfig, not {selection!r}")
@@ -168,7 +169,7 @@ class FeedbackConfig:
             "max_tokens": max_tokens,
             "no_answer": no_answer,
             "selection": (selection or SelectionConfig()).updated(
-                rule=rule, min_k=min_k, max_k=max_k, gradient=gradient
+                rule=rule, min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
             ),
             "critic": critic,
             "hops": hops,

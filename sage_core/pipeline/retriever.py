@@ -272,7 +272,7 @@ class Retriever:
         config, reranker = self.config, self.reranker
         max_chunks = _max_chunks(tokens, config.max_context_tokens)
         settings = config.feedback.selection.capped(max_chunks)
-        selection = settings.select([c.score for c in candidates], reranker.scale)
+        selection = settings.select([c.score for c in candidates], reranker.scale, tokens)
         if settings is not config.feedback.selection and selection.cut == max_chunks:
             said = f"{selection.reason} (max_context_tokens={config.max_context_tokens})"
             selection = replace(selection, reason=said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ _SEGMENTER = (
     "threshold",
     "coarse_tokens",
 )
-_SELECTION = ("rule", "min_k", "max_k", "gradient")
+_SELECTION = tuple(field.name for field in fields(SelectionConfig))
 _KINDS = {
     "segmenter": (dict, "an object of settings of the segmenter"),
     "embedder": (str, "the name of an embedding model"),

@@ -7,7 +7,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_core.selection.cut import Selection, check_bounds, effective_min_k, select
+from sage_core.selection.cut import (
+    Selection,
+    check_bounds,
+    check_floor,
+    effective_min_k,
+    select,
+    token_floor,
+)
 from sage_core.selection.rules import Rule, RuleName, resolve_rule
 from sage_core.selection.scales import Scale
 
@@ -27,6 +34,10 @@ class SelectionConfig:
             `Threshold` keep none.
         max_k: Most to keep; None for no limit.
         gradient: The paper's g. Giving it asks for the gradient rule.
+        min_tokens: Least tokens to keep, in whole candidates. None: 250 for ``"auto"`` where no ``min_k`` is
+            given, else none; 0 for none.
+        empty_below: Keep none where the best is less probable than this, so that "nothing relevant" is a
+            result; None keeps some of any candidates.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -36,22 +47,39 @@ class SelectionConfig:
     min_k: int | None = None
     max_k: int | None = None
     gradient: float | None = None
+    min_tokens: int | None = None
+    empty_below: float | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)
+        check_floor(self.min_tokens, self.empty_below)
         resolve_rule(self.rule, "probability", self.gradient)
 
     @property
     def effective_min_k(self) -> int:
-        """``min_k``, or what stands for None: 7, or 1 for rules that name the number themselves."""
+        """Least number of candidates where their tokens are not known.
+
+        ``min_k``, or what stands for None: 7, or 1 for rules that name the number themselves.
+        """
         return effective_min_k(self.min_k, self.max_k, self.rule)
 
-    def select(self, scores: Sequence[float | None], scale: Scale = "probability") -> Selection:
+    @property
+    def effective_min_tokens(self) -> int:
+        """``min_tokens``, or what stands for None; 0 for no floor in tokens."""
+        return token_floor(self.rule, self.min_k, self.gradient, self.min_tokens)
+
+    def select(
+        self,
+        scores: Sequence[float | None],
+        scale: Scale = "probability",
+        tokens: Sequence[int] | None = None,
+    ) -> Selection:
         """Keep the best of the candidates with these scores.
 
         Args:
             scores: One per candidate, in any order; None and NaN rank last.
             scale: What the numbers are.
+            tokens: Length of each, for the floor in tokens; without them the floor is `effective_min_k`.
 
         Raises:
             InputError: For scores that are no numbers, or an unknown scale.
@@ -63,6 +91,9 @@ class SelectionConfig:
             min_k=self.min_k,
             gradient=self.gradient,
             max_k=self.max_k,
+            tokens=tokens,
+            min_tokens=self.min_tokens,
+            empty_below=self.empty_below,
         )
 
     @classmethod
@@ -73,7 +104,7 @@ class SelectionConfig:
         then replaces the config's.
 
         Args:
-            given: Keywords; ``selection``, ``rule``, ``min_k``, ``max_k`` and ``gradient`` are removed.
+            given: Keywords; ``selection`` and the settings are removed.
 
         Raises:
             InputError: Where ``selection`` is something else, or a value is out of its range.
@@ -88,7 +119,7 @@ class SelectionConfig:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The settings as keywords: ``rule``, ``min_k``, ``max_k`` and ``gradient``."""
+        """The settings as keywords."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def updated(
@@ -98,6 +129,8 @@ class SelectionConfig:
         min_k: int | None = None,
         max_k: int | None = None,
         gradient: float | None = None,
+        min_tokens: int | None = None,
+        empty_below: float | None = None,
     ) -> SelectionConfig:
         """These settings with those given in their place; None leaves a setting as it is."""
         return SelectionConfig(
@@ -105,6 +138,8 @@ class SelectionConfig:
             min_k=self.min_k if min_k is None else min_k,
             max_k=self.max_k if max_k is None else max_k,
             gradient=self.gradient if gradient is None else gradient,
+            min_tokens=self.min_tokens if min_tokens is None else min_tokens,
+            empty_below=self.empty_below if empty_below is None else empty_below,
         )
 
     def capped(self, most: int | None) -> SelectionConfig:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 
-from sage_core._checks import check_int, check_optional_int
+from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core._display import Displayable
 from sage_core.errors import InputError
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
+    DEFAULT_MIN_TOKENS,
     PAPER_GRADIENT,
     Gradient,
     RankedScores,
@@ -32,6 +34,7 @@ from sage_core.selection.scales import (
 
 __all__ = [
     "DEFAULT_MIN_K",
+    "DEFAULT_MIN_TOKENS",
     "PAPER_GRADIENT",
     "SCALES",
     "Gradient",
@@ -66,12 +69,14 @@ class Selection(Displayable):
         scores: The scores at those positions as the scorer gave them; None where it gave none.
         candidates: Number of candidates there were.
         reason: Human-readable: where the cut fell and why.
+        min_k: Number of candidates that was kept in any case.
     """
 
     indices: tuple[int, ...]
     scores: tuple[float | None, ...]
     candidates: int
     reason: str
+    min_k: int = field(default=0, compare=False)
 
     @property
     def cut(self) -> int:
@@ -133,6 +138,9 @@ def select(
     min_k: int | None = None,
     gradient: float | None = None,
     max_k: int | None = None,
+    tokens: Sequence[int] | None = None,
+    min_tokens: int | None = None,
+    empty_below: float | None = None,
 ) -> Selection:
     """Keep the best candidates up to the point where ``rule`` cuts (paper, section V).
 
@@ -150,16 +158,23 @@ def select(
             With 0 a rule such as `Threshold` may keep none: "nothing relevant".
         gradient: See `gradient_cut`. Giving it asks for the gradient rule, where None means 0.3.
         max_k: Most to keep, whatever the rule says; None for no limit.
+        tokens: Length of each candidate, which the floor in tokens needs. Without them ``"auto"`` keeps at
+            least 7, as ``"gradient"`` does.
+        min_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it. None: 250
+            for ``"auto"`` where no ``min_k`` is given, else none.
+        empty_below: Keep none where the best is less probable than this: "nothing relevant". Of a probability
+            or a logit; other scales say nothing of that.
 
     Returns:
-        The selection; empty for no candidates.
+        The selection; empty for no candidates, or by ``empty_below``.
 
     Raises:
         InputError: For scores that are no numbers, for numbers outside 0..1 said to be probabilities, and
             arguments out of range.
     """
     check_scale(scale)
-    rule = resolve_rule(rule, scale, gradient)
+    check_floor(min_tokens, empty_below)
+    name, rule = rule, resolve_rule(rule, scale, gradient)
     least = effective_min_k(min_k, max_k, rule)
     known = usable_scores(scores)
     if scale == "probability":
@@ -169,6 +184,20 @@ def select(
         return Selection((), (), 0, "no candidates")
     order = rank_order(known)
     raw = tuple(value for i in order if (value := known[i]) is not None)
+    if empty_below is not None and raw and scale in ("probability", "logit"):
+        best = raw[0] if scale == "probability" else 0.5 * (1 + math.tanh(0.5 * raw[0]))
+        if best < empty_below:
+            limit = f"the best has a probability of {best:.3f} (limit {empty_below:g})"
+            return Selection((), (), total, f"nothing relevant: {limit}")
+    floor = token_floor(name, min_k, gradient, min_tokens)
+    if tokens is not None and floor:
+        if len(tokens) != total:
+            raise InputError(f"{len(tokens)} token counts for {total} scores: one per candidate")
+        reached = _reaching([tokens[i] for i in order], floor)
+        least = reached if min_k is None else max(reached, min_k)
+        least = least if max_k is None else min(least, max_k)
+    else:
+        floor = 0
     wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
     cut = _bounded(wanted, total, least, max_k)
     kept = tuple(order[:cut])
@@ -176,13 +205,26 @@ def select(
         kept,
         tuple(known[i] for i in kept),
         total,
-        _explain(reason, wanted, cut, total, least, max_k),
+        _explain(reason, wanted, cut, total, least, max_k, floor),
+        min(least, total),
     )
 
 
-def _explain(reason: str, wanted: int, cut: int, total: int, min_k: int, max_k: int | None) -> str:
+def _reaching(tokens: Sequence[int], floor: int) -> int:
+    """How many of the first have at least ``floor`` tokens together; all where they have fewer."""
+    for count, total in enumerate(accumulate(tokens), start=1):
+        if total >= floor:
+            return count
+    return len(tokens)
+
+
+def _explain(
+    reason: str, wanted: int, cut: int, total: int, min_k: int, max_k: int | None, floor: int
+) -> str:
     """The rule's reason, or the bound that overruled it."""
-    if total <= min_k and cut == total:
+    if floor and wanted < cut:
+        return f"min_tokens={floor} takes {cut}, though the rule would have kept {wanted}"
+    if total <= min_k and cut == total and not floor:
         return f"all candidates, as there are no more than min_k={min_k}"
     if max_k is not None and wanted > max_k:
         return f"max_k={max_k} reached before a cliff"
@@ -213,6 +255,22 @@ def effective_min_k(min_k: int | None, max_k: int | None = None, rule: Rule | Ru
         return min_k
     least = DEFAULT_MIN_K if isinstance(rule, str) else int(getattr(rule, "default_min_k", DEFAULT_MIN_K))
     return least if max_k is None else min(least, max_k)
+
+
+def token_floor(
+    rule: Rule | RuleName, min_k: int | None, gradient: float | None, min_tokens: int | None
+) -> int:
+    """Least tokens to keep: ``min_tokens``, else 250 for ``"auto"`` where no number of chunks is given."""
+    if min_tokens is not None:
+        return min_tokens
+    return DEFAULT_MIN_TOKENS if rule == "auto" and gradient is None and min_k is None else 0
+
+
+def check_floor(min_tokens: int | None, empty_below: float | None) -> None:
+    """Raise InputError for a negative number of tokens, or what is no probability."""
+    check_optional_int("min_tokens", min_tokens, minimum=0)
+    if empty_below is not None:
+        check_float("empty_below", empty_below, minimum=0, maximum=1)
 
 
 def check_bounds(min_k: int | None, max_k: int | None) -> None:

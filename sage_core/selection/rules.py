@@ -24,7 +24,10 @@ PAPER_GRADIENT = 0.3
 """The paper's g."""
 
 DEFAULT_MIN_K = 7
-"""Least number to keep by rules that look for a cliff."""
+"""Least number to keep by rules that look for a cliff, where nothing is said of tokens (paper: min_k)."""
+
+DEFAULT_MIN_TOKENS = 250
+"""Least tokens that ``rule="auto"`` keeps, in whole candidates."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -524,7 +524,10 @@ class _Run:
         best: tuple[float, Rule, list[int]] | None = None
         for rule in _rules(variant.name, scale):
             config = SelectionConfig(rule=rule)
-            cuts = [config.select([c.score for c in r.candidates], scale).cut for r in rankings]
+            cuts = [
+                config.select([c.score for c in r.candidates], scale, [c.tokens for c in r.candidates]).cut
+                for r in rankings
+            ]
             kept = [r.candidates[:cut] for r, cut in zip(rankings, cuts, strict=True)]
             spent = float(np.mean([sum(c.tokens for c in found) for found in kept]))
             if _LEAST_USED * limit <= spent <= limit and (best is None or spent > best[0]):

@@ -39,6 +39,10 @@ def over_words(**settings: Any) -> SageRetriever:
     )
 
 
+def over_words_with(compressor: SageCompressor) -> SageRetriever:
+    return SageRetriever.from_vectorstore(word_store(), base_compressor=compressor)
+
+
 def fake_store_retriever(**settings: Any) -> SageRetriever:
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
     store.add_texts([f"document {i}" for i in range(20)])
@@ -88,7 +92,9 @@ def test_reranks_and_selects():
     scores = [d.metadata["relevance_score"] for d in ranked]
     assert scores == sorted(scores, reverse=True)
     chosen = retriever.invoke("bees")
-    assert chosen == ranked[: len(chosen)] and 7 <= len(chosen) < 30
+    assert chosen == ranked, "all of them have fewer than 250 tokens"
+    chosen = over_words_with(SageCompressor(reranker=WordReranker(), min_tokens=50)).invoke("bees")
+    assert chosen == ranked[: len(chosen)] and 5 <= len(chosen) < 30
     assert all(d.id is not None and d.metadata["score"] is not None for d in chosen)
 
 

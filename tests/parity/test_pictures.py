@@ -21,7 +21,7 @@ def test_a_response_of_llamaindex():
     engine = SageQueryEngine.from_args(
         FixedRetriever(*(n.score for n in nodes)),
         llm=llm,
-        node_postprocessors=[SageNodePostprocessor(min_k=2)],
+        node_postprocessors=[SageNodePostprocessor(reranker=None, min_k=2)],
     )
     result = feedback_of(engine.query("Why?"))
     assert result is not None

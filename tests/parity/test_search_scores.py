@@ -139,3 +139,18 @@ def test_no_model_is_loaded():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_on_stock_nodes_one_is_kept_in_both_frameworks():
+    texts = [f"{t} " + "More is said here. " * 120 for t in TEXTS]
+    scores = [0.95, 0.5, 0.4, 0.3]
+    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(texts, scores, strict=True)]
+    sage = SageNodePostprocessor(reranker=None, scale="probability", rule="auto")
+    steep = [NodeWithScore(node=n.node, score=s) for n, s in zip(nodes, [0.9, 0.1, 0.1, 0.1], strict=True)]
+    assert len(sage.postprocess_nodes(steep, query_str=QUERY)) == 1
+    documents = [Document(t, metadata={"s": n.score}) for t, n in zip(texts, steep, strict=True)]
+    assert len(SageCompressor(score_key="s").compress_documents(documents, QUERY)) == 1
+    assert len(SageCompressor(score_key="s", min_k=3).compress_documents(documents, QUERY)) == 3
+    assert SageCompressor(score_key="s", empty_below=0.95).compress_documents(documents, QUERY) == []
+    sage = SageNodePostprocessor(reranker=None, scale="probability", empty_below=0.95)
+    assert sage.postprocess_nodes(steep, query_str=QUERY) == []

@@ -1,0 +1,84 @@
+"""The floor in tokens, and nothing relevant as a result."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, FeedbackLoop
+from sage_core.selection import FixedK, SelectionConfig, select
+
+SCORES = [0.67, 0.12, 0.03, 0.02, 0.0, 0.0, 0.0]
+
+
+def test_one_stock_node_reaches_the_floor():
+    kept = select(SCORES, tokens=[1024] * 7)
+    assert kept.indices == (0,) and kept.min_k == 1
+
+
+def test_short_chunks_are_kept_until_the_floor():
+    kept = select(SCORES, tokens=[100] * 7)
+    assert kept.cut == kept.min_k == 3
+    assert kept.reason == "min_tokens=250 takes 3, though the rule would have kept 1"
+    assert select(SCORES, tokens=[10] * 7).cut == 7
+    assert select(SCORES, tokens=[100] * 7, min_tokens=101).cut == 2
+
+
+def test_the_floor_counts_the_best_and_not_the_first():
+    assert select([0.01, 0.9, 0.02], tokens=[10, 300, 10]).indices == (1,)
+
+
+def test_who_names_a_number_of_chunks_gets_it():
+    tokens = [1024] * 7
+    assert select(SCORES, tokens=tokens, min_k=4).cut == 4
+    assert select(SCORES, tokens=tokens, rule="gradient").cut == 7, "the paper's min_k"
+    assert select(SCORES, tokens=tokens, gradient=0.3).cut == 7
+    assert select(SCORES, tokens=tokens, rule=FixedK(2)).cut == 2
+    assert select(SCORES, tokens=[100] * 7, rule="gradient", min_tokens=150).cut == 2
+    assert select(SCORES, tokens=[100] * 7, min_k=1, min_tokens=150).cut == 2, "both floors hold"
+    assert select(SCORES, tokens=[10] * 7, max_k=2).cut == 2
+
+
+def test_without_tokens_it_is_seven():
+    assert select([0.9] + [0.01] * 11).cut == 7
+    assert SelectionConfig().effective_min_tokens == 250
+    assert SelectionConfig(min_k=3).effective_min_tokens == 0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 400)), min_size=1, max_size=20), st.integers(0, 900)
+)
+def test_the_floor_is_reached_by_as_few_as_possible(rows, floor):
+    scores, tokens = [s for s, _ in rows], [t for _, t in rows]
+    kept = SelectionConfig(rule=FixedK(1), min_tokens=floor).select(scores, tokens=tokens)
+    held = [tokens[i] for i in kept.indices]
+    assert sum(held) >= floor or kept.cut == len(rows)
+    assert kept.cut == 1 or sum(held[:-1]) < floor
+
+
+def test_the_loop_begins_at_the_floor():
+    for policy in ("adaptive", "paper"):
+        config = FeedbackConfig(policy=policy)
+        assert FeedbackLoop(SCORES, config=config, sizes=[1024] * 7).first_selection.cut == 1
+        assert FeedbackLoop(SCORES, config=config, sizes=[100] * 7).first_selection.cut == 3
+    assert FeedbackConfig(min_tokens=10).selection.min_tokens == 10
+
+
+def test_nothing_relevant_is_asked_for():
+    faint = [0.005, 0.004, 0.001]
+    assert select(faint).cut == 3
+    kept = select(faint, empty_below=0.01)
+    assert kept.indices == () and kept.candidates == 3 and "nothing relevant" in kept.reason
+    assert select([0.5, 0.001], empty_below=0.01).cut == 2
+    assert select([-6.0, -7.0], scale="logit", empty_below=0.01).cut == 0
+    assert select([-4.0, -7.0], scale="logit", empty_below=0.01).cut == 2
+    assert select([0.001, 0.0], scale="cosine", empty_below=0.01).cut == 2
+    assert select([None, None], empty_below=0.01).cut == 2, "scores that are not known say nothing"
+
+
+def test_values_out_of_range():
+    for wrong in ({"min_tokens": -1}, {"empty_below": 1.5}, {"min_tokens": 1.5}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            SelectionConfig(**wrong)
+    with pytest.raises(InputError, match="2 token counts for 3 scores"):
+        select([0.1, 0.2, 0.3], tokens=[1, 2])
