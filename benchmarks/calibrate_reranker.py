@@ -4,11 +4,12 @@
     python benchmarks/calibrate_reranker.py --write    # and remake sage_core/ranking/calibration.json
     python benchmarks/calibrate_reranker.py --cross-encoder sage-minilm   # with a cross-encoder's logit
 
-Every set is there once for every source of scores, which finds its own candidates: all-MiniLM, latent semantic
-analysis, hashed words, and a bad one, all-MiniLM with noise of twice its spread within the list. All weigh the
-same in the fit, whatever their number of questions. Fitted is the probability after neighbors have vouched
-(`sage_core.ranking.vouch`). "Held out" means that neither the set nor the source was in the fit. Recall is the
-share of evidence characters within a budget of tokens: whole chunks in rank order, at least one.
+Every set is there once for every source of scores, which finds its own candidates: all-MiniLM, latent
+semantic analysis, hashed words, and a bad one, all-MiniLM with noise of twice its spread within the list. All
+weigh the same in the fit, whatever their number of questions. Fitted is the probability after neighbors have
+vouched (`sage_core.ranking.vouch`). "Held out" means that neither the set nor the source was in the fit.
+Recall is the share of evidence characters within a budget of tokens: whole chunks in rank order, at least
+one.
 """
 
 from __future__ import annotations
