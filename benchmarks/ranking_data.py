@@ -301,7 +301,8 @@ def searched_by(dev: DevSet, source: str) -> DevSet:
     Args:
         dev: The set.
         source: One of `SOURCES`. ``LSA``: 100 dimensions of tf-idf over the set's own chunks. ``hashed
-            words``: counts in 256 buckets. ``noise``: the embedder's cosines, disturbed by twice their deviation.
+            words``: counts in 256 buckets. ``noise``: the embedder's cosines, disturbed by twice their
+            deviation.
     """
     if source == SOURCES[0]:
         return dev
