@@ -53,6 +53,8 @@ def _plain(score: Any, position: int) -> float:
         return float(score)
     except (TypeError, ValueError):  # ValueError: an array of several numbers
         raise InputError(f"score {position} is {score!r}: a score is a number, or None") from None
+    except OverflowError:  # an int of so many digits cannot even be written down
+        raise InputError(f"score {position} is too large: a score is a float, up to 1.8e308") from None
 
 
 def usable_scores(scores: Iterable[Any]) -> list[float | None]:

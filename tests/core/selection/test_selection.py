@@ -270,3 +270,9 @@ def test_two_rising_scores_are_too_few_to_be_told_for_distances():
     assert not read_scores([0.4, None, 0.6], "auto").distances
     assert read_scores([0.4, 0.5, 0.6], "auto").distances
     assert read_scores([0.4, 0.6], "distance").scores == [-0.4, -0.6]
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_number_beyond_floats_is_an_input_error(digits: int) -> None:
+    with pytest.raises(InputError, match="score 1"):
+        select([0.5, 10**digits])
