@@ -21,6 +21,7 @@ HELD = 1.2 * GLUED
 """Log-odds for "same chunk" inside a unit that fits; less than between a heading and its text."""
 
 _QUOTES = '"“”„«»'
+_SPEECH = re.compile(r"[,!?][\"”“»«]\s")  # a title or a term in quotes is no speech
 _DEFINITION = re.compile(r"[^\W_][^.:!?|\n]{0,40}:\s+\S")
 _ANSWER = re.compile(r"(?:A|Answer|Antwort|R)[.:]\s", re.IGNORECASE)
 _QUESTION = re.compile(r"(?:Q|Question|F|Frage)\s?\d{0,3}[.:]\s", re.IGNORECASE)
@@ -119,7 +120,7 @@ def _units(sentences: _Sentences, levels: dict[int, int]) -> Iterator[tuple[int,
     yield from _dialogue(sentences)
     starts = dict(heads)
     for index in range(len(sentences.kinds) - 1):
-        if sentences.kinds[index] == "lead":
+        if sentences.kinds[index] == "lead" and sentences.kinds[index + 1] != "heading":
             # With all of what it introduces, or else with the beginning.
             yield index, starts.get(index + 1, index + 1)
             yield index, index + 1
@@ -233,7 +234,8 @@ def _dialogue(sentences: _Sentences) -> Iterator[tuple[int, int]]:
             continue
         if index - first > 1:
             start, end = sentences.spans[first].start, sentences.spans[index - 1].end
-            if sum(sentences.text.count(mark, start, end) for mark in _QUOTES) > 1:
+            begins = any(sentences.text[span.start] in _QUOTES for span in sentences.spans[first:index])
+            if begins or _SPEECH.search(sentences.text, start, end):
                 yield first, index - 1
         first = index
 
