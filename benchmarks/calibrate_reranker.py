@@ -267,7 +267,7 @@ def report(sets: Sets, words: dict[str, list[Example]]) -> dict[str, object]:
     p, y = np.concatenate(everything), np.concatenate(relevant)
     error, rows = reliability(p, y)
     print(
-        "\nReliability, held out\n\n| said | candidates | mean probability | share relevant |\n|---|---|---|---|"
+        "\nReliability, held out\n\n| said | candidates | mean | share relevant |\n|---|---|---|---|"
     )
     for label, n, said, seen in rows:
         print(f"| {label} | {n} | {said:.3f} | {seen:.3f} |")
