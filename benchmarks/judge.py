@@ -184,6 +184,23 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
         )
 
 
+def graded(judge: LocalJudge, data: Path, limit: int) -> None:
+    """Print AUROC of support for answers and summaries that models wrote and people graded."""
+    sets: dict[str, list[tuple[str, list[str], bool]]] = collections.defaultdict(list)
+    for row in read(data, "grounding"):
+        sets[row["kind"]].append((row["claim"], [row["context"]], row["supported"]))
+    for row in read(data, "graded_answers"):
+        if row["model"] != "reference":
+            label = bool(np.mean(row["faithfulness"]) >= 3.5)
+            sets["graded answers"].append((row["answer"], row["contexts"], label))
+    for name, rows in sets.items():
+        odds = [support(judge.grounding(answer, passages)) for answer, passages, _ in rows[:limit]]
+        known = [(p, r) for p, r in zip(odds, rows, strict=False) if p is not None]
+        labels, scores = [r[2] for _, r in known], [p for p, _ in known]
+        print(f"{name}, n = {len(known)}: AUROC {with_interval(labels, scores)}")
+        print(f"  share of stems: {with_interval(labels, [share(r[0], ' '.join(r[1])) for _, r in known])}")
+
+
 def opposites(judge: LocalJudge, data: Path, each: int) -> None:
     """Print how well true sentences are told from the same turned false."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
@@ -284,6 +301,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--words", action="store_true", help="without the model")
     parser.add_argument("--peers", action="store_true", help="what else can be had without an LLM")
+    parser.add_argument("--support", action="store_true", help="support only, which needs no model")
     parser.add_argument("--time", action="store_true", help="the time only")
     parser.add_argument("--limit", type=int, default=1000, help="questions or claims of each set")
     arguments = parser.parse_args()
@@ -291,9 +309,13 @@ def main() -> None:
     if arguments.time:
         seconds(judge, arguments.data, 40)
         return
-    answerability(judge, arguments.data, arguments.limit, arguments.peers)
+    if not arguments.support:
+        answerability(judge, arguments.data, arguments.limit, arguments.peers)
     claims(judge, arguments.data, arguments.limit, arguments.peers)
+    graded(judge, arguments.data, arguments.limit)
     opposites(judge, arguments.data, min(120, arguments.limit))
+    if arguments.support:
+        return
     spans(judge, arguments.data, arguments.limit)
     seconds(judge, arguments.data)
 

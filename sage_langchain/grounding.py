@@ -16,11 +16,11 @@ from sage_langchain._messages import text_of
 class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
     """Adds ``grounding`` to the output of a chain that answers from documents; calls no LLM.
 
-    The input is a mapping with ``answer`` (text) and ``context`` (documents or texts), as `SageChain` and
-    LangChain's retrieval chains give; with ``input``, the question, short answers are read together with it.
-    The output is the input with ``grounding``: ``probability`` that all of the answer is supported (None
-    where the judge is unsure), ``answerable`` (None without a question), and ``claims``, each with its span
-    in the answer and its evidence; see `sage_core.answering.Claim`.
+    The input is a mapping with ``answer`` (text or a message) and ``context`` (documents or texts), as
+    `SageChain` and LangChain's retrieval chains give; with ``input``, the question, short answers are read
+    together with it. The output is the input with ``grounding``: ``probability`` that all of the answer is
+    supported (None where the judge is unsure), ``answerable`` (None without a question), and ``claims``, each
+    with its span in the answer and its evidence; see `sage_core.answering.Claim`.
 
     Examples:
         >>> from sage_core.answering import LocalJudge
@@ -52,7 +52,7 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(given, Mapping) or "answer" not in given or "context" not in given:
             raise InputError('the input is a mapping with "answer" and "context"')
-        answer, texts = given["answer"], _texts(given["context"])
+        answer, texts = text_of(given["answer"]), _texts(given["context"])
         question = given.get("input") or given.get("question")
         claims = self.judge.grounding(answer, texts)
         probability = self.judge.supported(question, answer, texts) if question else support(claims)

@@ -2,7 +2,7 @@
 
     python training/fit_judge.py sage_core/ranking/weights/sage-minilm --write
 
-Nothing that ``benchmarks/judge.py`` measures is read, but the half of WiCE's claims it names as fitted on.
+Nothing that ``benchmarks/judge.py`` measures is read. The model of support is that of ``fit_grounding.py``.
 Documents, articles and questions are those that ``train_judge.py`` holds out, one in ten.
 
 Answerability: questions of ClapNQ's training part, SQuAD and FairytaleQA, each with one to seven passages;
@@ -11,17 +11,10 @@ the sentence with the answer, the question with a name or number changed), or on
 model scores the windows of the passages, a second one turns the best score and the length of what was read
 into a probability.
 
-Support: claims made by ``judge_examples.py`` and WiCE's claims against their whole page, weighted alike.
-What is decided word for word is left out. The counts are fitted first; the model's logit is added with the
-fixed weight `LOGIT`, and with `CLOSE` more where all words of the claim stand close together, and all are
-scaled together. A fitted weight trusts the model too much: it is better on claims made by us than on those
-of people.
-
 Thresholds: ``min_probability`` turns down 85% of the questions without an answer; below ``widen_below`` lie
 3% of those with one; from ``accept_at`` on lies one in ten of the wrong answers, each the answer to another
 question about the same passage. Half of the questions fit the models, the other half gives those
-thresholds and the calibration error. ``supported_from`` and ``unsupported_below``: of the claims shown as
-supported 80% are, and of those shown as unsupported 85%.
+thresholds and the calibration error.
 """
 
 from __future__ import annotations
@@ -43,23 +36,16 @@ from judge_examples import Maker, corrupt, keyset, prepared, statement
 from numpy.typing import NDArray
 
 from sage_core.answering import judge as parts
-from sage_core.answering.pair_model import SUPPORTED, PairModel
-from sage_core.answering.words import question_words, stem_list
+from sage_core.answering.pair_model import PairModel
+from sage_core.answering.words import question_words
 
 logger = logging.getLogger(__name__)
 
 Rows = NDArray[np.float64]
 
-LOGIT, CLOSE = 0.3, 0.7
-MADE = 600
 QUESTIONS = {"clapnq": 180, "squad1": 110, "squad2": 110, "fairytaleqa": 60}
 SEED = 777
-COUNTS = 6  # Features of a claim before the model's logit.
-FITTED_CLAIMS = 175
-"""WiCE's claims to fit on, in the order of `WICE_SEED`; the others measure."""
-WICE_SEED = 5
 REFUSED, LOST, WRONG = 0.85, 0.03, 0.1
-SUPPORTED_SURE, UNSUPPORTED_SURE = 0.8, 0.85
 
 
 @dataclass
@@ -233,69 +219,6 @@ def probabilities(scored: Sequence[Scored], fitted: dict[str, Rows], name: str) 
     return 1 / (1 + np.exp(-(x @ whole[:-1] + whole[-1])))
 
 
-# -- support -------------------------------------------------------------------------------------------------
-
-
-def claim_rows(model: PairModel, claims: Sequence[tuple[str, Sequence[str]]]) -> Rows:
-    """Counts and the model's logit of each claim."""
-    counts, pairs = [], []
-    for claim, passages in claims:
-        material, own = parts._material(tuple(passages)), stem_list(claim)
-        evidence = sorted(parts._evidence(own, material), key=lambda s: (s.passage, s.span.start))
-        counts.append(parts.support_features(claim, own, material))
-        pairs.append((claim, " ".join(s.text for s in evidence)))
-    logits = model.logits(pairs)[:, SUPPORTED]
-    return np.array([parts.with_logit(v, float(x)) for v, x in zip(counts, logits, strict=True)])
-
-
-def open_to_doubt(claim: str, passages: Sequence[str]) -> bool:
-    """Whether a claim has content words and is not decided word for word."""
-    material = parts._material(tuple(passages))
-    return bool(stem_list(claim)) and parts.decided(claim, material, material) is None
-
-
-def fit_support(
-    model: PairModel, maker: Maker, bundle: dict[str, Any]
-) -> tuple[dict[str, Rows], dict[str, float]]:
-    """Models of support, with the network and without it, and the thresholds of what is shown as sure."""
-    made: list[tuple[str, list[str], float]] = []
-    while len(made) < MADE:
-        for kind in (maker.claims, maker.answer_claims, maker.term_claims):
-            made += [
-                (e.first, [e.passage], float(e.supported))
-                for e in kind()
-                if open_to_doubt(e.first, [e.passage])
-            ]
-    order = list(range(len(bundle["wice"])))
-    random.Random(WICE_SEED).shuffle(order)
-    people = [
-        (claim, evidence, float(label == "supported"))
-        for _, claim, label, evidence, _ in (bundle["wice"][i] for i in order[:FITTED_CLAIMS])
-        if open_to_doubt(claim, evidence)
-    ]
-    rows = claim_rows(model, [(c, p) for c, p, _ in [*made, *people]])
-    labels = np.array([y for *_, y in [*made, *people]], dtype=float)
-    weights = np.concatenate([np.ones(len(made)), np.full(len(people), len(made) / len(people))]) / 2
-    words = logistic(rows[:, :COUNTS], labels, weights)
-    given = LOGIT * rows[:, COUNTS] + CLOSE * rows[:, COUNTS + 1]
-    both = np.column_stack([rows[:, :COUNTS], np.ones(len(rows))]) @ words + given
-    scale, shift = logistic(both[:, None], labels, weights, ridge=1e-3)
-    joint = np.concatenate([scale * words[:-1], [scale * LOGIT, scale * CLOSE, scale * words[-1] + shift]])
-    sure = {
-        "supported_from": surest(both, labels, weights, SUPPORTED_SURE),
-        "unsupported_below": -surest(-both, 1 - labels, weights, UNSUPPORTED_SURE),
-    }
-    at = {name: round(1 / (1 + math.exp(-(scale * v + shift))), 2) for name, v in sure.items()}
-    return {"supported_words": words, "supported": joint}, at
-
-
-def surest(scores: Rows, labels: Rows, weights: Rows, share: float) -> float:
-    """The lowest score from which on at least this share of the labels is 1."""
-    order = np.argsort(-scores)
-    right = np.cumsum((labels * weights)[order]) / np.cumsum(weights[order])
-    return float(scores[order][np.flatnonzero(right >= share)[-1]])
-
-
 # -- thresholds ----------------------------------------------------------------------------------------------
 
 
@@ -308,7 +231,10 @@ def thresholds(scored: Sequence[Scored], found: Rows, judge: parts.LocalJudge) -
             held = judge.supported(item.case.question, item.case.wrong, item.case.passages)
             wrong.append(min(float(p), held if held is not None else 0.0))
     wrong.sort(reverse=True)
+    order = np.argsort(found)
+    false = np.cumsum(answered[order]) / np.arange(1, len(found) + 1)
     return {
+        "absent_below": round(math.floor(100 * found[order][np.flatnonzero(false <= WRONG)[-1]]) / 100, 2),
         "min_probability": round(float(np.quantile(found[~answered], REFUSED)), 2),
         "widen_below": round(float(np.quantile(found[answered], LOST)), 2),
         "accept_at": round(math.floor(100 * wrong[int(WRONG * len(wrong))]) / 100 + 0.01, 2),
@@ -333,7 +259,7 @@ def fit(folder: Path, bundle: dict[str, Any], near: dict[Any, Any]) -> dict[str,
     maker, model = Maker(bundle, SEED, near=near, held=True), PairModel(folder)
     made = cases(maker, bundle)
     half = len(made) // 2
-    fitted, sure = fit_support(model, maker, bundle)
+    fitted: dict[str, Rows] = {}
     report: dict[str, Any] = {}
     found = np.zeros(0)
     for name, reader in (("answerable_words", None), ("answerable", model)):
@@ -352,11 +278,12 @@ def fit(folder: Path, bundle: dict[str, Any], near: dict[Any, Any]) -> dict[str,
             if 0 < labels[some].sum() < some.sum():
                 report[name][source] = round(auroc(labels[some], found[some]), 3)
         fitted |= halves
-    result: dict[str, Any] = {n: {"weights": [round(float(v), 4) for v in w]} for n, w in fitted.items()}
+    result: dict[str, Any] = json.loads(parts.COEFFICIENTS.read_text(encoding="utf-8"))
+    result |= {n: {"weights": [round(float(v), 4) for v in w]} for n, w in fitted.items()}
     judge = parts.LocalJudge(model=False)
     judge._model, judge._missing = model, False
     with mock.patch.object(parts, "_coefficients", lambda: result):
-        result["thresholds"] = thresholds(second, found, judge) | sure
+        result["thresholds"] |= thresholds(second, found, judge)
     logger.info("half of the questions, not fitted on: %s", json.dumps(report))
     return result
 

@@ -14,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_float, check_int, check_part, checked_options
+from sage_core.answering.forms import form_answer
 from sage_core.answering.judge import LocalJudge, Located, threshold
 from sage_core.answering.local_check import LocalCritic, shared_judge
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
-from sage_core.llm.prompting import NO_ANSWER, is_abstention, option_letter
+from sage_core.llm.prompting import NO_ANSWER, NOT_SURE, is_abstention, option_letter
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
 _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
+ABSENT_BELOW = threshold("absent_below")
 
 
 class _DocumentEmbedder(Protocol):
@@ -40,7 +42,8 @@ class ExtractiveAnswerer:
 
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
     (``**seven**``), and the documents are said not to hold the answer where its probability is below
-    ``min_probability``. The grade is that probability.
+    ``absent_below`` of ``judge.json``: of such statements at most one in ten is false. From there to
+    ``min_probability`` the answer is "I am not sure." and the closest passage. The grade is that probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -115,6 +118,8 @@ class ExtractiveAnswerer:
         sentences = sentences_of(context)
         if options:
             return self._choose(question, sentences, options), NO_USAGE
+        if (formed := form_answer(question, context)) is not None:
+            return formed.text, NO_USAGE
         judge = self.local_judge
         found = judge.locate(question, context) if judge is not None else None
         if found is not None:
@@ -136,7 +141,18 @@ class ExtractiveAnswerer:
         in the passages.
         """
         judge = self.local_judge if not options else None
+        formed = form_answer(question, context) if not options else None
+        if formed is not None and formed.text == answer:
+            reason = f"the form of the question fits; {formed.share:.0%} of its words are there"
+            return Verdict(1 + round(9 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
         if judge is not None:
+            if answer.startswith(NOT_SURE):
+                found = judge.answerable(question, context) or 0.0
+                reason = f"P(the passages answer the question) = {found:.2f}: not sure"
+                # The passages chosen hold the closest one already: another round would say the same.
+                return Verdict(
+                    1 + round(4 * found, 1), 0, source="local judge", reason=reason, probability=found
+                ), NO_USAGE
             quoted = answer.removeprefix("The documents say: ").replace("**", "").strip("“”")
             graded = LocalCritic(question, lambda _: context, judge=judge, alone=True)
             if (verdict := graded.grade(context, quoted)) is not None:
@@ -155,9 +171,12 @@ class ExtractiveAnswerer:
 
     def _marked(self, found: Located) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
-        if found.probability < self.min_probability:
-            return NO_ANSWER
         (start, end), text = found.marked, found.quote
+        if found.probability < self.min_probability:
+            if found.probability < min(ABSENT_BELOW, self.min_probability):
+                return NO_ANSWER
+            likely = f"The closest passage ({found.probability:.0%} likely to answer)"
+            return f"{NOT_SURE} {likely}: “{' '.join(text.split())}”"
         said = text if end - start == len(text) else f"{text[:start]}**{text[start:end]}**{text[end:]}"
         return f"The documents say: “{' '.join(said.split())}”"
 

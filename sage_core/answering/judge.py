@@ -1,8 +1,9 @@
 """A judge that needs no LLM: is the question answered by these passages, and is the answer supported by them?
 
-Both probabilities come from a logistic model of a few plain counts (which of the words, neighboring words,
-numbers and names of a claim are in the passages) and of the logits of a small cross-encoder. The
-coefficients are in ``judge.json``; ``training/fit_judge.py`` makes them.
+Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
+are in the passages) and of rules (opposites, denial, names exchanged). Answerability adds the logits of a
+small cross-encoder, which on some sets of answers that people graded makes support worse. The coefficients
+are in ``judge.json``; ``training/fit_grounding.py`` and ``training/fit_judge.py`` make them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, SUPPORTED, PairModel, has_heads
+from sage_core.answering.claim_features import log_odds, rule_features
+from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, has_heads
+from sage_core.answering.quantities import missing, quantities
 from sage_core.answering.words import (
     NUMBER,
     contrary,
@@ -41,7 +44,7 @@ from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
 
 COEFFICIENTS = Path(__file__).with_name("judge.json")
-"""Logistic models and thresholds, made by ``training/fit_judge.py``."""
+"""Logistic models and thresholds, made by ``training/fit_judge.py`` and ``training/fit_grounding.py``."""
 
 _EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the model.
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
@@ -52,11 +55,23 @@ _QUOTE_WORDS = 3
 _SHORT_ANSWER = 4
 _NOT_FOUND = 0.05
 _SAME_MATTER = 0.6  # Share of a claim's words in a sentence about the same.
-_CONTRADICTED = 0.1
-_CLOSE_FROM = 0.6
+_VERBATIM = 0.97
+_SAID = "word for word in the passages"
+_FALSE_QUOTATION = 0.05
+_CONTRADICTED = 0.3
+_NOT_SURE = 0.3
 # Log-odds that an answer loses, see `_asks_otherwise`: of 2,787 answered training questions 0.9% have it in
 # the sentence that answers, of 213 others 15% in the one that shares most.
 _OTHER = 2.5
+_ASKS_WHY = re.compile(
+    r"(?i)\W*(?:why\b|(?:what|for what) (?:is|was|are|were)? ?(?:the )?reasons?\b|how come\b)"
+)
+_REASON = re.compile(
+    r"(?i)\b(?:because|since|due to|owing to|thanks to|as a result|so that|so as to|in order to|therefore|"
+    r"thus|hence|reasons?|caus\w+|in case|otherwise)\b"
+)
+# In the sentence that answers, less will do.
+_MAY_BE_REASON = re.compile(rf"{_REASON.pattern}|\b(?:to|as|for|so|by|from|when|if|would|could|had)\b|[;:]")
 _MOST_ROWS = 3  # Of tables that are read for a question.
 
 _IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
@@ -72,11 +87,12 @@ _OPENER = re.compile(
     r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
     rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
     rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate)s?(?: that)?:?\s+"
+    r"|the closest passage \([^)]*\):\s*"
     r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
     r",\s*)"
 )
 _NO_CLAIM = re.compile(
-    r"(?i)(?:i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
+    r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
     r"(?:these|the following)\b.{0,80}:$)"
 )
 # That the passages do not say it: nothing that they could support.
@@ -120,6 +136,7 @@ class Claim:
         passage: Position of the passage that supports it best; None where none has a word of it.
         evidence: Where in that passage the best supporting sentence stands.
         reason: What decided, in words.
+        contradicted: Whether the sentence about the same says something else.
     """
 
     span: Span
@@ -128,6 +145,7 @@ class Claim:
     passage: int | None
     evidence: Span | None
     reason: str
+    contradicted: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
@@ -138,6 +156,7 @@ class Claim:
             "passage": self.passage,
             "evidence": None if self.evidence is None else list(self.evidence),
             "reason": self.reason,
+            "contradicted": self.contradicted,
         }
 
 
@@ -320,8 +339,7 @@ class LocalJudge:
         rows = [answer_features(material, asked, w, r) for w, r in zip(windows, read, strict=True)]
         name = "answerable" if read[0] is not None else "answerable_words"
         odds = [
-            _odds(name, row)
-            - (_OTHER if _asks_otherwise(question, _likeliest(material, asked, w, r)) else 0.0)
+            _odds(name, row) - _against(question, w, _likeliest(material, asked, w, r))
             for row, w, r in zip(rows, windows, read, strict=True)
         ]
         at = max(range(len(odds)), key=lambda i: (odds[i], -i))
@@ -365,10 +383,7 @@ class LocalJudge:
         material = _material(passages)
         claims = split_claims(answer)
         readable = material.readable and is_english(answer, 12)
-        found: list[Claim | None] = []
-        features: list[list[float]] = []
-        pairs: list[tuple[str, str]] = []
-        where: list[_Place] = []
+        found: list[Claim] = []
         for span in claims:
             text = span.of(answer)
             own = stem_list(text)
@@ -377,27 +392,22 @@ class LocalJudge:
                 continue
             about = _said_of(text, material)
             evidence = _evidence(own, about)
-            top = evidence[0] if evidence else None
-            place: _Place = (None, None) if top is None else (top.passage, top.span)
-            literal = decided(text, material, about)
-            if literal is not None:
-                place = literal[2] or place
-                found.append(Claim(span, text, literal[0], place[0], place[1], literal[1]))
-                continue
-            found.append(None)
-            features.append(support_features(text, own, about))
-            ordered = sorted(evidence, key=lambda s: (s.passage, s.span.start))
-            pairs.append((text, " ".join(s.text for s in ordered)))
-            where.append(place)
-        probabilities = self._supported(features, pairs)
-        rest = iter(zip(probabilities, features, where, strict=True))
-        result = []
-        for span, claim in zip(claims, found, strict=True):
-            if claim is None:
-                probability, values, (passage, at) = next(rest)
-                claim = Claim(span, span.of(answer), probability, passage, at, _why(values))
-            result.append(claim)
-        return tuple(result)
+            place: _Place = (evidence[0].passage, evidence[0].span) if evidence else (None, None)
+            said = _contradicted(text, about)
+            verbatim = _verbatim(text, material)
+            values = support_features(text, own, about, contradicted=said is not None, verbatim=verbatim)
+            probability, reason = _apply("grounding", values), _why(values)
+            if verbatim:
+                probability, reason = max(probability, _VERBATIM), _SAID
+            elif _false_quotation(text, material):
+                probability, reason = _FALSE_QUOTATION, "a quotation is not in the passages"
+            elif about is not material and _most_held(own, material) > _most_held(own, about):
+                probability, reason = min(probability, _NOT_SURE), "the passages say it of another code"
+            elif said is not None:
+                probability, (reason, place) = min(probability, _CONTRADICTED), said
+            otherwise = said is not None and not verbatim
+            found.append(Claim(span, text, probability, *place, reason, otherwise))
+        return tuple(found)
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
         """Probability that the passages support the whole answer; see `support`.
@@ -409,21 +419,14 @@ class LocalJudge:
             From 0 to 1; None where the judge is unsure, or the answer claims nothing.
         """
         claims = self.grounding(answer, passages)
+        if claims and all(claim.reason == _SAID for claim in claims):
+            return support(claims)  # Whatever else the passages say, they say this.
         if len(stem_list(answer)) < _SHORT_ANSWER and stem_list(answer):
             whole = f"{question.strip().rstrip('?')}: {answer.strip()}"
             found = support(self.grounding(whole, passages))
             held = stems(answer) <= stems(" ".join(passages))
             return None if found is None else found if held else min(found, _NOT_FOUND)
         return support(claims)
-
-    def _supported(
-        self, features: Sequence[Sequence[float]], pairs: Sequence[tuple[str, str]]
-    ) -> list[float]:
-        model = self._loaded() if pairs and "supported" in _coefficients() else None
-        if model is None:
-            return [_apply("supported_words", values) for values in features]
-        logits = model.logits(pairs)[:, SUPPORTED]
-        return [_apply("supported", with_logit(v, float(x))) for v, x in zip(features, logits, strict=True)]
 
     def _loaded(self) -> PairModel | None:
         """The model; None where it is not wanted or cannot be had."""
@@ -462,7 +465,7 @@ def support(claims: Sequence[Claim]) -> float | None:
     known = [c.probability for c in claims if c.probability is not None]
     if not known or len(known) < len(claims):
         return None
-    odds = np.array([math.log(p / (1 - p)) for p in np.clip(known, 0.01, 0.99)])
+    odds = np.array([log_odds(p) for p in known])
     sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
     middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
     return 1 / (1 + math.exp(-middle))
@@ -506,16 +509,21 @@ def _opened(answer: str, start: int, end: int) -> int:
     return start
 
 
-def support_features(text: str, own: Sequence[str], material: _Material) -> list[float]:
-    """What the counts say of a claim: see ``training/fit_judge.py``.
+def support_features(
+    text: str, own: Sequence[str], material: _Material, *, contradicted: bool, verbatim: bool
+) -> list[float]:
+    """What counts and rules say of a claim: see ``training/fit_grounding.py``.
 
     Args:
         text: The claim.
         own: Its content words in order, stemmed; at least one.
         material: The passages.
+        contradicted: Whether a sentence about the same says something else.
+        verbatim: Whether the passages hold it word for word.
     """
-    words = set(own)
     sentences = material.sentences
+    own = stem_list(_without_said_otherwise(text, sentences)) or own
+    words = set(own)
     near = 0
     for i, sentence in enumerate(sentences):
         held = words & sentence.words
@@ -526,24 +534,35 @@ def support_features(text: str, own: Sequence[str], material: _Material) -> list
     numbers = {n.replace(",", "") for n in _NUMBER.findall(text)}
     names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
     share = len(words & material.words) / len(words)
+    rules = rule_features(
+        text, own, sentences, material.weights, contradicted=contradicted, verbatim=verbatim
+    )
+    absent = len(numbers - material.numbers) / max(1, len(numbers))
     return [
         share,
         near / len(words),
         len(pairs & material.pairs) / len(pairs) if pairs else share,
-        len(numbers - material.numbers) / max(1, len(numbers)),
+        min(absent, rules[0]) if numbers else 0.0,
         sum(n not in material.lower for n in names) / max(1, len(names)),
         min(math.log(len(words)), 3.5),
+        *rules,
     ]
 
 
-def with_logit(values: Sequence[float], logit: float) -> list[float]:
-    """The counts of a claim, the model's logit, and the logit again where the words stand close together.
+def _without_said_otherwise(text: str, sentences: Sequence[_Sentence]) -> str:
+    """A claim less the quantities that the passages give in other words, such as 1,200 m for 1.2 km."""
+    there = [q for s in sentences for q in quantities(s.text)]
+    for quantity in reversed(quantities(text)):
+        if quantity.dimension and missing([quantity], there) == 0:
+            start, end = quantity.span
+            if not any(text[start:end].lower() in s.text.lower() for s in sentences):
+                text = f"{text[:start]} {text[end:]}"
+    return text
 
-    Where three neighboring sentences hold nearly all words of a claim, counts cannot tell a true one from a
-    false one any more, and the model was trained on just such claims.
-    """
-    close = max(0.0, (values[1] - _CLOSE_FROM) / (1 - _CLOSE_FROM))
-    return [*values, logit, close * logit]
+
+def _most_held(own: Sequence[str], material: _Material) -> int:
+    """Most of a claim's words that one sentence holds."""
+    return max((len(s.words.intersection(own)) for s in material.sentences), default=0)
 
 
 def _why(values: Sequence[float]) -> str:
@@ -556,28 +575,20 @@ def _why(values: Sequence[float]) -> str:
     return ", ".join(said)
 
 
-_Decided = tuple[float, str, _Place | None]
+def _false_quotation(text: str, material: _Material) -> bool:
+    """Whether a claim quotes what the passages do not hold."""
+    inner = [_flat(quoted) for quoted in _QUOTED.findall(text)]
+    return any(len(q.split()) >= _QUOTE_WORDS and f" {q} " not in material.flat for q in inner)
 
 
-def decided(text: str, material: _Material, about: _Material) -> _Decided | None:
-    """Probability, reason and place of what is decided without any weighing; ``about``: less other codes."""
-    return _literal(text, material) or _contradicted(text, about)
-
-
-def _literal(text: str, material: _Material) -> _Decided | None:
-    """What is decided without any weighing: a claim, or a quotation in it, word for word."""
+def _verbatim(text: str, material: _Material) -> bool:
+    """Whether the passages hold a claim of some length word for word."""
     flat = _flat(text)
-    for quoted in _QUOTED.findall(text):
-        inner = _flat(quoted)
-        if len(inner.split()) >= _QUOTE_WORDS and f" {inner} " not in material.flat:
-            return 0.05, "a quotation is not in the passages", None
-    if len(flat.split()) >= 5 and f" {flat} " in material.flat:
-        return 0.97, "word for word in the passages", None
-    return None
+    return len(flat.split()) >= 5 and f" {flat} " in material.flat and not _false_quotation(text, material)
 
 
-def _contradicted(text: str, material: _Material) -> _Decided | None:
-    """Whether the sentence that says the rest of a claim says something else in place of one of its words.
+def _contradicted(text: str, material: _Material) -> tuple[str, _Place] | None:
+    """Where the sentence that says the rest of a claim says something else in place of one of its words.
 
     That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
     contrary. Where another one that holds as much of the rest agrees, the claim stands.
@@ -613,7 +624,7 @@ def _contradicted(text: str, material: _Material) -> _Decided | None:
             if stem in other:
                 said, instead = other[stem]
                 reason = f"the passages say “{instead}” where it says “{said}”"
-                return _CONTRADICTED, reason, (sentence.passage, sentence.span)
+                return reason, (sentence.passage, sentence.span)
     return None
 
 
@@ -816,6 +827,16 @@ def _asks_otherwise(question: str, sentence: _Sentence) -> bool:
     """Whether a sentence denies a word of the question, has its opposite, or has another number."""
     other, _ = contrary(terms(question), terms(sentence.text))
     return any(said.startswith("not ") == instead.startswith("not ") for said, instead in other.values())
+
+
+def _against(question: str, window: Sequence[_Sentence], sentence: _Sentence) -> float:
+    """Log-odds that a sentence loses as an answer: it says otherwise, or gives no reason to a "why"."""
+    lost = _OTHER if _asks_otherwise(question, sentence) else 0.0
+    if _ASKS_WHY.match(question) and not _MAY_BE_REASON.search(sentence.text):
+        at = window.index(sentence)
+        near = (s for s in window[max(0, at - 1) : at + 2] if s is not sentence)
+        lost += 0.0 if any(_REASON.search(s.text) for s in near) else _OTHER
+    return lost
 
 
 def _sentence_at(window: Sequence[_Sentence], read: _Reading) -> tuple[_Sentence, int, int]:

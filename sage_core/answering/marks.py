@@ -132,6 +132,8 @@ def _claims(answer: str, passages: Sequence[str], question: str, judge: LocalJud
 
 
 def _support(claim: Claim) -> Support:
+    if claim.contradicted:
+        return "unsupported"
     if claim.probability is None or UNSUPPORTED_BELOW <= claim.probability < SUPPORTED_FROM:
         return "unsure"
     return "supported" if claim.probability >= SUPPORTED_FROM else "unsupported"

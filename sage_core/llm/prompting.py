@@ -11,6 +11,9 @@ from sage_core._checks import checked_options
 NO_ANSWER = "The documents do not say."
 """What an answerer replies where the passages do not hold the answer."""
 
+NOT_SURE = "I am not sure."
+"""How an answerer without an LLM begins where it does not know whether a passage answers."""
+
 # A block that never ends hides everything after it.
 _REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 

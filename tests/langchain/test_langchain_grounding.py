@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("langchain_core")
 
 from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
 from sage_core.answering import LocalJudge
@@ -82,3 +83,10 @@ def test_grading_and_critic_are_one_setting():
     assert bee_chain("x").grading == "llm"
     with pytest.raises(InputError):
         bee_chain("x", grading="nobody")
+
+
+def test_the_answer_may_be_a_message() -> None:
+    asked = {"answer": AIMessage("It opened in 1932."), "context": ["It opened in 1932. It has eight lanes."]}
+    found = GroundingChecker(LocalJudge(model=False)).invoke(asked)
+    assert found["grounding"]["probability"] > 0.5
+    assert found["answer"] is asked["answer"]

@@ -238,7 +238,7 @@ def _round_marks(result: FeedbackResult) -> list[Mark]:
 
 def _warnings(answer: Answer) -> list[Markup]:
     found = []
-    if answer.answerer.startswith(_NO_LLM):
+    if answer.answerer.startswith(_NO_LLM) and "“" in answer.text:
         found.append("These are sentences quoted from the documents: no LLM wrote or checked them.")
     if answer.feedback.stop_reason in ("critic_failed", "answer_failed"):
         found.append(f"{answer.feedback.stop_meaning.capitalize()}.")

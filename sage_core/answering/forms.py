@@ -1,0 +1,280 @@
+"""What no single sentence answers: a cell, a whole list, yes or no, two things side by side; by rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sage_core.answering.words import contrary, stem_list, terms
+from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.sentences import split_sentences
+
+_YES_NO = re.compile(
+    r"(?i)\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|will|would)\b"
+)
+_COMPARES = re.compile(r"(?i)\b(?:compare|difference|differ|versus|vs|than|or)\b")
+_SIDES = re.compile(r"(?i)\s+(?:or|and|versus|vs\.?|than)\s+")
+_LISTS = re.compile(
+    r"(?i)\s*(?:list\b|name (?:all|the)\b|(?:for |in |from |to )?(?:what|which)\b|"
+    r"how (?:do|does|can|should|to)\b)"
+)
+_MARKER = re.compile(r"(?:[-*+•‣◦▪●·–—]|\(?(?:\d{1,3}|[A-Za-z])[.)])\s+")
+_MARKUP = re.compile(r"^[#=*\s]+|[#=*~^`\s-]+$")
+_ASKS_TIME = re.compile(r"(?i)\b(?:when|until when|what time)\b")
+_ASKS_PERSON = re.compile(r"(?i)\bwho\b")
+_DIGIT = re.compile(r"\d")
+_SURE_OF_FORM = 0.8
+_SURE_OF_LIST = 0.6
+_SURE_OF_CELL = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Formed:
+    """An answer made by rule: its text, and the share of the question's words that it rests on."""
+
+    text: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    kind: str
+    heading: str
+    stems: frozenset[str]
+
+
+def form_answer(question: str, passages: Sequence[str]) -> Formed | None:
+    """The answer to a question for yes or no, two sides, a list or a cell; None for others, and where unsure.
+
+    Examples:
+        >>> form_answer("Are dogs allowed on deck?", ["Cats stay inside. Dogs are not allowed on deck."]).text
+        'The passages suggest no: “Dogs are not allowed on deck.”'
+    """
+    lines = [line for passage in passages for line in _lines(passage)]
+    words = frozenset(w for w in stem_list(question))
+    if not words or not lines:
+        return None
+    weights = _rarity(words, lines)
+    tables = [table for passage in passages for table in _tables(passage)]
+    if _COMPARES.search(question) and (found := _compared(question, lines, tables, weights)):
+        return found
+    if _YES_NO.match(question):
+        return None if re.search(r"(?i)\bor\b", question) else _yes_or_no(question, lines, weights)
+    cell = _cell(question, tables, weights)
+    listed = _listed(question, lines, weights) if _LISTS.match(question) else None
+    both = [found for found in (listed, cell) if found is not None]
+    return max(both, key=lambda found: found.share, default=None)
+
+
+def _lines(passage: str) -> list[_Line]:
+    """The sentences and items of a passage, each with the heading above it."""
+    spans = split_sentences(passage)
+    kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
+    found, heading = [], ""
+    for span, kind in zip(spans, kinds, strict=True):
+        text = span.of(passage).strip()
+        if kind == "heading" or (kind == "text" and len(text) < 60 and not re.search(r"[.:;?!|]$", text)):
+            heading = _MARKUP.sub("", text.split("\n")[0])
+            continue
+        if kind == "table" or "|" in text:
+            continue
+        if _MARKER.match(text):
+            kind, text = "item", _MARKER.sub("", text, count=1)
+        found.append(_Line(" ".join(text.split()), kind, heading, frozenset(stem_list(text))))
+    return found
+
+
+def _rarity(words: frozenset[str], lines: Sequence[_Line]) -> dict[str, float]:
+    """Weight of each word of the question: half for those in many lines."""
+    return {w: 1.0 if sum(w in line.stems for line in lines) <= 0.3 * len(lines) + 1 else 0.5 for w in words}
+
+
+def _share(weights: Mapping[str, float], held: frozenset[str] | set[str]) -> float:
+    total = sum(weights.values())
+    return sum(v for w, v in weights.items() if _among(w, held)) / total if total else 0.0
+
+
+def _among(word: str, held: frozenset[str] | set[str]) -> bool:
+    """Whether a word is held, or one that begins with it or that it begins with: "clos" and "closes"."""
+    if word in held:
+        return True
+    return len(word) >= 4 and any(
+        len(h) >= 4 and (h.startswith(word[:5]) and abs(len(h) - len(word)) < 4) for h in held
+    )
+
+
+# -- yes or no -----------------------------------------------------------------------------------------------
+
+
+def _yes_or_no(question: str, lines: Sequence[_Line], weights: Mapping[str, float]) -> Formed | None:
+    """Yes or no where one sentence holds nearly all of the question's words, and says or denies it."""
+    best: tuple[float, int] | None = None
+    for i, line in enumerate(lines):
+        if line.kind == "item":
+            continue
+        value = _share(weights, line.stems)
+        if best is None or value > best[0]:
+            best = value, i
+    if best is None or best[0] < _SURE_OF_FORM:
+        return None
+    line = lines[best[1]]
+    other, _ = contrary(terms(question), terms(line.text))
+    said = "no" if other else "yes"
+    return Formed(f"The passages suggest {said}: “{line.text}”", best[0])
+
+
+# -- lists ---------------------------------------------------------------------------------------------------
+
+
+def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float]) -> Formed | None:
+    """The whole list whose lead or heading holds most of the question's words."""
+    found: Formed | None = None
+    start = 0
+    while start < len(lines):
+        end = start
+        while end < len(lines) and lines[end].kind == "item" and lines[end].heading == lines[start].heading:
+            end += 1
+        if end - start >= 2:
+            above = lines[start - 1] if start and lines[start - 1].kind != "item" else None
+            lead = above.text if above is not None and above.text.endswith(":") else lines[start].heading
+            known = frozenset(stem_list(f"{lead} {lines[start].heading}"))
+            value = _share(weights, known)
+            if value >= _SURE_OF_LIST and (found is None or value > found.share):
+                items = "; ".join(line.text.rstrip(".;,") for line in lines[start:end])
+                found = Formed(f"The documents say: “{lead.rstrip(':')}: {items}”", value)
+        start = max(end, start + 1)
+    return found
+
+
+# -- tables --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table: the heading above it, the names of its columns, and its rows."""
+
+    heading: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def _tables(passage: str) -> list[_Table]:
+    found: list[_Table] = []
+    heading, block = "", list[str]()
+    for line in [*passage.splitlines(), ""]:
+        text = line.strip()
+        if text.count("|") >= 2:
+            block.append(text)
+            continue
+        if len(block) > 2:
+            rows = [tuple(c.strip().strip("`") for c in row.strip("|").split("|")) for row in block]
+            body = tuple(r for r in rows[1:] if not all(set(c) <= set("-:= ") for c in r))
+            found.append(_Table(heading, rows[0], tuple(r for r in body if len(r) == len(rows[0]))))
+        block = []
+        if text and not set(text) <= set("=-~^#* "):
+            heading = _MARKUP.sub("", text) if len(text) < 100 else ""
+    return found
+
+
+def _cell(question: str, tables: Sequence[_Table], weights: Mapping[str, float]) -> Formed | None:
+    """The cell whose row and column hold most of the question's words, with its row quoted."""
+    best: tuple[float, float, _Table, tuple[str, ...], int] | None = None
+    for table in tables:
+        about = frozenset(stem_list(table.heading))
+        for row in table.rows:
+            for column, value in enumerate(row):
+                if not value:
+                    continue
+                others = [c for i, c in enumerate(row) if i != column]
+                in_row = frozenset(w for c in others for w in stem_list(c))
+                in_head = frozenset(stem_list(table.header[column]))
+                rows_words = [w for w in weights if _among(w, in_row)]
+                if not rows_words or _among_all(stem_list(value), weights):
+                    continue  # The question has to name its row, and not the value.
+                # A word of one row says more than a word of all.
+                distinct = sum(
+                    1 / sum(any(_among(w, frozenset(stem_list(c))) for c in r) for r in table.rows)
+                    for w in rows_words
+                ) / len(weights)
+                named = [w for w in weights if _among(w, in_head)]
+                score = distinct + 0.6 * bool(named) + 0.3 * _kind_fits(question, table.header[column], value)
+                covered = _share(weights, in_row | in_head | about)
+                if best is None or (score, covered) > best[:2]:
+                    best = score, covered, table, row, column
+    if best is None or best[1] < _SURE_OF_CELL:
+        return None
+    _, covered, table, row, column = best
+    return Formed(f"The documents say: “{_row_text(table, row, column)}”", covered)
+
+
+def _among_all(value: Sequence[str], words: Mapping[str, float]) -> bool:
+    return bool(value) and all(w in words for w in value)
+
+
+def _kind_fits(question: str, head: str, value: str) -> bool:
+    """Whether a cell is of the kind that the question asks for: a number, a time, a person."""
+    if re.search(r"(?i)\bhow (?:much|many|long|far|high|large|often|clear)\b|\bcost\b", question):
+        return bool(_DIGIT.search(value)) or "often" in question.lower()
+    if _ASKS_TIME.search(question):
+        return bool(
+            re.search(
+                r"(?i)\d|january|february|march|april|may|june|july|august|september|october|november|december",
+                value,
+            )
+        )
+    return bool(_ASKS_PERSON.search(question)) and not _DIGIT.search(value)
+
+
+def _row_text(table: _Table, row: Sequence[str], answer: int = -1) -> str:
+    """A row as its cells with their headers, one of them marked."""
+    cells = [f"**{cell}**" if i == answer else cell for i, cell in enumerate(row)]
+    return "; ".join(f"{h}: {c}" if h else c for h, c in zip(table.header, cells, strict=True) if c)
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------
+
+
+def _compared(
+    question: str, lines: Sequence[_Line], tables: Sequence[_Table], weights: Mapping[str, float]
+) -> Formed | None:
+    """What is said of either side: two rows of a table, or the sentences that hold each side."""
+    parts = _SIDES.split(question.strip().rstrip("?."), maxsplit=1)
+    if len(parts) != 2:
+        return None
+    left, right = (re.split(r",| of | between | for |: ", part) for part in parts)
+    one, two = frozenset(stem_list(left[-1])), frozenset(stem_list(right[-1]))
+    one, two = one - two, two - one
+    if not one or not two:
+        return None
+    shared = {w: v for w, v in weights.items() if w not in one and w not in two}
+    for table in tables:
+        rows = [_side_row(table, side) for side in (one, two)]
+        if not rows[0] or not rows[1] or rows[0] == rows[1]:
+            continue
+        named = frozenset(stem_list(" ".join((*rows[0], *rows[1]))))
+        head = frozenset(w for h in (*table.header, table.heading) for w in stem_list(h))
+        asked = {w: v for w, v in weights.items() if not _among(w, named)}
+        if not asked or _share(asked, head) >= 0.5:
+            said = " and ".join(f"“{_row_text(table, row)}”" for row in rows if row)
+            return Formed(f"The documents say: {said}", 1.0)
+    found = []
+    for side in (one, two):
+        scored = [
+            (sum(_among(w, line.stems) for w in side) / len(side), _share(shared, line.stems), -i)
+            for i, line in enumerate(lines)
+        ]
+        value, rest, at = max(scored, default=(0.0, 0.0, 0))
+        if value < 0.5 or (shared and rest < 0.3):
+            return None
+        found.append(lines[-at].text)
+    said = " and ".join(f"“{text}”" for text in dict.fromkeys(found))
+    return Formed(f"The documents say: {said}", 1.0)
+
+
+def _side_row(table: _Table, side: frozenset[str]) -> tuple[str, ...] | None:
+    """The one row that has most words of a side."""
+    held = [sum(_among(w, frozenset(stem_list(" ".join(row)))) for w in side) for row in table.rows]
+    top = max(held, default=0)
+    return table.rows[held.index(top)] if top and held.count(top) == 1 else None

@@ -1,0 +1,109 @@
+"""Answers without an LLM to questions for a cell, a list, yes or no, two sides; over documents of our own."""
+
+from __future__ import annotations
+
+import collections
+from pathlib import Path
+
+import pytest
+
+from sage_core.answering import ExtractiveAnswerer, LocalJudge, abstains
+from sage_core.answering.forms import form_answer
+from sage_core.documents import read_document
+from sage_core.llm.prompting import NOT_SURE
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "questions"
+QUESTIONS = [
+    tuple(line.split("|"))
+    for line in (FIXTURE / "questions.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+DECK = ["Cats stay inside. Dogs are not allowed on deck. The deck is open in summer."]
+
+
+def right(answer: str, gold: str, form: str) -> bool:
+    if form == "yesno":
+        return answer.startswith(f"The passages suggest {gold}:")
+    return all(part.lower() in answer.replace("**", "").lower() for part in gold.split(";"))
+
+
+@pytest.mark.parametrize("split", ["tune", "held"])
+def test_most_questions_of_a_form_are_answered_rightly(split: str) -> None:
+    outcomes: collections.Counter[str] = collections.Counter()
+    for own, document, form, question, gold in QUESTIONS:
+        if own != split or form in ("fact", "why"):
+            continue
+        found = form_answer(question, [read_document(FIXTURE / document).text])
+        if not gold:
+            outcomes["said where nothing is" if found else "turned down"] += 1
+        else:
+            outcomes["none" if found is None else "right" if right(found.text, gold, form) else "wrong"] += 1
+    answerable = outcomes["right"] + outcomes["wrong"] + outcomes["none"]
+    assert outcomes["right"] >= 0.7 * answerable, outcomes
+    assert outcomes["wrong"] <= 0.08 * answerable, outcomes
+    assert outcomes["turned down"] >= 0.85 * (outcomes["turned down"] + outcomes["said where nothing is"])
+
+
+def test_the_fixture_has_all_forms_and_half_is_held_back() -> None:
+    assert len(QUESTIONS) == 120
+    assert collections.Counter(split for split, *_ in QUESTIONS) == {"tune": 60, "held": 60}
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("Are dogs allowed on deck?", "The passages suggest no: “Dogs are not allowed on deck.”"),
+        ("Is the deck open in summer?", "The passages suggest yes: “The deck is open in summer.”"),
+    ],
+)
+def test_yes_or_no_quotes_its_sentence(question: str, said: str) -> None:
+    found = form_answer(question, DECK)
+    assert found is not None and found.text == said
+    assert ExtractiveAnswerer(judge=False).generate(question, DECK)[0] == said
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["", "?", "Are horses allowed in the cabin of the captain?", "Who eats fish?", "🐝" * 40, "is " * 9_999],
+)
+def test_no_form_where_nothing_is_sure(question: str) -> None:
+    assert form_answer(question, DECK) is None
+    assert form_answer(question, []) is None
+
+
+def test_an_abstention_says_what_it_knows() -> None:
+    passages = ["The keeper of the museum is paid by the town. The museum has a shop and a garden."]
+    judge = LocalJudge(model=False)
+    question = "Who repaired the clock of the museum tower?"
+    probability = judge.answerable(question, passages)
+    assert probability is not None
+    sure = ExtractiveAnswerer(judge=judge, min_probability=probability)
+    unsure = ExtractiveAnswerer(judge=judge, min_probability=1.0)
+    assert "“" in sure.generate(question, passages)[0]
+    answer, _ = unsure.generate(question, ["The museum was founded by Ada Lind. Ada Lind was a clock maker."])
+    assert abstains(answer) or answer.startswith(NOT_SURE)
+    answer, _ = unsure.generate("Who founded the museum?", ["The museum was founded by Ada Lind."])
+    assert answer.startswith(f"{NOT_SURE} The closest passage (")
+    assert answer.endswith("“The museum was founded by Ada Lind.”")
+    verdict, _ = unsure.judge("Who founded the museum?", ["The museum was founded by Ada Lind."], answer)
+    assert verdict.adjust == 0 and verdict.score is not None and verdict.score < 9
+
+
+def test_a_why_without_a_reason_is_not_graded_ten() -> None:
+    judge = LocalJudge(model=False)
+    passages = ["We do not adopt GraphQL this year."]
+    without = judge.answerable("Why not adopt GraphQL this year?", passages)
+    with_reason = judge.answerable(
+        "Why not adopt GraphQL this year?",
+        ["We do not adopt GraphQL this year, because nobody maintains it."],
+    )
+    assert without is not None and with_reason is not None
+    assert without < 0.5 and without < with_reason
+
+
+def test_a_verbatim_answer_is_supported_whatever_the_question() -> None:
+    guide = "The tower opens at ten. " + "Visitors leave their bags at the desk by the door. " * 12
+    held = LocalJudge(model=False).supported(
+        "Until when is the garden open?", "The tower opens at ten.", [guide]
+    )
+    assert held is not None and held > 0.9

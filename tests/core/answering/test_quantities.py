@@ -1,0 +1,66 @@
+"""Numbers, quantities and times of day in one form."""
+
+import pytest
+
+from sage_core.answering import LocalJudge
+from sage_core.answering.quantities import missing, quantities
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,200 m", "1.2 km"),
+        ("500 ml", "half a litre"),
+        ("at 16:30", "at half past four"),
+        ("16:30", "4.30 pm"),
+        ("90 minutes", "an hour and a half"),
+        ("1 hour 20 minutes", "80 min"),
+        ("two and a half million", "2.5 million"),
+        ("one hundred and five", "105"),
+        ("three quarters of a mile", "0.75 miles"),
+        ("$1.5 billion", "1,500 million dollars"),
+        ("quarter to five", "16:45"),
+        ("40%", "40 percent"),
+        ("a dozen eggs", "12 eggs"),
+        ("9 a.m.", "nine o'clock in the morning"),
+    ],
+)
+def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
+    assert missing(quantities(one), quantities(other)) == 0
+    assert missing(quantities(other), quantities(one)) == 0
+    assert quantities(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("in 1932", "in 1933"),
+        ("5 days", "5 weeks"),
+        ("16:30", "5.30 pm"),
+        ("1.2 km", "1,300 m"),
+        ("$5", "5 kg"),
+    ],
+)
+def test_another_quantity_does_not(one: str, other: str) -> None:
+    assert missing(quantities(one), quantities(other)) == 1
+
+
+@pytest.mark.parametrize("text", ["", "\r\n", "🐝 " * 50, "a an half of", "1" * 400, "twenty " * 500])
+def test_odd_text_is_no_error(text: str) -> None:
+    assert all(q.value == q.value for q in quantities(text))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("The path is 1,200 m long.", "The path is 1,300 m long."),
+        ("Add half a litre of milk.", "Add two litres of milk."),
+        ("The talk begins at half past four.", "The talk begins at half past five."),
+        ("Anna Berg taught Tom Reed how to sail.", "Tom Reed taught Anna Berg how to sail."),
+    ],
+)
+def test_claims_are_judged_by_what_they_mean(right: str, wrong: str) -> None:
+    passage = "The path is 1.2 km long. Add 500 ml of milk. The talk begins at 16:30. Anna Berg taught Tom Reed to sail."
+    (one,), (other,) = (LocalJudge(model=False).grounding(text, [passage]) for text in (right, wrong))
+    assert one.probability is not None and other.probability is not None
+    assert one.probability > other.probability + 0.15
