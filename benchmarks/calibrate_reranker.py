@@ -266,9 +266,7 @@ def report(sets: Sets, words: dict[str, list[Example]]) -> dict[str, object]:
     )
     p, y = np.concatenate(everything), np.concatenate(relevant)
     error, rows = reliability(p, y)
-    print(
-        "\nReliability, held out\n\n| said | candidates | mean | share relevant |\n|---|---|---|---|"
-    )
+    print("\nReliability, held out\n\n| said | candidates | mean | share relevant |\n|---|---|---|---|")
     for label, n, said, seen in rows:
         print(f"| {label} | {n} | {said:.3f} | {seen:.3f} |")
     return {"ece_held_out": round(error, 4), "ece_by_source": errors, "auc": round(auc(p, y), 4)}

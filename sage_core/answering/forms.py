@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sage_core.answering.words import contrary, stem_list, terms
+from sage_core.answering.words import stem_list
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.sentences import split_sentences
 
@@ -109,7 +109,11 @@ def _among(word: str, held: frozenset[str] | set[str]) -> bool:
 
 
 def _yes_or_no(question: str, lines: Sequence[_Line], weights: Mapping[str, float]) -> Formed | None:
-    """Yes or no where one sentence holds nearly all of the question's words, and says or denies it."""
+    """The one sentence that holds nearly all of the question's words, without a yes or no.
+
+    Whether it affirms or denies was measured by rule on BoolQ, its contrast set and PubMedQA: 68, 50 and 39%
+    right, which is no better than always "yes". So the reader decides.
+    """
     best: tuple[float, int] | None = None
     for i, line in enumerate(lines):
         if line.kind == "item":
@@ -119,10 +123,7 @@ def _yes_or_no(question: str, lines: Sequence[_Line], weights: Mapping[str, floa
             best = value, i
     if best is None or best[0] < _SURE_OF_FORM:
         return None
-    line = lines[best[1]]
-    other, _ = contrary(terms(question), terms(line.text))
-    said = "no" if other else "yes"
-    return Formed(f"The passages suggest {said}: “{line.text}”", best[0])
+    return Formed(f"The documents say: “{lines[best[1]].text}”", best[0])
 
 
 # -- lists ---------------------------------------------------------------------------------------------------
