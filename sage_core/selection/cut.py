@@ -13,6 +13,7 @@ from sage_core.errors import InputError
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     DEFAULT_MIN_TOKENS,
+    MOST_TOKENS,
     PAPER_GRADIENT,
     Gradient,
     RankedScores,
@@ -161,7 +162,8 @@ def select(
         tokens: Length of each candidate, which the floor in tokens needs. Without them ``"auto"`` keeps at
             least 7, as ``"gradient"`` does.
         min_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it. None: 250
-            for ``"auto"`` where no ``min_k`` is given, else none.
+            for ``"auto"`` where no ``min_k`` is given, else none. With a floor ``"auto"`` also ends before
+            1,000 tokens are passed, but keeps at least one candidate.
         empty_below: Keep none where the best is less probable than this: "nothing relevant". Of a probability
             or a logit; other scales say nothing of that.
 
@@ -199,6 +201,10 @@ def select(
     else:
         floor = 0
     wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
+    if floor and name == "auto" and tokens is not None:
+        within = _within([tokens[i] for i in order], MOST_TOKENS)
+        if within < wanted:
+            wanted, reason = within, f"{within + 1} would take more than {MOST_TOKENS:,} tokens"
     cut = _bounded(wanted, total, least, max_k)
     kept = tuple(order[:cut])
     return Selection(
@@ -216,6 +222,11 @@ def _reaching(tokens: Sequence[int], floor: int) -> int:
         if total >= floor:
             return count
     return len(tokens)
+
+
+def _within(tokens: Sequence[int], most: int) -> int:
+    """How many of the first have at most ``most`` tokens together; at least one."""
+    return max(sum(total <= most for total in accumulate(tokens)), 1)
 
 
 def _explain(

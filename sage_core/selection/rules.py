@@ -273,6 +273,9 @@ class Earliest:
 MOST = 15
 """Most that ``rule="auto"`` keeps above ``min_k``."""
 
+MOST_TOKENS = 1_000
+"""Most tokens that ``rule="auto"`` keeps, in whole candidates and at least one: 15 of our own chunks."""
+
 _SHARES: dict[Scale, float] = {"probability": 0.15, "cosine": 0.4, "logit": 0.1}
 
 
@@ -283,7 +286,8 @@ def default_rule(scale: Scale) -> Rule:
     - A slope: a score falls to a share of the best. 0.15 of a probability; 0.1 of the best's odds for logits,
       that is 2.3 below the best; 0.4 of the way from the last candidate's cosine to the best's. Unbounded
       scores have no such share, because nothing is known of their zero.
-    - `MOST` candidates: where nothing stands out, more of them bring little.
+    - `MOST` candidates, or `MOST_TOKENS` tokens where `select` knows them: where nothing stands out, more of
+      them bring little, and nodes of 1,000 tokens flood a prompt.
 
     Measured with context on eight development sets, the calibration fitted without the set in question
     (`benchmarks/selection.py`, ``min_k=7``): 623 tokens and 0.889 of the evidence against 690 and 0.886 of

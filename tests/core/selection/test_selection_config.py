@@ -17,7 +17,7 @@ from sage_core import (
     Verdict,
     select,
 )
-from sage_core.selection import FixedK, selection_view
+from sage_core.selection import FixedK, RelativeToTop, selection_view
 
 SCORES = [0.95, 0.9, 0.2, 0.85, 0.01, 0.6]
 
@@ -96,3 +96,11 @@ def test_the_number_kept_follows_from_the_indices():
 
 def test_whether_a_verdict_was_read_follows_from_its_score():
     assert Verdict(3).parsed and not Verdict(None).parsed
+
+
+def test_auto_ends_before_a_thousand_tokens_but_keeps_one():
+    scores = [0.9, 0.8, 0.7, 0.6]
+    assert select(scores, tokens=[400] * 4).cut == 2
+    assert select(scores, tokens=[1_200] * 4).cut == 1
+    assert select(scores, tokens=[400] * 4, min_tokens=1_500).cut == 4
+    assert select(scores, tokens=[400] * 4, rule=RelativeToTop(0.5), min_tokens=0).cut == 4
