@@ -191,6 +191,8 @@ def check_installed(what: str, extra: str, *modules: str) -> None:
 
 
 def shortened(text: object, most: int = 80) -> str:
-    """The text in a message: its beginning, where it is long."""
+    """The text in a message: its beginning where it is long, the end of a path."""
     words = " ".join(str(text).split())
+    if len(words) > most and isinstance(text, Path | str) and os.sep in words and " " not in words:
+        return repr(f"...{words[-most:]}")
     return repr(words if len(words) <= most else f"{words[:most]}...")

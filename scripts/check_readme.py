@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
     r"^<!-- run: (quickstart|shell) -->\n```(python|bash)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 )
-EXTRA = re.compile(r'pip install "sage-rag\[([\w,]+)\]"')
+EXTRA = re.compile(r'"(?:sage-rag|\.)\[([\w,]+)\]"')
 EXTRAS = ("llamaindex", "langchain", "files")
 
 
@@ -49,8 +49,9 @@ def main() -> None:
             subprocess.run(command, check=True, cwd=home, env=environment, stdout=sys.stderr)
 
         pip = [str(binaries / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        run(*pip, "torch==2.13.0")  # first, as in the Makefile: otherwise a larger build may come
         run(*pip, f"{wheel}[{','.join(EXTRAS)}]")
+        # Everything on the first page runs without torch.
+        run(str(binaries / "python"), "-c", "import importlib.util as u; assert u.find_spec('torch') is None")
         for scene, _, code in blocks:
             if scene == "quickstart":
                 run(str(binaries / "python"), "-W", "ignore", "-c", code)

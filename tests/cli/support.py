@@ -10,6 +10,7 @@ from sage_core.cli.main import run
 
 DEMO = Path(__file__).parents[2] / "demo" / "documents"
 QUESTION = "What does it cost to leave a boat overnight at the visitor pontoon?"
+TANK = "How long does the tank on Kirk Hill last if the power fails?"
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:

@@ -19,7 +19,7 @@ from sage_core.cli.main import run
 from sage_core.cli.mcp import make_server
 from sage_core.errors import InputError
 from sage_core.selection import FixedK
-from tests.cli.support import DEMO, QUESTION
+from tests.cli.support import DEMO, QUESTION, TANK
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +137,7 @@ async def test_over_pipes_with_the_settings_of_a_file(store, tmp_path):
     parameters = StdioServerParameters(command=command[0], args=command[1:])
     async with asyncio.timeout(120):
         async with Client(stdio_client(parameters)) as client:
-            reply = await client.call_tool("search", {"question": QUESTION})
+            reply = await client.call_tool("search", {"question": TANK})
     assert len(reply.structured_content["passages"]) == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("mcp")
 
 from sage_core import Sage
-from tests.cli.support import DEMO, QUESTION
+from tests.cli.support import DEMO, TANK
 
 pytestmark = pytest.mark.slow
 
@@ -58,8 +58,8 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     listed, found, none, long, empty, ingested = _conversation(
         store,
         root,
-        ("search", {"question": QUESTION, "max_passages": 1}),
-        ("search", {"question": QUESTION, "max_passages": 0}),
+        ("search", {"question": TANK, "max_passages": 1}),
+        ("search", {"question": TANK, "max_passages": 0}),
         ("segment", {"text": "a. " * 100_000}),
         ("ingest", {"paths": [""]}),
         ("ingest", {"paths": ["."]}),

@@ -41,8 +41,8 @@ def text_of(output):
     return json.dumps([output.get("text", ""), data])
 
 
-def test_there_are_seven_and_the_index_names_each():
-    assert [p.name[:2] for p in NOTEBOOKS] == [f"{n:02}" for n in range(1, 8)]
+def test_there_are_six_and_the_index_names_each():
+    assert [p.name[:2] for p in NOTEBOOKS] == [f"{n:02}" for n in range(1, 7)]
     index = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
     assert all(f"({p.name})" in index for p in NOTEBOOKS)
 
