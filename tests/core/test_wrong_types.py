@@ -150,5 +150,5 @@ class TestScoresOfARerankerOfOnesOwn:
     ],
 )
 def test_the_name_of_a_model_is_no_model(make: Callable[[], object]) -> None:
-    with pytest.raises(InputError, match="cross_encoder|embedder|chat|critic"):
+    with pytest.raises(InputError, match=r"cross_encoder|embedder|chat|critic"):
         make()
