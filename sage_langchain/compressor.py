@@ -29,6 +29,7 @@ from sage_core.ranking import (
     vouch,
     vouch_titled,
 )
+from sage_core.ranking.candidates import distinct
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.ranking.named import HYBRID
 from sage_core.selection import (
@@ -63,7 +64,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     Returns copies, best first, with the score in ``metadata["relevance_score"]`` as a Python float (None
     where the scorer gave none); ids are kept, the documents passed in are never changed, older scores are
-    overwritten.
+    overwritten. Of documents with equal texts, as a `MergerRetriever` gives, the best stays.
 
     Three uses:
 
@@ -94,9 +95,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             hybrid goes by words alone.
         scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are:
             ``"probability"``, ``"logit"``, ``"cosine"``, ``"unbounded"``, ``"distance"`` (smaller is
-            nearer), or ``"auto"``: numbers under ``score_key`` that rise along the documents are distances,
-            others are told by their range; what was found is in ``metadata["relevance_scale"]``. For
-            ``score_key`` and compressors the default is ``"probability"``. Others know their own.
+            nearer), or ``"auto"``: five or more under ``score_key`` that rise along the documents are
+            distances, others are told by their range; what was found is in ``metadata["relevance_scale"]``.
+            For ``score_key`` and compressors the default is ``"probability"``. Others know their own.
         neighbors: Let documents vouch for those beside them in their ``source``, found by ``start_index`` in
             the metadata (`SageTextSplitter` writes it with ``add_start_index=True``). None: where a reranker
             gives the scores; scores under ``score_key`` have mostly been through this already.
@@ -235,7 +236,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return self.keep(await self.arank(documents, query))
 
     def rank(self, documents: Sequence[Document], query: str) -> list[Document]:
-        """Scored copies of all documents, best first."""
+        """Scored copies of all documents, best first; of those with equal texts the best."""
         if not documents:
             return []
         if self.score_key is not None:
@@ -335,12 +336,14 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             final = vouch(final, link([place_of(d) for d in documents]), read.scale)
         if self.score_key is None if self.links is None else self.links:
             final = vouch_titled(question, [titled(d) for d in documents], final, read.scale)
+        different = set(distinct([d.page_content for d in documents], [d.id for d in documents], final))
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
         return [
             document.model_copy(
                 update={"metadata": {**copy.deepcopy(document.metadata), SCORE_KEY: final[i], **noted}}
             )
             for i in rank_order(final)
+            if i in different
             for document in [documents[i]]
         ]
 

@@ -16,7 +16,7 @@ from sage_core.errors import InputError
 from sage_core.selection import Scale, ScaleName, read_scores
 from sage_core.text.spans import Span
 from sage_langchain._runnables import CheckedModel
-from sage_langchain.compressor import SCALE_KEY, SCORE_KEY
+from sage_langchain.compressor import SCALE_KEY, SCORE_KEY, without_header
 
 
 class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
@@ -69,7 +69,9 @@ class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
         return [piece for pieces in self.slices(documents, query) for piece in pieces]
 
     def slices(self, documents: Sequence[Document], query: str) -> list[list[Document]]:
-        """What is left of each document: itself where nothing was dropped, else its slices."""
+        """What is left of each document but its header: all of it where nothing was dropped, else slices."""
+        # Offsets are those of the text.
+        documents = [without_header(d) for d in documents]
         texts = [d.page_content for d in documents]
         parts = self._pruner.prune(query, texts, *self._scores(documents))
         return [

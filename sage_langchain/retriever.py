@@ -19,6 +19,7 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.ranking.candidates import CANDIDATES
+from sage_core.ranking.named import HYBRID, NONE
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SageCompressor, without_header
 from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
@@ -96,13 +97,21 @@ class SageRetriever(CheckedModel, BaseRetriever):
             links: Fetch the beginnings of sources that the question or the best candidates name by title or
                 file, and let who named them vouch for them. Where words are searched.
             similarity: From the store's raw score to a similarity; None takes the store's own.
-            score_key: Metadata key for the store's similarity.
+            score_key: Metadata key for the store's similarity. It is noted there, for the reranker; with
+                ``reranker="none"`` documents are selected on it.
             distance_key: Metadata key for its raw distance, where it reports one.
             **kwargs: Passed to the class, such as ``base_compressor``, ``min_k`` or ``k``.
 
         Raises:
-            InputError: For what is no vector store.
+            InputError: For what is no vector store; for ``scale`` without a reranker that takes it.
         """
+        if "scale" in kwargs and kwargs.get("reranker") in (None, HYBRID, NONE):
+            raise InputError(
+                f"score_key={score_key!r} is where the similarity of the search is noted here, on the cosine "
+                "scale, and scale says nothing of it: leave scale out, with reranker='none' to select on the "
+                "similarity. To select on scores of another kind, "
+                "SageRetriever(base_retriever=..., base_compressor=SageCompressor(score_key=..., scale=...))"
+            )
         if not isinstance(vectorstore, VectorStore):
             raise InputError(
                 f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "

@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from sage_core.errors import InputError
 from sage_core.ranking import link, named_chunks
-from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, words_of
+from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, distinct, words_of
 from sage_core.selection.scales import store_similarities
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
@@ -257,10 +257,8 @@ def _embedding(store: VectorStore) -> Embeddings:
 
 def _distinct(found: Scored) -> Scored:
     """The first of each text."""
-    first: dict[str, tuple[Document, float]] = {}
-    for document, score in found:
-        first.setdefault(_text(document), (document, score))
-    return list(first.values())
+    documents = [without_header(document) for document, _ in found]
+    return [found[i] for i in distinct([d.page_content for d in documents], [d.id for d in documents])]
 
 
 def _text(document: Document) -> str:

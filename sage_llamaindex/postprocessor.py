@@ -31,6 +31,7 @@ from sage_core.ranking import (
     vouch,
     vouch_titled,
 )
+from sage_core.ranking.candidates import distinct
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.selection import (
     Rule,
@@ -63,7 +64,8 @@ class Ranking:
     """Candidates with the scores that selection goes by.
 
     Attributes:
-        nodes: The candidates in the order they came, with their scores as Python floats. Never the caller's
+        nodes: The candidates in the order they came, with their scores as Python floats; of those with equal
+            texts the best. Never the caller's
             own `NodeWithScore` objects.
         scale: What the scores are.
     """
@@ -121,8 +123,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     scale: ScaleName = Field(
         default="auto",
         description="What the nodes' scores are, or those of a reranker of LlamaIndex's: 'probability', "
-        "'logit', 'cosine', 'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': scores "
-        "that rise along the retriever's order are distances, others are told by their range.",
+        "'logit', 'cosine', 'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': five or "
+        "more scores that rise along the retriever's order are distances, others are told by their range.",
     )
     min_k: int | None = Field(
         default=None,
@@ -266,7 +268,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return named_reranker(self.reranker, device=self.device)
 
     def rank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
-        """Score the nodes without leaving any out: by the reranker, or by the scores they have.
+        """Score the nodes, leaving out repetitions only: by the reranker, or by the scores they have.
 
         Raises:
             InputError: Where there is a reranker and no query.
@@ -436,8 +438,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             scores = vouch(scores, neighbors_of([n.node for n in nodes]), scale)
         if question and (self._scorer is not None if self.links is None else self.links):
             scores = vouch_titled(question, [titled(n.node) for n in nodes], scores, scale)
-        for old, score in zip(nodes, scores, strict=True):
-            node = old.node
+        texts = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes]
+        for i in distinct(texts, [n.node.node_id for n in nodes], scores):
+            old, score, node = nodes[i], scores[i], nodes[i].node
             if self.keep_retrieval_score and self._scorer is not None:
                 update: dict[str, Any] = {
                     "metadata": {**node.metadata, RETRIEVAL_SCORE: finite_score(old.score)}

@@ -20,7 +20,7 @@ from typing_extensions import Self
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.ranking import named_chunks, vouch
-from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, words_of
+from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, distinct, words_of
 from sage_core.selection import read_scores
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._words import GivenNodes, WordSearch, similarities, source_of, sparse_mode
@@ -274,11 +274,9 @@ def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | N
 
 
 def _distinct(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-    """The first of each text; nodes without text, such as pictures, all."""
-    first: dict[str, NodeWithScore] = {}
-    for found in nodes:
-        first.setdefault(_text(found.node) or found.node.node_id, found)
-    return list(first.values())
+    """The first of each text."""
+    texts = [found.node.get_content(metadata_mode=MetadataMode.NONE) for found in nodes]
+    return [nodes[i] for i in distinct(texts, [found.node.node_id for found in nodes])]
 
 
 def _text(node: BaseNode) -> str:

@@ -51,12 +51,28 @@ def note_retrieval(retrieval: Retrieval, found: dict[str, object]) -> None:
 
     Simultaneous questions share one search and one scoring, so these two have no time of their own.
     """
+    _set_documents(retrieval)
     scores = [c.score for c in retrieval.candidates]
     with step("sage.rerank", "RERANKER", reranker=retrieval.reranker, candidates=len(scores)) as ranked:
         ranked.update(scores=scores, scale=retrieval.scale)
     with step("sage.select", scores=scores, scale=retrieval.scale) as selected:
         selected.update(retrieval.selection.to_dict())
     found.update(candidates=len(scores), kept=retrieval.selection.cut)
+
+
+def _set_documents(retrieval: Retrieval) -> None:
+    """The chunks kept, as OpenInference names them, on the span of the retrieval."""
+    api = sys.modules.get("opentelemetry.trace")
+    span = None if api is None else api.get_current_span()
+    if span is None or not span.is_recording():
+        return
+    for i, hit in enumerate(retrieval.hits):
+        named = f"retrieval.documents.{i}.document"
+        span.set_attribute(f"{named}.id", hit.chunk.id)
+        span.set_attribute(f"{named}.content", hit.chunk.text)
+        span.set_attribute(f"{named}.metadata", json.dumps({"source": hit.chunk.source}))
+        if hit.score is not None:
+            span.set_attribute(f"{named}.score", hit.score)
 
 
 def note_answer(answer: Answer, found: dict[str, object]) -> None:

@@ -19,6 +19,30 @@ def words_of(candidates: int) -> int:
     return max(candidates // 2, 1)
 
 
+def distinct(
+    texts: Sequence[str], ids: Sequence[str | None], scores: Sequence[float | None] | None = None
+) -> list[int]:
+    """Positions of the candidates without repetitions, which would use up the selection.
+
+    Candidates repeat one another where their texts are equal but for white space. Those without text, such as
+    pictures, go by their ids; without an id each stands for itself.
+
+    Args:
+        texts: Of the candidates, without headers.
+        ids: Of the candidates.
+        scores: Higher is better; of equal candidates the best stays, else the first.
+
+    Examples:
+        >>> distinct(["At seven.", "At nine.", "At  seven."], [None] * 3, [0.2, 0.1, 0.9])
+        [1, 2]
+    """
+    order: Sequence[int] = range(len(texts)) if scores is None else rank_order(scores)
+    first: dict[object, int] = {}
+    for i in order:
+        first.setdefault(" ".join(texts[i].split()) or (ids[i] or i,), i)
+    return sorted(first.values())
+
+
 def choose_candidates(
     similarities: Sequence[float | None],
     by_words: Collection[int],

@@ -217,10 +217,14 @@ def rises(scores: Sequence[float | None]) -> bool:
     return len(known) > 1 and known[-1] > known[0] and all(a <= b for a, b in pairwise(known))
 
 
+# One list of three in six rises by chance, as where a step before put results in the order of their
+# documents; of five, one in 120.
+_FEWEST_DISTANCES = 5
+
+
 def _are_distances(scores: Sequence[float | None]) -> bool:
-    # Two scores in the wrong order are as likely a reranker's list that nobody sorted.
     known = [s for s in scores if s is not None]
-    return len(known) > 2 and rises(scores) and all(s >= -_ROUNDING for s in known)
+    return len(known) >= _FEWEST_DISTANCES and rises(scores) and all(s >= -_ROUNDING for s in known)
 
 
 def read_scores(
@@ -231,7 +235,7 @@ def read_scores(
     Args:
         scores: One per candidate.
         scale: A `Scale`; ``"distance"`` where smaller is nearer (FAISS's L2): the negatives are taken, on
-            the cosine scale, which looks at differences within the list only; or ``"auto"``: three or
+            the cosine scale, which looks at differences within the list only; or ``"auto"``: five or
             more scores of 0 or more that rise along the list are distances, others are told by their range
             (`guess_scale`).
         ordered: Whether the candidates come best first, as retrievers return them. Otherwise a rise means

@@ -46,6 +46,19 @@ def test_a_document_becomes_exact_slices_with_their_places():
         assert document.metadata["source"] == "a.md"
 
 
+def test_a_header_before_the_text_is_taken_off_first():
+    source = f"Intro.\n\n{FERRY}"
+    metadata = {"start_index": source.index(FERRY), "header": "Timetable"}
+    found = SagePruner(threshold=0.2).compress_documents(
+        [Document(f"Timetable\n{FERRY}", metadata=metadata)], QUESTION
+    )
+    assert [d.page_content for d in found] == KEPT
+    for document in found:
+        start = document.metadata["start_index"]
+        assert source[start : start + len(document.page_content)] == document.page_content
+        assert "header" not in document.metadata
+
+
 def test_as_a_transformer_it_needs_the_question():
     pruner = SagePruner(threshold=0.2)
     expected = pruner.compress_documents(documents(), QUESTION)

@@ -274,6 +274,15 @@ def test_repr_is_short():
     assert len(repr(over_words())) < 300 and "InMemoryVectorStore" not in repr(over_words())
 
 
+def test_scores_of_the_search_are_selected_on_without_a_reranker():
+    store = InMemoryVectorStore.from_texts(["text 0", "text 1", "text 2"], WordEmbeddings())
+    [best] = SageRetriever.from_vectorstore(store, reranker="none", score_key="near", k=1).invoke("text 1")
+    assert best.page_content == "text 1"
+    assert best.metadata["relevance_score"] == pytest.approx(best.metadata["near"])
+    with pytest.raises(InputError, match="scale"):
+        SageRetriever.from_vectorstore(store, score_key="score", scale="cosine")
+
+
 def test_in_ensembles_and_mergers():
     pytest.importorskip("langchain_classic")
     from langchain_classic.retrievers import EnsembleRetriever, MergerRetriever

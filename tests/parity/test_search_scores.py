@@ -38,19 +38,23 @@ EXPECTED = dict(zip(TEXTS, HybridReranker().score(QUERY, TEXTS, SCORES), strict=
 WORDS_ONLY = dict(zip(TEXTS, HybridReranker().score(QUERY, TEXTS), strict=True))
 
 
-def by_llamaindex(scores: Sequence[float | None], **settings: object) -> dict[str, float | None]:
+def by_llamaindex(
+    scores: Sequence[float | None], texts: Sequence[str] = TEXTS, **settings: object
+) -> dict[str, float | None]:
     nodes = [
         NodeWithScore(node=TextNode(text=t, id_=str(i)), score=s)
-        for i, (t, s) in enumerate(zip(TEXTS, scores, strict=True))
+        for i, (t, s) in enumerate(zip(texts, scores, strict=True))
     ]
-    kept = SageNodePostprocessor(min_k=4, **settings).postprocess_nodes(nodes, query_str=QUERY)
+    kept = SageNodePostprocessor(min_k=len(texts), **settings).postprocess_nodes(nodes, query_str=QUERY)
     assert [n.score for n in nodes] == list(scores), "the caller's own are never changed"
     return {n.node.get_content(): n.score for n in kept}
 
 
-def by_langchain(scores: Sequence[object], **settings: object) -> dict[str, float]:
-    documents = [Document(t, metadata={"score": s}) for t, s in zip(TEXTS, scores, strict=True)]
-    kept = SageCompressor(min_k=4, **settings).compress_documents(documents, QUERY)
+def by_langchain(
+    scores: Sequence[object], texts: Sequence[str] = TEXTS, **settings: object
+) -> dict[str, float]:
+    documents = [Document(t, metadata={"score": s}) for t, s in zip(texts, scores, strict=True)]
+    kept = SageCompressor(min_k=len(texts), **settings).compress_documents(documents, QUERY)
     return {d.page_content: d.metadata["relevance_score"] for d in kept}
 
 
@@ -67,9 +71,35 @@ def test_any_rising_line_gives_the_same_in_both_frameworks(line):
 
 def test_distances_are_turned_around_first():
     distances = [1 - s for s in SCORES]
-    assert by_llamaindex(distances) == pytest.approx(EXPECTED)
     assert by_llamaindex(distances, scale="distance") == pytest.approx(EXPECTED)
-    assert by_langchain(distances) == pytest.approx(EXPECTED)
+    fifth = "The lamp of the lighthouse is lit at dusk."
+    five, likeness = [*TEXTS, fifth], [*SCORES, 0.7]
+    expected = dict(zip(five, HybridReranker().score(QUERY, five, likeness), strict=True))
+    rising = [1 - s for s in likeness]
+    assert by_llamaindex(rising, texts=five) == pytest.approx(expected)
+    assert by_langchain(rising, texts=five) == pytest.approx(expected)
+
+
+def test_three_scores_that_happen_to_rise_are_no_distances() -> None:
+    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in [("a", 0.3), ("b", 0.5), ("c", 0.9)]]
+    sage = SageNodePostprocessor(reranker=None, min_k=1, max_k=1)
+    assert [n.text for n in sage.postprocess_nodes(nodes, query_str="Why?")] == ["c"]
+
+
+def test_equal_texts_do_not_use_up_the_selection() -> None:
+    texts, scores = ["At seven.", "At  seven.", "At nine.", "", ""], [0.5, 0.9, 0.4, 0.3, 0.2]
+    nodes = [
+        NodeWithScore(node=TextNode(text=t, id_=str(i)), score=s)
+        for i, (t, s) in enumerate(zip(texts, scores, strict=True))
+    ]
+    sage = SageNodePostprocessor(reranker=None, scale="probability", min_k=4, max_k=4)
+    assert [n.node_id for n in sage.postprocess_nodes(nodes, query_str="When?")] == ["1", "2", "3", "4"]
+    documents = [
+        Document(t, id=str(i), metadata={"score": s})
+        for i, (t, s) in enumerate(zip(texts, scores, strict=True))
+    ]
+    kept = SageCompressor(score_key="score", top_n=4).compress_documents(documents, "When?")
+    assert [d.id for d in kept] == ["1", "2", "3", "4"]
 
 
 def test_awaited_it_is_the_same():

@@ -178,6 +178,12 @@ def test_sage_itself_has_a_span_for_every_step(trace: Trace, awaited: bool, tmp_
     assert trace.parent(trace.named("sage.select")[0]) == "sage.retrieve"
     assert {trace.parent(s) for s in trace.named("sage.retrieve", *rounds)} == {"sage.ask"}
     assert len(read(trace.named("sage.rerank")[0], "output.value")["scores"]) == 4
+    [retrieved] = trace.named("sage.retrieve")
+    attributes, kept = retrieved.attributes or {}, read(retrieved, "output.value")["kept"]
+    first = "retrieval.documents.0.document"
+    assert attributes[f"{first}.content"] in TEXTS and isinstance(attributes[f"{first}.score"], float)
+    assert Path(read(retrieved, f"{first}.metadata")["source"]).parent == tmp_path
+    assert sum(key.endswith("document.content") for key in attributes) == kept
     assert read(trace.named("sage.select")[0], "output.value")["reason"]
     graded = trace.named("sage.critic")
     assert [read(s, "output.value")["verdict"]["score"] for s in graded] == [3, 9]

@@ -265,10 +265,10 @@ def test_gradient_rule_object_equals_the_named_rule():
     assert by_name == by_object
 
 
-def test_two_rising_scores_are_too_few_to_be_told_for_distances():
+def test_four_rising_scores_are_too_few_to_be_told_for_distances():
     assert not read_scores([0.4, 0.6], "auto").distances
-    assert not read_scores([0.4, None, 0.6], "auto").distances
-    assert read_scores([0.4, 0.5, 0.6], "auto").distances
+    assert not read_scores([0.4, 0.5, None, 0.6, 0.7], "auto").distances
+    assert read_scores([0.4, 0.5, None, 0.6, 0.7, 0.8], "auto").distances
     assert read_scores([0.4, 0.6], "distance").scores == [-0.4, -0.6]
 
 

@@ -157,7 +157,7 @@ def test_wrong_settings_of_a_rule_are_told(make):
 def test_a_scale_that_has_to_be_read_first_is_told(name: str) -> None:
     with pytest.raises(InputError, match=r"read_scores.*select\(found.scores, scale=found.scale\)"):
         select([0.1, 0.5, 0.9], scale=name)  # type: ignore[arg-type]
-    found = read_scores([0.1, 0.5, 0.9], name)  # type: ignore[arg-type]
+    found = read_scores([0.1, 0.5, 0.6, 0.8, 0.9], name)  # type: ignore[arg-type]
     assert select(found.scores, scale=found.scale, min_k=1).indices[0] == 0, "the smallest distance"
     with pytest.raises(InputError) as told:
         select([5.0, 1.0], scale="probability")
