@@ -388,7 +388,8 @@ class _Run:
         self._done(start)
         beginning = len(self.comparisons)
         self.comparisons.append(Comparison(start, figures, None, clear=False, chosen=True))
-        for variant in _variants(stage, base, self.options):
+        # A slow one that does not finish must not cost the quick ones their time.
+        for variant in sorted(_variants(stage, base, self.options), key=self._work.of):
             try:
                 if stage == "selection":
                     fitted = self._fitted(variant, figures, rankings)
@@ -773,14 +774,14 @@ class _Work:
         crossed = reranker not in ("hybrid", "none")
         return 75 * 350.0 if crossed else 300.0
 
-    def _of(self, variant: Variant) -> float:
+    def of(self, variant: Variant) -> float:
         if variant.stage == "selection":
             return 0.0
         embeds = variant.stage == "chunks" or "context" in variant.name
         return self._characters * embeds + self._ask(variant.settings.reranker) * self._questions
 
     def add(self, variant: Variant) -> None:
-        self._total += self._of(variant)
+        self._total += self.of(variant)
 
     def embedded(self, characters: int) -> None:
         self._within += characters
@@ -792,7 +793,7 @@ class _Work:
         if variant.name == "as it stands":
             self._before += self._within if variant.stage == "chunks" else 0.0
         else:
-            self._before += self._of(variant)
+            self._before += self.of(variant)
         self._within = 0.0
 
     @property
