@@ -18,8 +18,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from sage_core import FeedbackConfig, Sage, Segmenter, select
-from sage_core.cli.demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, MIN_K, QUESTIONS, documents_folder
+from sage_core import Sage, Segmenter, select
+from sage_core.cli.demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, QUESTIONS, documents_folder
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
 from sage_core.pipeline.config import SageConfig
@@ -58,7 +58,7 @@ def main() -> None:
 def pages(folder: Path) -> tuple[Path, Path]:
     """A report and a segmented text of the sample documents."""
     documents = documents_folder()
-    config = SageConfig(candidates=30, feedback=FeedbackConfig(min_k=MIN_K))
+    config = SageConfig(candidates=30)
     with Sage(folder / "store", config=config) as sage:
         sage.ingest(documents)
         answer = sage.ask(QUESTIONS[0][1])

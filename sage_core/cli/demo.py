@@ -38,16 +38,13 @@ Examples:
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
     ("answered in one place", "How long does the tank on Kirk Hill last if the power fails?"),
-    ("needs several chunks", "What were diesel generators used for, on Skerrin and on the Calf?"),
+    ("answered in a table", "How many guillemots were there in 2024?"),
     (
         "spread over documents",
         "What happened on the island in the nine weeks after the cable failed in 2003?",
     ),
     ("not in the documents", "What is the name of the island's doctor?"),
 )
-
-# The documents are few: with the usual seven, every question would get the same number of chunks.
-MIN_K = 3
 
 # A stretch with several changes of subject, to show where the text is cut.
 EXCERPT_SOURCE, EXCERPT_FROM, EXCERPT_TO = "lighthouse-history.txt", "The longest service", "VISITS."
@@ -79,13 +76,11 @@ def demo(
 ) -> None:
     """Ingest sample documents about an island, ask four questions, and show every step.
 
-    One question is answered in one place, one needs several chunks, one is spread over documents, and one
-    has no answer in them. It runs offline, and sentences are quoted without an LLM, unless --model or
+    One question is answered in one place, one in a table, one is spread over documents, and one has no
+    answer in them. It runs offline, and sentences are quoted without an LLM, unless --model or
     --base-url asks for one.
     """
     from sage_core.embedding.minilm import MiniLMEmbedder
-    from sage_core.feedback import FeedbackConfig
-    from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
@@ -101,7 +96,6 @@ def demo(
         store,
         embedder=embedder,
         answerer=make_answerer(model, base_url, offline, embedder, timeout),
-        config=SageConfig(feedback=FeedbackConfig(min_k=MIN_K)),
     )
     out = console()
     with sage:
@@ -111,9 +105,6 @@ def demo(
         show_report(report, str(store))
         out.rule("2. How a text is cut", align="left")
         _show_excerpt(sage, folder)
-        out.print(
-            f"\nThe questions are asked with min_k={MIN_K} (usually 250 tokens), as the documents are few."
-        )
         answers = _ask_all(sage)
     out.rule("Summary", align="left")
     _show_summary(answers, time.perf_counter() - began)

@@ -167,7 +167,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["demo", "--store", str(tmp_path / "store"), "--base-url", server.base_url]) == 0
     out = capsys.readouterr().out
     assert "18 added" in out and "P(same)" in out
-    for kind in ("answered in one place", "needs several chunks", "not in the documents"):
+    for kind in ("answered in one place", "answered in a table", "not in the documents"):
         assert out.count(kind) == 2  # the heading and the summary
     assert out.count("An answer.") == 4
     reports = tmp_path / "store" / "reports"

@@ -309,11 +309,15 @@ def watcher(monkeypatch):
     """The watch over stock retrievers, as in a new process."""
     from sage_llamaindex import _few_nodes, node_parser
 
+    def others(root):
+        return [h for h in root.event_handlers if not isinstance(h, _few_nodes.FewNodesWarning)]
+
     fresh = _few_nodes.FewNodesWarning()
     monkeypatch.setattr(node_parser, "few_nodes", fresh)
-    yield fresh
     root = get_dispatcher()
-    root.event_handlers = [handler for handler in root.event_handlers if handler is not fresh]
+    root.event_handlers = others(root)
+    yield fresh
+    root.event_handlers = others(root)
 
 
 def test_two_short_nodes_of_a_stock_retriever_are_warned_of_once(watcher, parser, caplog):
