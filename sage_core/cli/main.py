@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | train | tune | serve | eval | mcp | demo`.
+"""The command line: `sage-rag ingest | ask | segment | train | tune | calibrate | serve | eval | mcp | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 
 import typer
 
-from sage_core.cli import ask, demo, ingest, mcp, segment, serve, train, tune
+from sage_core.cli import ask, calibrate, demo, ingest, mcp, segment, serve, train, tune
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
@@ -36,6 +36,7 @@ First steps:
   sage-rag segment README.md                      see where a text is cut
   sage-rag serve --store .sage                    try settings on a local page
   sage-rag tune --questions questions.jsonl       find the settings that suit your documents
+  sage-rag calibrate questions.jsonl --keep 0.9   keep 90 % of the evidence, at the fewest tokens
 
 Without an LLM, answers are quoted by a plainly labelled extractive answerer. An LLM answers where
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
@@ -61,6 +62,7 @@ app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
+app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
 # Commands of other distributions: `sage-rag eval` comes with sage-rag-eval.
 for _command in entry_points(group="sage_rag.commands"):
     app.add_typer(_command.load(), name=_command.name)

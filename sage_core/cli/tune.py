@@ -137,7 +137,7 @@ def tune(
     options = TuneOptions(minutes=minutes, seed=seed, base=base)
     if rerankers:
         options = replace(options, rerankers=tuple(rerankers))
-    _check_output(output)
+    check_output(output)
     if make_questions is None:
         if not questions.exists():
             raise InputError(
@@ -148,7 +148,7 @@ def tune(
         read = read_questions(questions)
     elif questions.exists():
         raise InputError(f"{questions} is there already: leave --make-questions out, or name another file")
-    documents = _documents(paths or [], store, encoding)
+    documents = read_documents(paths or [], store, encoding)
     if make_questions is not None:
         read = _made(documents, questions, make_questions, model, base_url, timeout, seed)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
@@ -165,7 +165,7 @@ def tune(
     return 0 if found.finished else EXIT_INTERRUPTED
 
 
-def _check_output(path: Path) -> None:
+def check_output(path: Path) -> None:
     """Refuse to write over a file that is no settings file, before any work."""
     from sage_core.pipeline.settings import SageSettings
 
@@ -180,7 +180,7 @@ def _check_output(path: Path) -> None:
         raise InputError(f"there is no folder {path.absolute().parent} for the settings file")
 
 
-def _documents(paths: Sequence[Path], store: str, encoding: str | None) -> list[Document]:
+def read_documents(paths: Sequence[Path], store: str, encoding: str | None) -> list[Document]:
     """The documents below ``paths``, or those of the store, read again; what cannot be read is named."""
     from sage_core.documents.discovery import expand_sources
     from sage_core.documents.reader import read_document

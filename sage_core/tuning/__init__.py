@@ -5,6 +5,7 @@
 ('leaves at seven',)
 """
 
+from sage_core.tuning.calibrate import Calibrated, RankedQuestion, calibrate
 from sage_core.tuning.questions import MadeDataset, make_dataset
 from sage_core.tuning.quotations import QuotedQuestion, read_questions
 from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, Evidence
@@ -12,15 +13,18 @@ from sage_core.tuning.statistics import bootstrap_mean, paired_bootstrap
 from sage_core.tuning.tuner import TuneOptions, Tuning, tune
 
 __all__ = [
+    "Calibrated",
     "Dataset",
     "EvalDocument",
     "EvalQuestion",
     "Evidence",
     "MadeDataset",
     "QuotedQuestion",
+    "RankedQuestion",
     "TuneOptions",
     "Tuning",
     "bootstrap_mean",
+    "calibrate",
     "make_dataset",
     "paired_bootstrap",
     "read_questions",

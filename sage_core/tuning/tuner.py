@@ -43,6 +43,7 @@ from sage_core.store.chunks import NewDocument
 from sage_core.store.identity import StoreIdentity
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
+from sage_core.tuning.calibrate import RankedQuestion
 from sage_core.tuning.quotations import LocatedQuestion, QuotedQuestion, Unlocated, locate
 from sage_core.tuning.records import Evidence
 from sage_core.tuning.statistics import Difference, paired_bootstrap
@@ -679,6 +680,16 @@ def within(ranking: Retrieval, budget: int) -> list[Evidence]:
             found.append(Evidence(chunk.source, Span(chunk.start, chunk.start + length)))
         break
     return found
+
+
+def ranked_question(question: LocatedQuestion, ranking: Retrieval) -> RankedQuestion:
+    """The candidates of a question for `sage_core.tuning.calibrate`."""
+    held = _spans(ranking.candidates)
+    # Rounded, and never rising, whatever the order in which shares are added up.
+    losses = accumulate((round(1 - _recall(question, held[:k]), 9) for k in range(len(held) + 1)), min)
+    return RankedQuestion(
+        tuple(c.score for c in ranking.candidates), tuple(c.tokens for c in ranking.candidates), tuple(losses)
+    )
 
 
 def _spans(candidates: Sequence[Any]) -> list[Evidence]:

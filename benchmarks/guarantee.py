@@ -1,0 +1,122 @@
+"""Does `sage_core.tuning.calibrate` keep its promise, and what does it cost in tokens?
+
+    python benchmarks/guarantee.py                                   # three sets, 200 splits
+    python benchmarks/guarantee.py --sets fairytaleqa --keep 0.8 0.9
+
+Each set's questions are split again and again: 100 calibrate, the rest test. Shown for each promise: the
+mean loss on the rest, the share of splits in which it is within the limit, the mean tokens on the rest, which
+families were chosen, and how often a calibration was refused. Beside it two cuts by a fixed k found on the
+same 100: the smallest whose loss on them is within the limit, which promises nothing, and the one with the
+same promise as all families together. The scores are the hybrid's, with the package's calibration, which was
+fitted on these sets; the promise does not rest on the scores being right.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+
+import numpy as np
+from calibrate_reranker import Example, examples
+from ranking_data import SETS, DevSet
+
+from sage_core.embedding.minilm import MiniLMEmbedder
+from sage_core.errors import InputError
+from sage_core.ranking import vouch
+from sage_core.ranking.calibration import Calibration
+from sage_core.tuning.calibrate import RankedQuestion, _crc_limit, _Curve, _curves, _tested, calibrate
+
+DEFAULT_SETS = ("clapnq_dev", "squad2_dev16", "onestopqa")
+
+
+def ranked(questions: list[Example]) -> list[RankedQuestion]:
+    """The questions as the hybrid ranks their candidates."""
+    model = Calibration.load().with_scores
+    found = []
+    for e in questions:
+        scores = np.asarray(vouch(model.probability(e.features), e.links, "probability"), dtype=float)
+        order = np.argsort(-scores, kind="stable")
+        losses = 1 - np.concatenate([[0], np.cumsum(e.covered[order])]) / e.evidence
+        found.append(
+            RankedQuestion(
+                tuple(scores[order].tolist()),
+                tuple(e.tokens[order].tolist()),
+                tuple(np.clip(losses, 0, 1).tolist()),
+            )
+        )
+    return found
+
+
+def fixed(curve: _Curve, limit: float, confidence: float | None) -> tuple[int | None, int | None]:
+    """Positions of the fixed k without a promise and of the one with it; None for none."""
+    n = len(curve.losses)
+    if confidence is None:
+        return curve.first(limit), curve.first(_crc_limit(limit, n))
+    return curve.first(limit), _tested(curve, n, limit, 1 - confidence)
+
+
+def row(questions: list[RankedQuestion], limit: float, confidence: float | None, splits: int, n: int) -> str:
+    """One promise on one set, as a row of Markdown."""
+    curves = {c.family: c for c in _curves(questions, "probability")}
+    whole = curves["fixed k"]
+    losses, tokens, chosen = [], [], Counter[str]()
+    others: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])
+    for seed in range(splits):
+        order = np.random.default_rng(seed).permutation(len(questions))
+        first, rest = order[:n], order[n:]
+        for column, at in zip(others, fixed(whole.rows(first), limit, confidence), strict=True):
+            if at is not None:
+                column.append((whole.losses[rest, at].mean(), whole.tokens[rest, at].mean()))
+        try:
+            cut = calibrate([questions[i] for i in first], loss=limit, confidence=confidence, seed=seed)
+        except InputError:
+            chosen["refused"] += 1
+            continue
+        curve = curves[cut.family]
+        at = list(curve.parameters).index(cut.parameter)
+        losses.append(curve.losses[rest, at].mean())
+        tokens.append(curve.tokens[rest, at].mean())
+        chosen[cut.family] += 1
+    kept = f"{np.mean(losses):.3f} | {np.mean(np.array(losses) <= limit):.3f} | {np.mean(tokens):.0f}"
+    beside = [
+        f"{np.mean([t for _, t in c]):.0f} ({np.mean([v for v, _ in c]):.3f})" if c else "none"
+        for c in others
+    ]
+    families = ", ".join(f"{name} {count}" for name, count in chosen.most_common())
+    how = "on average" if confidence is None else f"{confidence:g}"
+    return (
+        f"{limit:.2g} | {how} | {kept if losses else 'none | | '} | {beside[0]} | {beside[1]} | {families} |"
+    )
+
+
+def main() -> None:
+    """Run the splits and print them as Markdown."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sets", nargs="+", default=DEFAULT_SETS, choices=SETS, metavar="SET", help=f"of {SETS}"
+    )
+    parser.add_argument("--keep", nargs="+", type=float, default=[0.8, 0.9], help="shares of the evidence")
+    parser.add_argument("--splits", type=int, default=200)
+    parser.add_argument("--questions", type=int, default=100, help="that calibrate")
+    arguments = parser.parse_args()
+    print(
+        "| set | limit | promised | loss | splits within | tokens | fixed k, no promise: tokens (loss) |",
+        end="",
+    )
+    print(" fixed k, promised | chosen |\n|---|---|---|---|---|---|---|---|---|")
+    embedder = MiniLMEmbedder()
+    for name in arguments.sets:
+        questions = ranked(examples(DevSet(name, embedder)))
+        if len(questions) < 2 * arguments.questions:
+            print(f"| {name} | only {len(questions)} questions: too few to test with |")
+            continue
+        for keep in arguments.keep:
+            for confidence in (None, 0.95):
+                found = row(questions, 1 - keep, confidence, arguments.splits, arguments.questions)
+                print(f"| {name} ({len(questions)}) | {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
