@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -50,8 +52,8 @@ For a desktop client:
 
 INSTRUCTIONS = (
     "Searches a collection of documents. `search` returns passages, best first, each an exact slice of its "
-    "source with character offsets; no passages means that nothing relevant was found. `ask` returns an "
-    "answer with the passages it rests on. Quote sources by their path and offsets."
+    "source with character offsets; where `relevant` is false, nothing bears on the question. `ask` returns "
+    "an answer with the passages it rests on. Quote sources by their path and offsets."
 )
 
 
@@ -86,12 +88,14 @@ class SearchReply:
 
     Attributes:
         question: The question.
+        relevant: Whether anything bears on the question; no passages otherwise.
         passages: The passages kept, best first.
         considered: Number of candidates that were scored.
         cut: Why no more passages were kept.
     """
 
     question: str
+    relevant: bool
     passages: list[PassageItem]
     considered: int
     cut: str
@@ -199,6 +203,10 @@ def mcp(
         timeout=timeout,
     ) as sage:
         server = make_server(sage, ingest_roots=root or ())
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # The thread that reads standard input cannot be canceled: an orderly end would wait for its next
+            # line. A store stands the end of a process.
+            signal.signal(signal.SIGINT, lambda *_: os._exit(130))
         asyncio.run(server.run_stdio_async())
 
 
@@ -291,7 +299,8 @@ class _Tools:
         checked = negligible.select([c.score for c in found.candidates], found.scale)
         if not checked.cut:
             hits, reason = (), checked.reason
-        return SearchReply(question, [_passage(hit) for hit in hits], len(found.candidates), reason)
+        passages = [_passage(hit) for hit in hits]
+        return SearchReply(question, bool(passages), passages, len(found.candidates), reason)
 
     async def ask(self, question: str) -> AskReply:
         """Answer a question from the documents, with the passages it rests on; takes longer than search."""
