@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -44,6 +46,7 @@ Examples:
   sage-rag ask "Why was it closed?" --model gpt-4o-mini --prices prices.json
   sage-rag ask "Which?" --option north --option south --json
   sage-rag ask "When does the ferry leave?" --html report.html
+  sage-rag ask "When does the ferry leave?" --chat
 """
 
 
@@ -157,6 +160,9 @@ def ask(
     ] = None,
     html: HtmlOption = None,
     as_json: JsonOption = False,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Stay open for more questions, one a line; an empty line ends it.")
+    ] = False,
 ) -> None:
     """Ask the documents in a store, and see how the answer came about.
 
@@ -206,11 +212,21 @@ def ask(
     if not asks_llm(model, base_url, offline):
         for line in _without_llm(critic, hops):
             console(stderr=True).print(line, markup=False, style="yellow", soft_wrap=True)
+    show: Callable[..., object] = print_answer if as_json else show_answer
     with sage:
-        if as_json:
-            print_answer(sage, question, option, price_list, html)
-        else:
-            show_answer(sage, question, option, price_list, html)
+        show(sage, question, option, price_list, html)
+        while chat and (following := _next_question()):
+            try:
+                show(sage, following, None, price_list, html)
+            except LLMError as error:  # the next question may find the server again
+                console(stderr=True).print(f"no answer: {error}", markup=False, style="red", soft_wrap=True)
+
+
+def _next_question() -> str:
+    """A line of standard input, without white space around it; empty at the end of the input."""
+    if sys.stdin.isatty():
+        console(stderr=True).print("\nNext question (an empty line ends): ", end="")
+    return sys.stdin.readline().strip()
 
 
 def _without_llm(critic: str, hops: int) -> list[str]:

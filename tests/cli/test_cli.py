@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sage_core.cli.main import run
-from tests.cli.support import DEMO, QUESTION
+from tests.cli.support import DEMO, QUESTION, TANK
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
 pytestmark = pytest.mark.slow
@@ -35,6 +36,19 @@ def test_ingest_then_skip_then_replace_then_remove(
     report = ingest()
     assert report["changed"] == [str(docs / "a.md")] and report["removed"] == [str(docs / "b.txt")]
     assert report["store"]["documents"] == 1  # type: ignore[index]
+
+
+def test_ask_stays_open_for_more_questions(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{TANK}\n  \nnever asked\n"))
+    assert run(["ask", QUESTION, "--store", str(store), "--chat", "--json"]) == 0
+    out, answers = capsys.readouterr().out, []
+    while out := out.strip():
+        answer, end = json.JSONDecoder().raw_decode(out)
+        answers.append(answer["question"])
+        out = out[end:]
+    assert answers == [QUESTION, TANK]
 
 
 def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
