@@ -60,7 +60,7 @@ def test_a_call_ends_with_its_time(call: Callable[[str], object], behaviour: Beh
             call(server.url)
         assert time.monotonic() - began + 0.05 >= SECONDS and time.monotonic() - began < LATE
     assert caught.value.retryable
-    assert server.requests == 1
+    assert server.requests <= 1  # none where loading the client took all of the time
 
 
 def test_an_endless_stream_ends_and_shows_what_came() -> None:
