@@ -46,7 +46,7 @@ class Indifferent:
     fingerprint = "indifferent"
 
     def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """How often neighbours share a paragraph in the training data, everywhere."""
+        """How often neighbors share a paragraph in the training data, everywhere."""
         return [np.full(max(0, len(document) - 1), 0.8, np.float32) for document in documents]
 
 

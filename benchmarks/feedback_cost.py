@@ -13,7 +13,7 @@ estimated from them as for a server that does not count (four bytes a token).
 
 The first selection keeps 90% of the probability and at least 3 chunks. (`--rule gradient --min-k 7`, the
 paper's, keeps 27 of 30 on these smooth scores, and then no loop has anything to add.) An LLM that more
-context never misleads favours wide selections; a real one may be misled, so the gain is an upper bound.
+context never misleads favors wide selections; a real one may be misled, so the gain is an upper bound.
 
 Candidates are the best 30 chunks by BM25, scored by a logistic model of BM25 fitted on questions that are not
 measured. Chunks are runs of whole sentences of about 100 tokens. All randomness is seeded per question, and

@@ -46,7 +46,7 @@ def training_files(documents: int | None, folder: Path) -> list[Path]:
     with part.open("w", encoding="utf-8") as out:
         for file in files:
             with gzip.open(file, "rt", encoding="utf-8") as lines:
-                # Evenly spaced: neighbours in the files are of one kind.
+                # Evenly spaced: neighbors in the files are of one kind.
                 step = max(sum(counts) // documents, 1)
                 out.writelines(islice(lines, 0, None, step))
     return [part]

@@ -103,7 +103,7 @@ class SageTextSplitter(TextSplitter):
         target_tokens: Mean size of the chunks, in the unit of ``length_function`` or else in BERT word
             pieces: a number, ``"sentence"`` (35), ``"passage"`` (80), ``"section"`` (250), or ``"topic"``: as
             the text has it.
-        min_chunk_size: Chunks shorter than this are joined to a neighbour where the limit allows. None takes
+        min_chunk_size: Chunks shorter than this are joined to a neighbor where the limit allows. None takes
             the segmenter's own.
         threshold: Two sentences stay together where the model gives at least this probability (paper: ss).
         coarse_size: Size of the window that is segmented further (paper: l). None takes the segmenter's own.

@@ -173,7 +173,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Name in serialized form."""
         return "SageNodeParser"
 
     @classmethod
@@ -357,7 +357,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     def _postprocess_parsed_nodes(
         self, nodes: list[BaseNode], parent_doc_map: dict[str, Document]
     ) -> list[BaseNode]:
-        """Link neighbours.
+        """Link neighbors.
 
         Instead of the inherited method, which searches each chunk's text again and links before metadata is
         complete: `_parse_nodes` has set offsets, metadata and source from what it knows.
@@ -657,7 +657,7 @@ def chunk_node(
 
 
 def link(nodes: Sequence[BaseNode]) -> None:
-    """Set PREVIOUS and NEXT between neighbours that have the same source. Metadata must be final by now."""
+    """Set PREVIOUS and NEXT between neighbors that have the same source. Metadata must be final by now."""
     infos = [node.as_related_node_info() for node in nodes]
     sources = [node.ref_doc_id for node in nodes]
     for i in range(1, len(nodes)):

@@ -196,7 +196,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Name in serialized form."""
         return "SageNodePostprocessor"
 
     @classmethod

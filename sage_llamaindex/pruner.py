@@ -51,7 +51,7 @@ class SagePruner(SageComponent, BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Name in serialized form."""
         return "SagePruner"
 
     def _postprocess_nodes(

@@ -1,7 +1,7 @@
 """Which features of two sentence vectors tell whether they belong together (SAGE, Table X).
 
 Four feature sets, two protocols: negatives drawn from other documents (what the paper's accuracies can be
-compared with), and neighbours across a paragraph break (the task at run time). Classes are balanced, so that
+compared with), and neighbors across a paragraph break (the task at run time). Classes are balanced, so that
 chance is 50 %. Trains on some documents, measures on others.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sage_eval.plan import MethodMaker, Plan
     from sage_eval.run_folder import RunFolder
 
-PROTOCOLS = {"random": NegativeMix(1, 0, 0), "neighbours": NegativeMix(0, 0, 1)}
+PROTOCOLS = {"random": NegativeMix(1, 0, 0), "neighbors": NegativeMix(0, 0, 1)}
 FEATURES: dict[str, Callable[[Tensor, Tensor], list[Tensor]]] = {
     "x1, x2": lambda a, b: [a, b],
     "x1, x2, x1-x2": lambda a, b: [a, b, a - b],

@@ -325,7 +325,7 @@ def prepare_line(
     stages: Mapping[str, float],
     usage: Mapping[str, TokenUsage],
 ) -> Line:
-    """What cutting, summarising and indexing took."""
+    """What cutting, summarizing and indexing took."""
     return {
         "kind": "prepare",
         "dataset": dataset.name,

@@ -283,11 +283,11 @@ def test_wrong_positions_of_translations_are_put_right(tmp_path):
         "squad", write_json(tmp_path / "pt.json", squad(("Farol", paragraphs), version="1.1"))
     )
     text = data.documents[0].text
-    year, height, colour, light = data.questions
+    year, height, color, light = data.questions
     assert [e.span.of(text) for e in year.evidence] == ["O Farol foi aceso em 1790."]
     assert [e.span.of(text) for e in height.evidence] == ["A torre tem 30 metros."]  # whatever its case
-    assert colour.answers == ("branco",)
-    assert colour.evidence == ()  # it is not in the paragraph
+    assert color.answers == ("branco",)
+    assert color.evidence == ()  # it is not in the paragraph
     assert light.evidence[0].span.of(text).startswith("Só em 1790")  # the nearer of the two
 
 

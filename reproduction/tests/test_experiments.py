@@ -92,7 +92,7 @@ MINIMAL = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"colour": 1}, "unknown settings colour"),
+        ({"color": 1}, "unknown settings color"),
         ({"rows": [{"row": "r", "method": "a"}, {"row": "r", "method": "b"}]}, "same name"),
         ({"rows": [{"method": "a"}]}, "row"),
         ({"baseline": "s"}, "no row 's'"),

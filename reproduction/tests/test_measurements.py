@@ -118,7 +118,7 @@ def test_features_of_pairs_tell_topics_apart() -> None:
 
     train = read_text([document(i) for i in range(60)])
     test = read_text([document(i) for i in range(60, 80)])
-    mined = mine(train, "neighbours", 400, 0), mine(test, "neighbours", 100, 1)
+    mined = mine(train, "neighbors", 400, 0), mine(test, "neighbors", 100, 1)
     assert abs(float(mined[0][1].mean()) - 0.5) < 0.05
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # two threads on two busy cores wait for each other

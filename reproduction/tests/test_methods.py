@@ -313,7 +313,7 @@ def test_any_rule_of_selection():
         ({"method": "sage", "rule": {"kind": "relative", "shre": 1}}, "takes share"),
         ({"method": "sage", "max_rounds": 0}, "max_rounds"),
         ({"method": "sage", "candidates": 0}, None),
-        ({"method": "sentence-window", "window": -1}, "at least 0 neighbours"),
+        ({"method": "sentence-window", "window": -1}, "at least 0 neighbors"),
         ({"method": "full-context", "max_tokens": 0}, "at least 1"),
         ({"method": "full-context", "index": "bm25"}, "no setting 'index'"),
         ({"method": "recursive-summary", "summary_tokens": 5000}, "shorter"),

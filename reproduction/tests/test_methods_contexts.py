@@ -131,7 +131,7 @@ def window(size, *sentences):
     return arrangement.arrange([pieces[i] for i in sentences])
 
 
-def test_a_window_is_the_sentence_and_its_neighbours():
+def test_a_window_is_the_sentence_and_its_neighbors():
     spans = split_sentences(DOCUMENT.text)
     (alone,) = window(1, 4)
     assert alone.span == (spans[3].start, spans[5].end) and alone.text == alone.span.of(DOCUMENT.text)

@@ -25,13 +25,13 @@ from sage_core.llm.prompting import NO_ANSWER
 PROSE = st.text(alphabet=string.ascii_letters + string.digits + " .,'-_", max_size=60)
 
 
-def test_normalisation_is_that_of_the_squad_scorer():
+def test_normalization_is_that_of_the_squad_scorer():
     assert normalize("The  Cat's -- A mat, an end!") == "cats mat end"
     assert normalize("A.B. the-way") == "ab theway"
     assert normalize("“Quoted” an’t") == "“quoted” ’t"  # as there: only ASCII punctuation goes first
 
 
-def test_portuguese_normalisation_drops_its_own_articles_and_all_punctuation():
+def test_portuguese_normalization_drops_its_own_articles_and_all_punctuation():
     assert normalize("Os “dragões” e a água — uma!", language="pt") == "dragões e água"
     assert exact_match("a casa", ["Casa."], language="pt") == 1
     assert exact_match("a casa", ["Casa."], language="en") == 1  # 'a' is an article in both

@@ -9,7 +9,7 @@ from sage_eval.metrics import (
     memory_peak,
     relative_cost_efficiency,
     relative_maximum,
-    summarise_cost,
+    summarize_cost,
 )
 
 from sage_core.errors import InputError
@@ -23,7 +23,7 @@ def test_cost_is_summed_by_role():
         {"answer": TokenUsage(1000, 100, 1), "critic": TokenUsage(500, 10, 1)},
         {"answer": TokenUsage(3000, 300, 2)},
     ]
-    found = summarise_cost(rows, PRICE, preparation={"summary": TokenUsage(100_000, 1000, 5)})
+    found = summarize_cost(rows, PRICE, preparation={"summary": TokenUsage(100_000, 1000, 5)})
     assert found.usage["answer"] == TokenUsage(4000, 400, 3)
     assert found.tokens == 4910
     assert found.tokens_per_question == 2455
@@ -38,20 +38,20 @@ def test_cost_is_summed_by_role():
 
 def test_roles_can_have_prices_of_their_own():
     rows = [{"answer": TokenUsage(1000, 0, 1), "critic": TokenUsage(1000, 0, 1)}]
-    found = summarise_cost(rows, {"answer": Price(10, 0), "critic": Price(1, 0)})
+    found = summarize_cost(rows, {"answer": Price(10, 0), "critic": Price(1, 0)})
     assert found.money == pytest.approx(0.011)
     with pytest.raises(InputError, match="no price for critic"):
-        summarise_cost(rows, {"answer": PRICE})
+        summarize_cost(rows, {"answer": PRICE})
 
 
 def test_without_a_price_there_is_no_money():
-    found = summarise_cost([{"answer": TokenUsage(1, 1, 1)}])
+    found = summarize_cost([{"answer": TokenUsage(1, 1, 1)}])
     assert found.money is None
     assert found.money_per_question is None
     assert found.efficiency(0.5) is None
-    assert summarise_cost([{}], PRICE).efficiency(0.5) is None  # nothing paid
+    assert summarize_cost([{}], PRICE).efficiency(0.5) is None  # nothing paid
     with pytest.raises(InputError, match="no answers"):
-        summarise_cost([], PRICE)
+        summarize_cost([], PRICE)
 
 
 def test_relative_cost_efficiency_is_that_of_table_xi():

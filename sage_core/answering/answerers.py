@@ -72,7 +72,7 @@ class LLMAnswerer:
 
     Args:
         chat: The model that answers.
-        critic: The model that grades; the same where None. Models favour their own answers, so another
+        critic: The model that grades; the same where None. Models favor their own answers, so another
             one grades more soberly.
 
     Raises:

@@ -1,7 +1,7 @@
 """An answerer without an LLM: it quotes the sentence that most likely answers, and says so.
 
 It exists so that the whole loop runs offline and can be looked at. Where the local judge cannot be had, it
-quotes the sentences that share the question's words, and its grade is a count of words, labelled so.
+quotes the sentences that share the question's words, and its grade is a count of words, labeled so.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ If the passages do not hold the answer, reply with exactly this sentence: {NO_AN
 _CHOICE = f"""\
 The question offers options, and exactly one is right. Reply with the letter of that option and its text, \
 nothing else.
-If the passages do not favour any option, reply with exactly this sentence: {NO_ANSWER}"""
+If the passages do not favor any option, reply with exactly this sentence: {NO_ANSWER}"""
 
 ANSWER_SYSTEM = f"{_SOURCES}{_MATERIAL}{_OPEN}"
 ANSWER_SYSTEM_CHOICE = f"{_SOURCES}{_MATERIAL}{_CHOICE}"

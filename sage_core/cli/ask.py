@@ -101,7 +101,7 @@ def ask(
     order: Annotated[
         str,
         typer.Option(
-            help="Send chunks by rank (best first), or by document, neighbours joined.",
+            help="Send chunks by rank (best first), or by document, neighbors joined.",
             metavar="rank|document",
         ),
     ] = "rank",
@@ -168,7 +168,7 @@ def ask(
 
     Shows the chunks with their scores, where the cut fell and why, the tokens sent against plain top-k,
     the answer, its grade, and the rounds. Without a key or a server, sentences are quoted by an extractive
-    answerer that is labelled as such, and the local judge grades. If the LLM fails, the chunks are shown
+    answerer that is labeled as such, and the local judge grades. If the LLM fails, the chunks are shown
     all the same, and the exit code is 3.
     """
     from sage_core.feedback import FeedbackConfig

@@ -38,7 +38,7 @@ First steps:
   sage-rag tune --questions questions.jsonl       find the settings that suit your documents
   sage-rag calibrate questions.jsonl --keep 0.9   keep 90 % of the evidence, at the fewest tokens
 
-Without an LLM, answers are quoted by a plainly labelled extractive answerer. An LLM answers where
+Without an LLM, answers are quoted by a plainly labeled extractive answerer. An LLM answers where
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
 
 Exit codes: 0 done, 1 failed (store, model, missing package), 2 wrong input, 3 the LLM gave no answer,

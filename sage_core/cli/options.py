@@ -257,7 +257,7 @@ def make_segmenter(
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console; colours and width as the terminal has them. Texts that it prints cannot steer it."""
+    """A rich console; colors and width as the terminal has them. Texts that it prints cannot steer it."""
     from rich.console import Console
 
     class SafeConsole(Console):

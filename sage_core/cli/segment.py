@@ -54,7 +54,7 @@ def segment(
 ) -> None:
     """Show where a text is cut and why, and what the model thought at every sentence boundary.
 
-    Chunks are printed in alternating colours; a number within a chunk is P(same), the probability that the
+    Chunks are printed in alternating colors; a number within a chunk is P(same), the probability that the
     sentences before and after it belong together. Offsets are characters of the text as read. Needs no
     optional package for txt and md.
     """

@@ -53,7 +53,7 @@ def train(
         tuple[float, float, float],
         typer.Option(
             help="Mix of the pair models' negatives: sentences of other documents, of the same document, and "
-            "neighbours across a paragraph break.",
+            "neighbors across a paragraph break.",
             metavar="OTHER SAME NEIGHBOURS",
         ),
     ] = (0.0, 0.0, 1.0),

@@ -471,7 +471,7 @@ def _column_bounds(lines: Sequence[_Line]) -> dict[tuple[int, int], tuple[float,
 
 
 def _table_rows(lines: Sequence[_Line]) -> list[bool]:
-    """Which lines are rows of a table: wide gaps part them, and at least one neighbour at the same places."""
+    """Which lines are rows of a table: wide gaps part them, and at least one neighbor at the same places."""
 
     def alike(a: _Line, b: _Line) -> bool:
         if (

@@ -21,12 +21,12 @@ def linear(x: Floats, tensors: Tensors, name: str) -> Floats:
 
 def layer_norm(x: Floats, tensors: Tensors, name: str, epsilon: float = LAYER_NORM_EPSILON) -> Floats:
     """Layer norm over the last axis."""
-    centred: Floats = x - x.mean(-1, keepdims=True)
-    variance = np.einsum("...d,...d->...", centred, centred) / x.shape[-1]
-    centred *= (1.0 / np.sqrt(variance + epsilon))[..., None]
-    centred *= tensors[f"{name}.weight"]
-    centred += tensors[f"{name}.bias"]
-    return centred
+    centered: Floats = x - x.mean(-1, keepdims=True)
+    variance = np.einsum("...d,...d->...", centered, centered) / x.shape[-1]
+    centered *= (1.0 / np.sqrt(variance + epsilon))[..., None]
+    centered *= tensors[f"{name}.weight"]
+    centered += tensors[f"{name}.bias"]
+    return centered
 
 
 def relu(x: Floats) -> Floats:

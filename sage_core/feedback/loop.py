@@ -369,7 +369,7 @@ class FeedbackLoop:
         answer_usage: TokenUsage | None = None,
         grade_usage: TokenUsage | None = None,
     ) -> None:
-        """Fill in what has just been learnt of the current round."""
+        """Fill in what has just been learned of the current round."""
         old = self._rounds[-1]
         self._rounds[-1] = replace(
             old,

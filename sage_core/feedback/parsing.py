@@ -327,21 +327,21 @@ def _word_at(text: str, position: int) -> tuple[float, int] | None:
 
 def _score_in(text: str) -> float | None:
     """The grade a text gives, or None."""
-    labelled = [(m, at) for m in _SCORE_LABEL.finditer(text) if (at := _score_at(text, m.end())) is not None]
-    labelled = [(m, at) for m, at in labelled if not _hedged(text, m.start(), at[1])]
-    finals = [at[0] for m, at in labelled if _FINAL.search(m[0])]
+    labeled = [(m, at) for m in _SCORE_LABEL.finditer(text) if (at := _score_at(text, m.end())) is not None]
+    labeled = [(m, at) for m, at in labeled if not _hedged(text, m.start(), at[1])]
+    finals = [at[0] for m, at in labeled if _FINAL.search(m[0])]
     if finals:
         return finals[-1]
-    if labelled:
-        return labelled[-1][1][0]
+    if labeled:
+        return labeled[-1][1][0]
     for pattern in (_OUT_OF_TEN, _GIVES):
-        values = set(_unlabelled(text, pattern))
+        values = set(_unlabeled(text, pattern))
         if values:
             return values.pop() if len(values) == 1 else None
     return _bare(text)
 
 
-def _unlabelled(text: str, pattern: re.Pattern[str]) -> Iterator[float]:
+def _unlabeled(text: str, pattern: re.Pattern[str]) -> Iterator[float]:
     """Grades without a label: ``8/10``, ``I would give it an 8``."""
     for match in pattern.finditer(text):
         start = match.start("number")

@@ -69,7 +69,7 @@ def optimal_cuts(
 ) -> list[int]:
     """The segmentation of least cost under a hard limit.
 
-    Minimises the summed ``keep`` of the gaps that are cut, plus for every chunk its size cost and ``price``.
+    Minimizes the summed ``keep`` of the gaps that are cut, plus for every chunk its size cost and ``price``.
     Dynamic programming over the end of the last chunk: linear in the number of units, times the most units a
     chunk holds.
 
@@ -184,7 +184,7 @@ def threshold_cuts(
     """The paper's segmentation (section IV): coarse windows, each cut wherever ``keep`` is negative.
 
     Windows are whole units of at most ``coarse_tokens`` together. A chunk above ``max_tokens`` is cut
-    further, by ``optimal_cuts``; one below ``min_tokens`` joins the neighbour of its window that it most
+    further, by ``optimal_cuts``; one below ``min_tokens`` joins the neighbor of its window that it most
     likely belongs to, if it fits.
 
     Args:

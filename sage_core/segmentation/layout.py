@@ -65,7 +65,7 @@ def evidence(
     kinds: Sequence[str],
     trust: float = 1.0,
 ) -> list[float]:
-    """Log-odds for "same chunk" that the layout gives each gap between neighbouring sentences.
+    """Log-odds for "same chunk" that the layout gives each gap between neighboring sentences.
 
     Args:
         text: The source.
@@ -110,7 +110,7 @@ def _answers(text: str, above: Span, below: Span) -> bool:
 
 
 def _between(above: str, below: str, breaks: int, layout: Layout) -> float:
-    """What the kinds of two neighbouring sentences add."""
+    """What the kinds of two neighboring sentences add."""
     if above == "heading":
         return NEVER
     if below == "heading":

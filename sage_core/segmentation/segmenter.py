@@ -34,7 +34,7 @@ _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and seg
 class Segmenter:
     r"""Cuts texts into chunks where the meaning changes (the paper's section IV).
 
-    Between every two neighbouring sentences a boundary model gives P(same). With ``strategy="threshold"``,
+    Between every two neighboring sentences a boundary model gives P(same). With ``strategy="threshold"``,
     the paper's, each coarse window of whole sentences is cut wherever P(same) is below the threshold. With
     ``strategy="optimal"`` the most likely segmentation under the length limits is found by dynamic
     programming. Both add what the layout says: a blank line speaks for a boundary, a heading stays with what
@@ -282,7 +282,7 @@ class Segmenter:
         return [Boundary(b.start, p) for b, p in zip(spans[1:], found.tolist(), strict=True)]
 
     def explain(self, text: str) -> SegmentationView:
-        """The chunks of one text with every judged boundary, to look at: coloured in a notebook or terminal.
+        """The chunks of one text with every judged boundary, to look at: colored in a notebook or terminal.
 
         Raises:
             InputError: As `segment`.

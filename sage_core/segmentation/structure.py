@@ -61,7 +61,7 @@ def hold_units(
     """``keep`` with the gaps inside every unit that fits raised to `HELD`.
 
     Args:
-        keep: ``n - 1`` log-odds that neighbouring sentences belong together.
+        keep: ``n - 1`` log-odds that neighboring sentences belong together.
         text: The source.
         spans: Its ``n`` sentences.
         lengths: Their tokens.

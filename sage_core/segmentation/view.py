@@ -45,7 +45,7 @@ REASONS: tuple[CutReason, ...] = get_args(CutReason)
 class SegmentationView(Displayable):
     """A text, its chunks, and the places where it might have been cut.
 
-    Made by `sage_core.Segmenter.explain`. A notebook shows it in colours; ``rich.print`` does in a terminal.
+    Made by `sage_core.Segmenter.explain`. A notebook shows it in colors; ``rich.print`` does in a terminal.
 
     Examples:
         >>> from sage_core import Segmenter

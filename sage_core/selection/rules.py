@@ -209,7 +209,7 @@ class TopP:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedF:
-    """Keep as many as maximise the expected F-measure of the selection; for calibrated probabilities.
+    """Keep as many as maximize the expected F-measure of the selection; for calibrated probabilities.
 
     With ``p`` the probability that a candidate is relevant, keeping ``k`` of them has about
     ``(1 + beta^2) * sum(p[:k]) / (k + beta^2 * sum(p))``: the ratio of the expected values. On scores that

@@ -86,7 +86,7 @@ def to_ratio_scale(scores: Sequence[float], scale: Scale) -> list[float]:
     - ``logit``: odds relative to the best, ``exp(s - max)``. Adding a constant to every logit changes
       nothing, and a ratio of g is a drop of ``-ln(g)`` logits. A sigmoid would flatten the top instead.
     - ``cosine``: min-max within the list, because the cosines of one embedding model crowd a narrow band
-      (neighbours differ by 3%) and a raw ratio never falls. A spread under `FLAT_SPREAD` gives all 1.
+      (neighbors differ by 3%) and a raw ratio never falls. A spread under `FLAT_SPREAD` gives all 1.
     - ``unbounded`` (BM25, the paper's own reranker): itself; at or below 0 there is no evidence.
 
     Args:

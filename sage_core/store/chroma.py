@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 SCHEMA = 3
 TOKEN_VARIABLE = "SAGE_CHROMA_TOKEN"
-# The index is approximate. Against exact search for 30 neighbours, 100 chunks that are much alike: Chroma's
+# The index is approximate. Against exact search for 30 neighbors, 100 chunks that are much alike: Chroma's
 # defaults find 94% of them, these all; 2,000 such chunks: 69% and 90%; 20,000 ordinary ones: all, in 4 ms.
 _INDEX = {"hnsw": {"space": "cosine", "max_neighbors": 48, "ef_construction": 200, "ef_search": 400}}
 _SETTINGS, _CHANGE, _DOCUMENT, _PENDING = "settings", "change", "d:", "p:"

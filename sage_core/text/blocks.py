@@ -134,7 +134,7 @@ def _is_wrap(text: str, above: Line, line: Line, width: int) -> bool:
 
 
 def line_breaks(text: str, spans: Sequence[Span]) -> list[int]:
-    """Line breaks between neighbouring sentences: 0, 1, or 2 for a blank line."""
+    """Line breaks between neighboring sentences: 0, 1, or 2 for a blank line."""
     between = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
     return [0 if gap == " " else _count_breaks(gap) for gap in between]
 

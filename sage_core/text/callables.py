@@ -32,7 +32,7 @@ def function_fingerprint(function: Callable[..., Any]) -> str | None:
 
 
 def _describe(value: Any, seen: frozenset[int]) -> Any:
-    """JSON-ready data that is equal for equal behaviour."""
+    """JSON-ready data that is equal for equal behavior."""
     own = None if isinstance(value, type) else getattr(value, "fingerprint", None)
     if isinstance(own, str) and own:
         return ["fingerprint", own]

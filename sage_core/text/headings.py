@@ -621,7 +621,7 @@ def _apart(lines: Sequence[Line], index: int) -> bool:
 
 
 def _in_lists(candidates: Sequence[_Candidate]) -> set[int]:
-    """Lines that are items of a list or a table of contents: neighbours with numbers of the same depth."""
+    """Lines that are items of a list or a table of contents: neighbors with numbers of the same depth."""
     items: set[int] = set()
     for one, after in itertools.pairwise(candidates):
         same = one.family == after.family and len(one.number) == len(after.number)

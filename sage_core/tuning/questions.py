@@ -1,7 +1,7 @@
 """An LLM makes questions about your own documents: "The Chronicles of RAG", section 2.
 
 Documents are cut into chunks of 1,000 tokens that do not overlap, and for each chunk one question and its
-answer are made, in the style of SQuAD: the answer stands in the chunk. Keep in mind what that favours: the
+answer are made, in the style of SQuAD: the answer stands in the chunk. Keep in mind what that favors: the
 questions know where the cuts are, and their words are the chunk's.
 """
 

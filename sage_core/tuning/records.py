@@ -212,7 +212,7 @@ class Method(Protocol):
     def prepare(
         self, documents: Sequence[EvalDocument], *, progress: ProgressCallback | None = None
     ) -> Mapping[str, TokenUsage]:
-        """Cut, summarise, index; returns the LLM usage by role (empty where no LLM was asked).
+        """Cut, summarize, index; returns the LLM usage by role (empty where no LLM was asked).
 
         For a data set that is not pooled the runner calls it once per document, and then asks the questions
         about that document.

@@ -189,7 +189,7 @@ def test_a_statement_leads_to_its_passage_without_scripts(browser: Browser, page
         assert struck.evaluate("e => getComputedStyle(e).textDecorationLine") == "line-through"
 
 
-def test_a_right_to_left_text_does_not_turn_its_neighbours(browser: Browser, pages: dict[str, Path]):
+def test_a_right_to_left_text_does_not_turn_its_neighbors(browser: Browser, pages: dict[str, Path]):
     with opened(browser, pages["world"], Seen(), width=DESKTOP) as page:
         directions = "[...document.querySelectorAll('.passage')].map(p => [getComputedStyle(p.querySelector('.text')).direction, getComputedStyle(p).direction])"
         found = page.evaluate(directions)

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 
-Behaviour = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Behavior = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 OK = b"HTTP/1.1 200 OK\r\n"
 JSON = OK + b"content-type: application/json\r\n"
@@ -56,11 +56,11 @@ class BadServer:
     """Behaves badly towards every request while the ``with`` block runs.
 
     Args:
-        behaviour: Writes to a client whose request has been read.
+        behavior: Writes to a client whose request has been read.
     """
 
-    def __init__(self, behaviour: Behaviour) -> None:
-        self._behaviour = behaviour
+    def __init__(self, behavior: Behavior) -> None:
+        self._behavior = behavior
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="bad-server")
@@ -88,7 +88,7 @@ class BadServer:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await reader.readuntil(b"\r\n\r\n")
                 self.requests += 1
-                await self._behaviour(writer)
+                await self._behavior(writer)
             writer.close()
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

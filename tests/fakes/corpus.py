@@ -38,7 +38,7 @@ def write_corpus(path: Path, *, documents: int = 60, seed: int = 1) -> Path:
             order = [rng.choice(list(SUBJECTS)) for _ in range(8)]
             record = {
                 "doc_id": f"doc{number}",
-                "licence": "CC0-1.0",
+                "license": "CC0-1.0",
                 "sections": [{"heading": "H", "paragraphs": [paragraph(s, rng) for s in order]}],
             }
             file.write(json.dumps(record) + "\n")

@@ -58,19 +58,19 @@ def assert_exact(nodes: list[BaseNode], text: str) -> None:
 
 
 def assert_linked(nodes: list[BaseNode]) -> None:
-    """Previous and next, and nothing but them, both ways, with the neighbours' final metadata and hash."""
+    """Previous and next, and nothing but them, both ways, with the neighbors' final metadata and hash."""
     for i, node in enumerate(nodes):
         before = nodes[i - 1] if i else None
         after = nodes[i + 1] if i + 1 < len(nodes) else None
-        for neighbour, info in ((before, node.prev_node), (after, node.next_node)):
-            if neighbour is None or neighbour.ref_doc_id != node.ref_doc_id:
+        for neighbor, info in ((before, node.prev_node), (after, node.next_node)):
+            if neighbor is None or neighbor.ref_doc_id != node.ref_doc_id:
                 assert info is None
                 continue
             assert info is not None
             assert (info.node_id, info.hash, info.metadata) == (
-                neighbour.node_id,
-                neighbour.hash,
-                neighbour.metadata,
+                neighbor.node_id,
+                neighbor.hash,
+                neighbor.metadata,
             )
 
 

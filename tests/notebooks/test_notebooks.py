@@ -87,7 +87,7 @@ class TestCommitted:
         assert script.written(script.normalized(json.loads(kept))) == kept
 
 
-class TestNormalised:
+class TestNormalized:
     def test_what_differs_between_runs_is_taken_out(self, script):
         stream = {"output_type": "stream", "name": "stdout"}
         notebook = {

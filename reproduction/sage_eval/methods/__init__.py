@@ -4,19 +4,19 @@ from sage_core.tuning.fixed_chunks import FixedChunker
 from sage_eval.methods.chunking import SentenceChunker, make_chunker
 from sage_eval.methods.factory import SharedWork, make_method, method_names
 from sage_eval.methods.retrieval import Plan, RetrievalMethod
-from sage_eval.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
+from sage_eval.methods.summaries import ExtractiveSummarizer, LLMSummarizer, Summarizer
 from sage_eval.methods.tree import TreeOptions, TreeSource
 from sage_eval.methods.whole_document import WholeDocumentMethod
 
 __all__ = [
-    "ExtractiveSummariser",
+    "ExtractiveSummarizer",
     "FixedChunker",
-    "LLMSummariser",
+    "LLMSummarizer",
     "Plan",
     "RetrievalMethod",
     "SentenceChunker",
     "SharedWork",
-    "Summariser",
+    "Summarizer",
     "TreeOptions",
     "TreeSource",
     "WholeDocumentMethod",

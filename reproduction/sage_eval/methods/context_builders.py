@@ -1,4 +1,4 @@
-"""From the pieces chosen to the context sent: as ranked, in document order, or with their neighbours."""
+"""From the pieces chosen to the context sent: as ranked, in document order, or with their neighbors."""
 
 from __future__ import annotations
 
@@ -82,17 +82,17 @@ class Assembled:
 
 
 class SentenceWindow:
-    """Each sentence with its neighbours; windows that touch become one (Chronicles of RAG, appendix B).
+    """Each sentence with its neighbors; windows that touch become one (Chronicles of RAG, appendix B).
 
     Windows are sent best first, a joined one at the place of its best sentence.
 
     Args:
-        size: Neighbours on either side.
+        size: Neighbors on either side.
     """
 
     def __init__(self, size: int = 3) -> None:
         if size < 0:
-            raise InputError(f"a window has at least 0 neighbours, not {size}")
+            raise InputError(f"a window has at least 0 neighbors, not {size}")
         self._size = size
         self._texts: Mapping[Hashable, str] = {}
         self._spans: dict[str, list[Span]] = {}

@@ -25,7 +25,7 @@ from sage_eval.methods.chunking import ChunkSource, PieceSource, SharedSpans, ma
 from sage_eval.methods.context_builders import Arrangement, AsRanked, Assembled, SentenceWindow
 from sage_eval.methods.retrieval import Plan, RetrievalMethod
 from sage_eval.methods.shipped import ShippedSage
-from sage_eval.methods.summaries import ExtractiveSummariser, LLMSummariser, Summariser
+from sage_eval.methods.summaries import ExtractiveSummarizer, LLMSummarizer, Summarizer
 from sage_eval.methods.tree import TreeOptions, TreeSource
 from sage_eval.methods.whole_document import (
     ContextMaker,
@@ -191,12 +191,12 @@ def make_method(
     - ``with_options`` (False): search with the options of a multiple-choice question too.
     - ``index`` (`make_index`; ``dense``), ``candidates`` (30: asked of the index).
     - ``rerank`` (whether to rerank without ``selection`` too), ``reranker`` (`make_reranker`).
-    - ``order`` (``"rank"``, or ``"document"``, which also joins neighbours), ``budget`` (tokens of context).
+    - ``order`` (``"rank"``, or ``"document"``, which also joins neighbors), ``budget`` (tokens of context).
 
     ``bm25+reranker`` is ``naive`` with BM25 and 50 candidates, reranked. The others:
 
     - ``dos-rag``: the best chunks up to ``budget`` (2,000) tokens, in document order. As ``naive``.
-    - ``sentence-window``: the best ``top_k`` (5) sentences, each with ``window`` (3) neighbours on either
+    - ``sentence-window``: the best ``top_k`` (5) sentences, each with ``window`` (3) neighbors on either
       side. As ``naive``.
     - ``raptor``: leaves of 100 tokens and summaries above them (`TreeOptions`: ``summary_tokens``,
       ``cluster_tokens``, ``levels``, ``least``), the best of all up to ``budget`` (2,000). As ``naive``.
@@ -210,7 +210,7 @@ def make_method(
     Any method takes ``whole_text``: one of ``full-context``, ``recursive-summary`` and ``title+abstract``, to
     which questions about the text as a whole go (`WholeTextRouter`).
 
-    A method also has ``prepare_seconds``, the seconds by stage (``segment``, ``cluster``, ``summarise``,
+    A method also has ``prepare_seconds``, the seconds by stage (``segment``, ``cluster``, ``summarize``,
     ``index``) of its last `prepare`.
 
     Args:
@@ -236,13 +236,13 @@ def make_method(
     shared = shared if shared is not None else SharedWork()
     counter = counter if counter is not None else get_counter()
     models = shared.models(embedder, reranker, cache_dir, base_url, language)
-    summariser: Callable[[], Summariser] = lambda: (  # noqa: E731
-        LLMSummariser(summary_model)
+    summarizer: Callable[[], Summarizer] = lambda: (  # noqa: E731
+        LLMSummarizer(summary_model)
         if summary_model is not None
-        else ExtractiveSummariser(models.embedder(), counter=counter)
+        else ExtractiveSummarizer(models.embedder(), counter=counter)
     )
     name = settings.take("name", str, settings.kind)
-    kit = _Kit(name, settings, Reading(reader, counter), models, shared, summariser)
+    kit = _Kit(name, settings, Reading(reader, counter), models, shared, summarizer)
     whole = settings.spec("whole_text")
     method = _family(kit) if settings.kind in _SWITCHES else _OTHERS[settings.kind](kit)
     settings.end()
@@ -269,7 +269,7 @@ class _Kit:
     reading: Reading
     models: ModelPool
     shared: SharedWork
-    summariser: Callable[[], Summariser]
+    summarizer: Callable[[], Summarizer]
 
     def chunks(self, default: Spec) -> ChunkSource:
         """The chunks of the configuration."""
@@ -395,7 +395,7 @@ def _raptor(kit: _Kit) -> Method:
     source = TreeSource(
         kit.chunks({"kind": "fixed", "tokens": 100}),
         kit.models.embedder(),
-        kit.summariser(),
+        kit.summarizer(),
         kit.reading.counter,
         TreeOptions(**sizes),
     )
@@ -412,7 +412,7 @@ def _whole(kit: _Kit, maker: ContextMaker) -> Method:
 def _recursive_summary(kit: _Kit) -> Method:
     sizes = {"part_tokens": 1_200, "summary_tokens": 200, "max_tokens": 1_000}
     taken = {name: kit.settings.take(name, int, size) for name, size in sizes.items()}
-    return _whole(kit, RecursiveSummary(kit.summariser(), kit.reading.counter, **taken))
+    return _whole(kit, RecursiveSummary(kit.summarizer(), kit.reading.counter, **taken))
 
 
 def _full_context(kit: _Kit) -> Method:

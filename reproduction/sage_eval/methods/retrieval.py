@@ -110,7 +110,7 @@ class RetrievalMethod:
         self._with_options = with_options
         self._pieces: Sequence[Piece] = ()
         self.prepare_seconds: Mapping[str, float] = {}
-        """Seconds by stage of the last `prepare`: ``segment``, ``summarise``, ``index``."""
+        """Seconds by stage of the last `prepare`: ``segment``, ``summarize``, ``index``."""
 
     @property
     def scale(self) -> Scale:

@@ -18,7 +18,7 @@ from sage_core.text.tokens import TokenCounter
 from sage_core.tuning.records import EvalDocument, Piece, ProgressCallback
 from sage_eval.methods.answering import Stopwatch
 from sage_eval.methods.chunking import ChunkSource
-from sage_eval.methods.summaries import Summariser, summarise_all
+from sage_eval.methods.summaries import Summarizer, summarize_all
 
 Floats = NDArray[np.float32]
 
@@ -29,7 +29,7 @@ class ClusterOptions:
 
     Attributes:
         dimensions: Dimensions that vectors are reduced to before they are clustered (RAPTOR: 10).
-        neighbours: Neighbours of a vector within a coarse cluster that shape the reduction (RAPTOR: 10; over
+        neighbors: Neighbors of a vector within a coarse cluster that shape the reduction (RAPTOR: 10; over
             all vectors it is the square root of their number, there and here).
         share: A vector belongs to every cluster it has this probability for (RAPTOR: 0.1).
         most: Most clusters looked for at a time (RAPTOR: 50).
@@ -41,14 +41,14 @@ class ClusterOptions:
     """
 
     dimensions: int = 10
-    neighbours: int = 10
+    neighbors: int = 10
     share: float = 0.1
     most: int = 50
     patience: int = 5
     seed: int = 0
 
     def __post_init__(self) -> None:
-        least = min(self.dimensions, self.neighbours, self.most, self.patience)
+        least = min(self.dimensions, self.neighbors, self.most, self.patience)
         if least < 1 or not 0 < self.share <= 0.5:
             raise InputError("cluster settings are at least 1, and share is above 0 and at most 0.5")
 
@@ -56,7 +56,7 @@ class ClusterOptions:
 def soft_clusters(vectors: Floats, options: ClusterOptions | None = None) -> list[list[int]]:
     """Clusters in two steps: coarse ones over all vectors, then finer ones within each.
 
-    Vectors are reduced by the graph of their nearest neighbours and clustered by the mixture of least BIC. A
+    Vectors are reduced by the graph of their nearest neighbors and clustered by the mixture of least BIC. A
     vector may be in several clusters, and is in at least one. RAPTOR reduces with UMAP; here it is the
     spectral embedding that UMAP starts from, which scikit-learn has and which comes out the same every time.
     (In principal components the BIC sees no clusters at all.)
@@ -74,12 +74,12 @@ def soft_clusters(vectors: Floats, options: ClusterOptions | None = None) -> lis
     options = options or ClusterOptions()
     found: set[tuple[int, ...]] = set()
     for coarse in _mixture(vectors, max(2, math.isqrt(max(len(vectors) - 1, 0))), options):
-        for fine in _mixture(vectors[coarse], options.neighbours, options):
+        for fine in _mixture(vectors[coarse], options.neighbors, options):
             found.add(tuple(coarse[i] for i in fine))
     return [list(cluster) for cluster in sorted(found)]
 
 
-def _mixture(vectors: Floats, neighbours: int, options: ClusterOptions) -> list[list[int]]:
+def _mixture(vectors: Floats, neighbors: int, options: ClusterOptions) -> list[list[int]]:
     """Clusters of the mixture with the least BIC; one where there are too few vectors to tell."""
     n = len(vectors)
     if n <= options.dimensions + 1 or not np.ptp(vectors, axis=0).any():
@@ -87,7 +87,7 @@ def _mixture(vectors: Floats, neighbours: int, options: ClusterOptions) -> list[
     with warnings.catch_warnings():
         # A graph in parts, or a mixture that has not settled, still clusters well enough.
         warnings.simplefilter("ignore")
-        points = _reduced(vectors, min(neighbours, n - 1), options)
+        points = _reduced(vectors, min(neighbors, n - 1), options)
         best, least, since = None, np.inf, 0
         for count in range(1, min(options.most, n // 2) + 1):
             model = _fitted(points, count, options.seed)
@@ -102,8 +102,8 @@ def _mixture(vectors: Floats, neighbours: int, options: ClusterOptions) -> list[
     return [np.flatnonzero(column).tolist() for column in belongs.T if column.any()]
 
 
-def _reduced(vectors: Floats, neighbours: int, options: ClusterOptions) -> NDArray[np.float64]:
-    """Laplacian eigenmaps of the neighbour graph, of variance 1."""
+def _reduced(vectors: Floats, neighbors: int, options: ClusterOptions) -> NDArray[np.float64]:
+    """Laplacian eigenmaps of the neighbor graph, of variance 1."""
     try:
         from sklearn.manifold import SpectralEmbedding
     except ImportError as error:
@@ -111,7 +111,7 @@ def _reduced(vectors: Floats, neighbours: int, options: ClusterOptions) -> NDArr
     reduction = SpectralEmbedding(
         options.dimensions,
         affinity="nearest_neighbors",
-        n_neighbors=neighbours,
+        n_neighbors=neighbors,
         random_state=options.seed,
     )
     points = np.asarray(reduction.fit_transform(vectors), np.float64)
@@ -132,9 +132,9 @@ class TreeOptions:
 
     Attributes:
         summary_tokens: Length asked of a summary (RAPTOR: 100; its summaries come to 131 on average).
-        cluster_tokens: Most tokens summarised at once (RAPTOR: 3,500); a larger cluster is cut into parts.
+        cluster_tokens: Most tokens summarized at once (RAPTOR: 3,500); a larger cluster is cut into parts.
         levels: Most levels of summaries (RAPTOR: 5).
-        least: A level of so few nodes is not summarised further (RAPTOR: 11).
+        least: A level of so few nodes is not summarized further (RAPTOR: 11).
         clusters: How clusters are formed.
 
     Raises:
@@ -161,7 +161,7 @@ class TreeSource:
     Args:
         leaves: Makes the leaves.
         embedder: Its vectors are clustered.
-        summariser: Writes the summaries.
+        summarizer: Writes the summaries.
         counter: Counts tokens.
         options: Settings.
     """
@@ -170,13 +170,13 @@ class TreeSource:
         self,
         leaves: ChunkSource,
         embedder: Embedder,
-        summariser: Summariser,
+        summarizer: Summarizer,
         counter: TokenCounter,
         options: TreeOptions | None = None,
     ) -> None:
         self._leaves = leaves
         self._embedder = embedder
-        self._summariser = summariser
+        self._summarizer = summarizer
         self._counter = counter
         self._options = options or TreeOptions()
 
@@ -184,7 +184,7 @@ class TreeSource:
         """See `PieceSource.describe`."""
         return {
             "leaves": self._leaves.describe(),
-            "summaries": self._summariser.name,
+            "summaries": self._summarizer.name,
             "clustered by": self._embedder.name,
             **asdict(self._options),
         }
@@ -201,7 +201,7 @@ class TreeSource:
             for _ in range(self._options.levels):
                 if len(level) < self._options.least:
                     break
-                above, usage = self._summarised(level, watch, progress)
+                above, usage = self._summarized(level, watch, progress)
                 spent += usage
                 found += above
                 if len(above) >= len(level):
@@ -209,7 +209,7 @@ class TreeSource:
                 level = above
         return found, {"summary": spent} if spent.calls else {}
 
-    def _summarised(
+    def _summarized(
         self, level: Sequence[Piece], watch: Stopwatch, progress: ProgressCallback | None
     ) -> tuple[list[Piece], TokenUsage]:
         """The level above."""
@@ -217,9 +217,9 @@ class TreeSource:
             vectors = self._embedder.embed_documents([piece.text for piece in level])
             groups = soft_clusters(vectors, self._options.clusters)
             texts = [text for group in groups for text in self._joined([level[i].text for i in group])]
-        with watch.stage("summarise"):
-            summaries, usage = summarise_all(
-                self._summariser, texts, self._options.summary_tokens, progress=progress
+        with watch.stage("summarize"):
+            summaries, usage = summarize_all(
+                self._summarizer, texts, self._options.summary_tokens, progress=progress
             )
         document = level[0].document
         return [Piece(s, document) for s in dict.fromkeys(summaries) if s.strip()], usage

@@ -28,7 +28,7 @@ from sage_core.tuning.records import (
 )
 from sage_eval.methods.answering import Reading, Stopwatch, choice_of, digest, text_of
 from sage_eval.methods.chunking import ChunkSource, cut_to, readable
-from sage_eval.methods.summaries import Summariser, summarise_all
+from sage_eval.methods.summaries import Summarizer, summarize_all
 
 logger = logging.getLogger(__name__)
 
@@ -251,9 +251,9 @@ class RecursiveSummary:
     """Summaries of parts, then of the summaries, until they fit (Wu et al., arXiv 2109.10862).
 
     Args:
-        summariser: Writes them.
+        summarizer: Writes them.
         counter: Counts tokens.
-        part_tokens: Most tokens summarised at once.
+        part_tokens: Most tokens summarized at once.
         summary_tokens: Length asked of a summary.
         max_tokens: Length of the last text, which is the context. A document that short is its own summary.
 
@@ -263,7 +263,7 @@ class RecursiveSummary:
 
     def __init__(
         self,
-        summariser: Summariser,
+        summarizer: Summarizer,
         counter: TokenCounter,
         *,
         part_tokens: int = 1_200,
@@ -272,7 +272,7 @@ class RecursiveSummary:
     ) -> None:
         if min(part_tokens, summary_tokens, max_tokens) < 1 or summary_tokens >= part_tokens:
             raise InputError("part_tokens, summary_tokens and max_tokens: at least 1, and summaries shorter")
-        self._summariser = summariser
+        self._summarizer = summarizer
         self._counter = counter
         self._parts = FixedChunker(part_tokens, counter=counter)
         self._sizes = {
@@ -283,7 +283,7 @@ class RecursiveSummary:
 
     def describe(self) -> Mapping[str, object]:
         """See `ContextMaker.describe`."""
-        return {"context": "recursive summary", "summaries": self._summariser.name, **self._sizes}
+        return {"context": "recursive summary", "summaries": self._summarizer.name, **self._sizes}
 
     def context(self, document: EvalDocument, watch: Stopwatch, progress: ProgressCallback | None) -> Context:
         """See `ContextMaker.context`."""
@@ -293,15 +293,15 @@ class RecursiveSummary:
         for _ in range(_MOST_LEVELS):
             if size <= limit:
                 break
-            with watch.stage("summarise"):
+            with watch.stage("summarize"):
                 parts = [span.of(text) for span in self._parts.segment_many([text])[0]]
-                summaries, usage = summarise_all(
-                    self._summariser, parts, min(self._sizes["summary_tokens"], limit), progress=progress
+                summaries, usage = summarize_all(
+                    self._summarizer, parts, min(self._sizes["summary_tokens"], limit), progress=progress
                 )
             spent += usage
             shorter = "\n\n".join(summary for summary in summaries if summary.strip())
             count = self._counter.count(shorter)
-            if count >= size:  # a model that does not summarise
+            if count >= size:  # a model that does not summarize
                 break
             text, size = shorter, count
         note = "" if size <= limit else "truncated"

@@ -28,7 +28,7 @@ from sage_eval.metrics.cost import (
     memory_peak,
     relative_cost_efficiency,
     relative_maximum,
-    summarise_cost,
+    summarize_cost,
 )
 from sage_eval.metrics.evidence import (
     Overlap,
@@ -78,7 +78,7 @@ __all__ = [
     "relevant_pieces",
     "rouge_l",
     "score_question",
-    "summarise_cost",
+    "summarize_cost",
     "wilson",
     "words",
 ]

@@ -72,7 +72,7 @@ def accuracy(choice: int | None, gold: int) -> float:
 
 
 def exact_match(prediction: str, references: Sequence[str], *, language: str = "en") -> float:
-    """1 where the answer is one of the references after SQuAD's normalisation, else 0.
+    """1 where the answer is one of the references after SQuAD's normalization, else 0.
 
     Raises:
         InputError: Without references, or for an unknown language.
@@ -87,7 +87,7 @@ def exact_match(prediction: str, references: Sequence[str], *, language: str = "
 
 
 def f1_match(prediction: str, references: Sequence[str], *, language: str = "en") -> float:
-    """F1 of shared words after SQuAD's normalisation, with the reference that fits best (paper: F1-Match).
+    """F1 of shared words after SQuAD's normalization, with the reference that fits best (paper: F1-Match).
 
     A reference that says there is no answer (empty, or "Unanswerable") is met by an empty answer, by that
     word, and by the sentence our prompts ask for where the documents do not say.

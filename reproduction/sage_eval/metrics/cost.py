@@ -77,7 +77,7 @@ class Latency:
         n: Questions that had the stage.
         mean: Mean.
         median: Median.
-        p95: 95th percentile (linear interpolation between neighbours).
+        p95: 95th percentile (linear interpolation between neighbors).
         total: Sum.
     """
 
@@ -239,7 +239,7 @@ class CostSummary:
         }
 
 
-def summarise_cost(
+def summarize_cost(
     usages: Iterable[Mapping[str, TokenUsage]],
     price: Price | Mapping[str, Price] | None = None,
     *,

@@ -40,7 +40,7 @@ def mrr_at(ranked: Sequence[Piece], evidence: Sequence[Evidence], k: int) -> flo
 def ndcg_at(
     ranked: Sequence[Piece], evidence: Sequence[Evidence], k: int, *, relevant: int | None = None
 ) -> float:
-    """Normalised discounted cumulative gain of the first ``k`` pieces; a relevant piece gains 1.
+    """Normalized discounted cumulative gain of the first ``k`` pieces; a relevant piece gains 1.
 
     Args:
         ranked: Pieces, best first; also those behind rank ``k``.

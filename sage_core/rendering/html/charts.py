@@ -158,7 +158,7 @@ def _grid(plot: _Plot, count: int, label: str) -> list[Markup]:
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 10**9) if count / s <= (right - left) / 34)
     for rank in sorted({1, *range(step, count + 1, step)} if count else set()):
         if rank == 1 and step == 2:
-            continue  # would touch its neighbour
+            continue  # would touch its neighbor
         parts.append(
             tag("text", rank, class_="tick", x=plot.x(rank), y=plot.bottom + 17, text_anchor="middle")
         )

@@ -426,7 +426,7 @@ def usage_html(usage: Mapping[str, TokenUsage], cost: CostReport | None = None) 
 
 
 def grade_badge(verdict: Verdict | None) -> Markup:
-    """The grade as a badge, coloured by whether it could be given."""
+    """The grade as a badge, colored by whether it could be given."""
     if verdict is None:
         return tag("span", "not graded", class_="badge dim")
     if verdict.score is None:

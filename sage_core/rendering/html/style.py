@@ -1,4 +1,4 @@
-"""Colours and layout. Every rule is below ``.sage``, so that a notebook's own page is left alone."""
+"""Colors and layout. Every rule is below ``.sage``, so that a notebook's own page is left alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLOURS = {
     "warn": ("#7a4b00", "#f2c872"),
     "warn-fill": ("#fff3d6", "#3a2e14"),
 }
-"""Every colour by name: on a light and on a dark page. Text on its ground has a contrast of 4.5 or more."""
+"""Every color by name: on a light and on a dark page. Text on its ground has a contrast of 4.5 or more."""
 
 
 @cache

@@ -125,7 +125,7 @@ def segmentation_report(
     settings: Mapping[str, object] | None = None,
     made: datetime | None = None,
 ) -> str:
-    """One page for a document: its chunks in colours, P(same) along it, the settings.
+    """One page for a document: its chunks in colors, P(same) along it, the settings.
 
     Args:
         view: What `sage_core.Segmenter.explain` returned.
@@ -235,7 +235,7 @@ def boundaries_html(
     most: int | None = None,
     reasons: Sequence[CutReason] = (),
 ) -> str:
-    """Chunks one below the other in alternating colours; a number at every place the model judged.
+    """Chunks one below the other in alternating colors; a number at every place the model judged.
 
     Args:
         text: The text.

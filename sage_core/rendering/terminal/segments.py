@@ -1,4 +1,4 @@
-"""Chunks of a text in alternating colours, with P(same) at every place the model was asked."""
+"""Chunks of a text in alternating colors, with P(same) at every place the model was asked."""
 
 from __future__ import annotations
 

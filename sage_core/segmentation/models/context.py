@@ -4,7 +4,7 @@ Every sentence is encoded once. A gap is described by the vectors x1, x2 on its 
 * x2, as in the paper) and by how alike its surroundings are: cosines between single sentences up to three
 away and between windows of 2, 4 and 8 sentences, both of projected means (same topic) and of hashed rare
 words (same names). Residual blocks of a depthwise convolution along the document and a small MLP then let
-each gap see its neighbours. All of it is numpy, linear in the number of sentences, in pieces of bounded
+each gap see its neighbors. All of it is numpy, linear in the number of sentences, in pieces of bounded
 size.
 """
 

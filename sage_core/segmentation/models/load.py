@@ -46,7 +46,7 @@ class ContextModel:
         self._calibration = calibration(config)
 
     def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """P(same) for every pair of neighbours; see ``protocol.BoundaryModel``."""
+        """P(same) for every pair of neighbors; see ``protocol.BoundaryModel``."""
         return self.probabilities_and_lengths(documents)[0]
 
     def probabilities_and_lengths(

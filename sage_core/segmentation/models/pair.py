@@ -77,7 +77,7 @@ class PairModel:
         self._head = PairHead(tensors, self.encoder.size, int(config["hidden"]))
 
     def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """P(same) for every pair of neighbours; see ``protocol.BoundaryModel``."""
+        """P(same) for every pair of neighbors; see ``protocol.BoundaryModel``."""
         return self.probabilities_and_lengths(documents)[0]
 
     def probabilities_and_lengths(
@@ -108,6 +108,6 @@ def probability(logits: Floats, calibrated: tuple[float, float]) -> NDArray[np.f
 
 
 def split_gaps(values: NDArray[np.float32], sizes: Sequence[int]) -> list[NDArray[np.float32]]:
-    """Values of all neighbours of one long row of sentences, by document; none between documents."""
+    """Values of all neighbors of one long row of sentences, by document; none between documents."""
     ends = np.cumsum(sizes)
     return [values[end - size : max(end - 1, end - size)] for end, size in zip(ends, sizes, strict=True)]

@@ -1,4 +1,4 @@
-"""What the segmenter asks of a model: P(same) between neighbouring sentences."""
+"""What the segmenter asks of a model: P(same) between neighboring sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @runtime_checkable
 class BoundaryModel(Protocol):
-    """Judges, between every two neighbouring sentences of a document, whether they belong together.
+    """Judges, between every two neighboring sentences of a document, whether they belong together.
 
     Examples:
         >>> import numpy as np
@@ -30,7 +30,7 @@ class BoundaryModel(Protocol):
         ...
 
     def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """P(same) for every pair of neighbours, all documents pooled into large batches.
+        """P(same) for every pair of neighbors, all documents pooled into large batches.
 
         Args:
             documents: For each document its sentences in order, white space at their ends removed.

@@ -1,4 +1,4 @@
-"""The model card: what a model was trained on, under which licences, how good it is and how to remake it."""
+"""The model card: what a model was trained on, under which licenses, how good it is and how to remake it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CorpusSummary:
-    """Size of a corpus and its licences (documents under each)."""
+    """Size of a corpus and its licenses (documents under each)."""
 
     documents: int
     paragraphs: int
     sentences: int
-    licences: tuple[tuple[str, int], ...]
+    licenses: tuple[tuple[str, int], ...]
 
 
 def summarize(documents: Iterable[Document]) -> CorpusSummary:
-    """Count documents, paragraphs, sentences and licences."""
-    licences: Counter[str] = Counter()
+    """Count documents, paragraphs, sentences and licenses."""
+    licenses: Counter[str] = Counter()
     paragraphs = sentences = 0
     for document in documents:
-        licences[document.licence or "not stated"] += 1
+        licenses[document.license or "not stated"] += 1
         paragraphs += len(document.paragraphs)
         sentences += sum(map(len, document.paragraphs))
-    return CorpusSummary(licences.total(), paragraphs, sentences, tuple(licences.most_common()))
+    return CorpusSummary(licenses.total(), paragraphs, sentences, tuple(licenses.most_common()))
 
 
 def model_card(options: TrainOptions, corpus: CorpusSummary, report: TrainReport, command: str) -> str:
@@ -40,10 +40,10 @@ def model_card(options: TrainOptions, corpus: CorpusSummary, report: TrainReport
     start = {"pretrained": "token tables from all-MiniLM-L6-v2 (Apache-2.0)", "random": "random tables"}.get(
         options.start, f"the model {options.start!r}"
     )
-    licences = "\n".join(f"- {name}: {count:,} documents" for name, count in corpus.licences)
+    licenses = "\n".join(f"- {name}: {count:,} documents" for name, count in corpus.licenses)
     return f"""# Boundary model ({options.kind})
 
-P(same): whether two neighbouring sentences belong to one paragraph. Trained by
+P(same): whether two neighboring sentences belong to one paragraph. Trained by
 `sage_core.segmentation.training.train`.
 
 - Start: {start}
@@ -53,13 +53,13 @@ P(same): whether two neighbouring sentences belong to one paragraph. Trained by
 
 ## Training text
 
-{corpus.documents:,} documents, {corpus.paragraphs:,} paragraphs, {corpus.sentences:,} sentences. Licences:
+{corpus.documents:,} documents, {corpus.paragraphs:,} paragraphs, {corpus.sentences:,} sentences. Licenses:
 
-{licences}
+{licenses}
 
 ## Figures on held-out documents
 
-Neighbouring sentences, paragraph breaks withheld; {figures["gaps"]:,.0f} gaps.
+Neighboring sentences, paragraph breaks withheld; {figures["gaps"]:,.0f} gaps.
 
 | base rate of breaks | ROC AUC | best F1 | at P(same) below | F1 at 0.55 | calibration error |
 |---|---|---|---|---|---|

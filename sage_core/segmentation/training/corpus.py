@@ -44,13 +44,13 @@ class Document:
         doc_id: Its name; the split into training and held-out documents is drawn from it.
         paragraphs: Its paragraphs in order, each a tuple of sentences.
         source: Where it comes from.
-        licence: Its licence, for the model card.
+        license: Its license, for the model card.
     """
 
     doc_id: str
     paragraphs: tuple[tuple[str, ...], ...]
     source: str = ""
-    licence: str = ""
+    license: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,5 +233,5 @@ def _document(record: dict[str, Any], sentences: SentenceSplitter) -> Document:
         str(record.get("doc_id", "")),
         tuple(paragraphs),
         str(record.get("source", "")),
-        str(record.get("licence", "")),
+        str(record.get("license", record.get("licence", ""))),
     )

@@ -19,15 +19,15 @@ class NegativeMix:
         other_document: The second sentence is drawn from another document (what the paper's accuracy
             measures).
         same_document: It is drawn from another paragraph of the same document.
-        neighbours: The two sentences follow each other across a paragraph break (the task at run time).
+        neighbors: The two sentences follow each other across a paragraph break (the task at run time).
     """
 
     other_document: float = 0.0
     same_document: float = 0.0
-    neighbours: float = 1.0
+    neighbors: float = 1.0
 
     def __post_init__(self) -> None:
-        shares = (self.other_document, self.same_document, self.neighbours)
+        shares = (self.other_document, self.same_document, self.neighbors)
         if min(shares) < 0 or not sum(shares) > 0:
             raise InputError("shares of negatives must not be negative, and one must be above zero")
 
@@ -37,8 +37,8 @@ def mine_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Sentence pairs of Algorithm 1, line 1.
 
-    Every pair of neighbours in a paragraph is a positive. Negatives are drawn to the mix; as many as there
-    are paragraph breaks times ``1 / mix.neighbours``, or as ``positive_share`` asks.
+    Every pair of neighbors in a paragraph is a positive. Negatives are drawn to the mix; as many as there
+    are paragraph breaks times ``1 / mix.neighbors``, or as ``positive_share`` asks.
 
     Args:
         corpus: Where to mine.
@@ -53,10 +53,10 @@ def mine_pairs(
     gaps = corpus.gaps
     same = gaps[~corpus.starts[gaps]]
     breaks = gaps[corpus.starts[gaps]]
-    total = mix.other_document + mix.same_document + mix.neighbours
-    wanted = len(breaks) / (mix.neighbours / total) if mix.neighbours else float(len(same))
+    total = mix.other_document + mix.same_document + mix.neighbors
+    wanted = len(breaks) / (mix.neighbors / total) if mix.neighbors else float(len(same))
     kinds = [
-        np.stack([breaks - 1, breaks], 1)[: round(wanted * mix.neighbours / total)],
+        np.stack([breaks - 1, breaks], 1)[: round(wanted * mix.neighbors / total)],
         _random_pairs(corpus, round(wanted * mix.same_document / total), rng, same_document=True),
         _random_pairs(corpus, round(wanted * mix.other_document / total), rng, same_document=False),
     ]

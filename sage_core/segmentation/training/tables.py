@@ -39,13 +39,13 @@ def pretrained_features() -> Floats:
 
 def principal_components(features: Floats, size: int) -> Floats:
     """(rows, size) first principal components, scaled to the spread tables start with."""
-    centred = (features - features.mean(0)).astype(np.float64)
-    _, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+    centered = (features - features.mean(0)).astype(np.float64)
+    _, vectors = np.linalg.eigh(centered.T @ centered / len(centered))
     axes = vectors[:, ::-1][:, :size]
     axes = axes * np.sign(
         axes[np.abs(axes).argmax(0), np.arange(axes.shape[1])]
     )  # a sign that does not depend on LAPACK
-    table = centred @ axes
+    table = centered @ axes
     result: Floats = (table / table.std() * _SPREAD).astype(np.float32)
     return result
 
@@ -71,6 +71,6 @@ def rarity(shares: NDArray[np.float64]) -> Floats:
 
 
 def _unit(rows: Floats) -> Floats:
-    centred = rows - rows.mean(0)
-    result: Floats = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-6)
+    centered = rows - rows.mean(0)
+    result: Floats = centered / np.maximum(np.linalg.norm(centered, axis=1, keepdims=True), 1e-6)
     return result

@@ -59,7 +59,7 @@ class Task(Protocol):
         ...
 
     def held_out(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Logits and labels of all neighbours in the held-out documents."""
+        """Logits and labels of all neighbors in the held-out documents."""
         ...
 
     def config(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class PairTask:
         return scores
 
     def held_out(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Logits and labels of all neighbours in the held-out documents."""
+        """Logits and labels of all neighbors in the held-out documents."""
         gaps = self._held.gaps
         logits = []
         device = next(self.net.parameters()).device
@@ -178,7 +178,7 @@ class ContextTask:
         return chosen
 
     def held_out(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Logits and labels of all neighbours in the held-out documents, cut into windows side by side."""
+        """Logits and labels of all neighbors in the held-out documents, cut into windows side by side."""
         bounds = self._held.documents
         windows = [
             (start, min(start + _EVALUATED, high))
@@ -223,7 +223,7 @@ class ContextTask:
 
 
 _GROUP = 20  # batches among which windows are sorted by length
-_EVALUATED = 512  # sentences a window when nothing is learnt
+_EVALUATED = 512  # sentences a window when nothing is learned
 
 
 def _random_windows(corpus: Corpus, window: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from sage_core.llm import Message, OpenAIChat
 from sage_core.ranking import RemoteReranker
 from tests.fakes.bad_server import (
     BadServer,
-    Behaviour,
+    Behavior,
     dripping_body,
     dripping_headers,
     endless_stream,
@@ -51,10 +51,10 @@ def rerank(url: str) -> object:
     return RemoteReranker(url, timeout=SECONDS).score("ferry", ["a", "b"])
 
 
-@pytest.mark.parametrize("behaviour", [headers_and_nothing, dripping_body, dripping_headers])
+@pytest.mark.parametrize("behavior", [headers_and_nothing, dripping_body, dripping_headers])
 @pytest.mark.parametrize("call", [complete, acomplete, stream, embed, rerank])
-def test_a_call_ends_with_its_time(call: Callable[[str], object], behaviour: Behaviour) -> None:
-    with BadServer(behaviour) as server:
+def test_a_call_ends_with_its_time(call: Callable[[str], object], behavior: Behavior) -> None:
+    with BadServer(behavior) as server:
         began = time.monotonic()
         with pytest.raises((LLMError, RerankerError), match=r"within 0\.6 s") as caught:
             call(server.url)

@@ -1,4 +1,4 @@
-"""What `Sage` sends: in rank or document order, neighbours joined, within a budget, never another text."""
+"""What `Sage` sends: in rank or document order, neighbors joined, within a budget, never another text."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_rank_order_is_what_it_was(store: Path) -> None:
     assert found.hits[0].chunk.text.startswith("Day two")
 
 
-def test_document_order_joins_neighbours_exactly(store: Path) -> None:
+def test_document_order_joins_neighbors_exactly(store: Path) -> None:
     with make(store, order="document") as sage:
         found = sage.retrieve(QUESTION)
         passages = found.passages(found.selection)

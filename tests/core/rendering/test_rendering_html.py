@@ -419,11 +419,11 @@ def test_a_segmented_text_is_shown_in_full():
         assert re.sub(r"\s", "", chunk) in left
 
 
-# -- colours ----------------------------------------------------------------------------------------------
+# -- colors ----------------------------------------------------------------------------------------------
 
 
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+def _luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

@@ -1,4 +1,4 @@
-"""The dynamic programme against every segmentation there is, and the paper's threshold."""
+"""The dynamic program against every segmentation there is, and the paper's threshold."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ OURS = {
     3: [
         "We keep a grey cat.",
         "Her name is Sorrel and she has one white paw.",
-        "Anders is my neighbour.",
+        "Anders is my neighbor.",
         "He mends clocks while I read.",
     ],
     10: [

@@ -118,7 +118,7 @@ def test_the_model_decides_in_plain_prose(strategy) -> None:
 
 
 @STRATEGIES
-def test_short_chunks_join_the_nearer_neighbour(strategy) -> None:
+def test_short_chunks_join_the_nearer_neighbor(strategy) -> None:
     text = "One two three four five six. Seven. Eight nine ten eleven twelve thirteen."
     segmenter = Segmenter(
         ConstantModel(0.3, mark="Seven", other=0.5),

@@ -75,7 +75,7 @@ class TestTrain:
         assert same.argmin() == 2
         assert ((same >= 0) & (same <= 1)).all()
 
-    def test_the_card_names_data_licence_seed_figures_and_command(self, trained):
+    def test_the_card_names_data_license_seed_figures_and_command(self, trained):
         report = trained[0]["context"]
         card = (report.folder / "MODEL_CARD.md").read_text()
         for expected in ("CC0-1.0: 60 documents", "Seed: 0", "make context", f"{report.figures['auc']:.3f}"):
@@ -195,7 +195,7 @@ class TestPairs:
         owner = np.repeat(np.arange(len(corpus.documents) - 1), np.diff(corpus.documents))
         return owner, np.cumsum(corpus.starts)
 
-    def test_positives_are_neighbours_in_a_paragraph_and_breaks_are_negatives(self, corpus):
+    def test_positives_are_neighbors_in_a_paragraph_and_breaks_are_negatives(self, corpus):
         pairs, labels = mine_pairs(corpus, NegativeMix(), np.random.default_rng(0))
         owner, paragraph = self.where(corpus)
         left, right = pairs.T

@@ -1,4 +1,4 @@
-"""The rule that maximises the expected F-measure, against brute force."""
+"""The rule that maximizes the expected F-measure, against brute force."""
 
 import pytest
 from hypothesis import given
