@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding.protocol import unit_rows
-from sage_core.errors import InputError, LLMError
-from sage_core.llm.failures import MalformedReplyError, redact_url, transport_errors
+from sage_core.errors import InputError
+from sage_core.llm.failures import MalformedReplyError, redact_url
 from sage_core.llm.request import Attempts
-from sage_core.llm.transport import Clients, OutOfTimeError, run_blocking
+from sage_core.llm.transport import Clients, run_blocking
 from sage_core.llm.usage import TokenUsage, estimate_tokens
 from sage_core.text.tokens import without_lone_surrogates
 
@@ -150,26 +150,20 @@ class OpenAIEmbedder:
         if self._dimensions is not None:
             arguments["dimensions"] = self._dimensions
         client = self._clients.get()
-        errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
         attempts = Attempts(
             where=f"embeddings of {self.model!r} at {redact_url(self._clients.url)}",
             max_retries=self._max_retries,
             backoff=_BACKOFF,
             timeout=self._timeout,
-            key=self._clients.key,
+            secrets=self._clients.secrets,
         )
-        while True:
-            try:
-                reply = await attempts.budget.spend(client.embeddings.create(**arguments))
-                rows = _rows(reply, len(texts))
-            except errors as error:
-                outcome = attempts.after(error)
-            else:
-                self._count(reply, texts)
-                return unit_rows(rows)
-            if isinstance(outcome, LLMError):
-                raise outcome
-            await attempts.pause(outcome)
+
+        def read(reply: Any) -> NDArray[np.float32]:
+            rows = _rows(reply, len(texts))
+            self._count(reply, texts)
+            return unit_rows(rows)
+
+        return await attempts.run(lambda: client.embeddings.create(**arguments), read)
 
     def _count(self, reply: Any, texts: list[str]) -> None:
         tokens = getattr(getattr(reply, "usage", None), "prompt_tokens", None)

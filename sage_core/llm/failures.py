@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from sage_core.errors import InputError
@@ -52,22 +53,18 @@ class RedirectRefusedError(ValueError):
 
 def transport_errors() -> tuple[type[Exception], ...]:
     """Errors an attempt can raise: the client's, those of the HTTP library below it, and of reading JSON."""
-    import openai
-
     # ValueError: bytes that are not UTF-8, JSON that is none, a number of over 4,300 digits, and our own.
-    found: list[type[Exception]] = [openai.OpenAIError, OSError, ValueError, RecursionError]
-    for name in ("httpx", "httpx2"):
-        try:
-            found.append(importlib.import_module(name).HTTPError)
-        except ImportError:
-            continue
-    return tuple(found)
+    errors: list[type[Exception]] = [OSError, ValueError, RecursionError]
+    for library, base in (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", "HTTPError")):
+        if library in sys.modules:  # else it can raise nothing
+            errors.append(getattr(sys.modules[library], base))
+    return tuple(errors)
 
 
-def redact(text: str, key: str | None) -> str:
-    """The text without the API key or anything shaped like one."""
-    if key:
-        text = text.replace(key, "***")
+def redact(text: str, *secrets: str) -> str:
+    """The text without these secrets or anything shaped like a key."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
     return _SECRET.sub("***", text)
 
 
@@ -98,17 +95,17 @@ def out_of_time(timeout: float) -> str:
     return f"no whole answer within {timeout:g} s: raise the timeout, or ask a faster model"
 
 
-def classify(error: Exception, *, timeout: float, key: str | None) -> Failure:
+def classify(error: Exception, *, timeout: float, secrets: Sequence[str] = ()) -> Failure:
     """Say what an error of `transport_errors` means.
 
     Args:
         error: The error.
         timeout: Seconds a call may take, for the message.
-        key: The API key, to keep it out of the message.
+        secrets: The API key and whatever else to keep out of the message.
     """
-    import openai
-
-    if isinstance(error, openai.APITimeoutError) or "Timeout" in type(error).__name__:
+    # By name, so that no library is loaded which has raised nothing.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if any("Timeout" in name for name in names):
         return Failure(out_of_time(timeout), True)
     # The client wraps what is raised while it reads a reply.
     inner = error if isinstance(error, ReplyTooLargeError | RedirectRefusedError) else error.__cause__
@@ -116,29 +113,29 @@ def classify(error: Exception, *, timeout: float, key: str | None) -> Failure:
         return Failure(f"{inner}: is this the right server? A larger max_reply_bytes takes it", False)
     if isinstance(inner, RedirectRefusedError):
         return Failure(str(inner), False)
-    if isinstance(error, openai.APIStatusError):
-        return _status(error, key)
+    if names & {"APIStatusError", "HTTPStatusError"}:
+        return _status(error, secrets)
     if isinstance(error, EmptyReplyError):
         return Failure(str(error), False)
-    if isinstance(error, (ValueError, RecursionError, openai.APIResponseValidationError)):
-        detail = redact(str(error), key)[:200]
+    if isinstance(error, (ValueError, RecursionError)) or "APIResponseValidationError" in names:
+        detail = redact(str(error), *secrets)[:200]
         return Failure(f"the reply could not be read ({detail}): is this an OpenAI-compatible server?", True)
-    if isinstance(error, openai.APIConnectionError) or not isinstance(error, openai.OpenAIError):
+    if "APIConnectionError" in names or "OpenAIError" not in names:
         cause = type(error.__cause__ or error).__name__
         return Failure(f"the connection failed or broke off ({cause}): is the server running?", True)
     # What is left is an error sent in the middle of a stream, or one of the client's own set-up.
-    return Failure(redact(str(error), key)[:500], isinstance(error, openai.APIError))
+    return Failure(redact(str(error), *secrets)[:500], "APIError" in names)
 
 
-def _status(error: object, key: str | None) -> Failure:
+def _status(error: Any, secrets: Sequence[str]) -> Failure:
     """A reply with an error status."""
-    status = int(getattr(error, "status_code", 0))
+    response = error.response
+    status = int(response.status_code)
     body = getattr(error, "body", None)
     fields = body if isinstance(body, Mapping) else {}
-    said = redact(str(fields.get("message") or getattr(error, "message", "") or ""), key)
+    said = redact(str(fields.get("message") or getattr(error, "message", None) or response.text), *secrets)
     said = " ".join(said.split())[:500]
     code = fields.get("code") or fields.get("type")
-    headers = getattr(getattr(error, "response", None), "headers", {})
     if status in (401, 403):
         return Failure(f"status {status}, not allowed: check the API key and its rights ({said})", False)
     if status == 404:
@@ -149,7 +146,10 @@ def _status(error: object, key: str | None) -> Failure:
     refused = f"{fields.get('param') or ''} {said}" if status in (400, 422) else None
     later = ", the server failed: try again later" if status >= 500 else ""
     return Failure(
-        f"status {status}{later} ({said})", retryable, _seconds(headers.get("retry-after")), refused
+        f"status {status}{later} ({said})",
+        retryable,
+        _seconds(response.headers.get("retry-after")),
+        refused,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from sage_core._checks import check_float, check_int, check_optional_int
-from sage_core.errors import InputError, LLMError
+from sage_core.errors import InputError
 from sage_core.llm.access import server_url
 from sage_core.llm.failures import redact_url, transport_errors
 from sage_core.llm.messages import Completion, Message
@@ -114,19 +114,9 @@ class OpenAIChat:
     ) -> Completion:
         """`complete` as a coroutine; cancelling it drops its connection and nothing else."""
         client, request = self._clients.get(), self._request(messages, schema)
-        errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
-        while True:
-            try:
-                reply = await request.budget.spend(client.chat.completions.create(**request.arguments))
-                return request.completion(reply)
-            except errors as error:
-                outcome = request.after(error)
-            if isinstance(outcome, LLMError):
-                try:
-                    raise outcome
-                finally:
-                    del outcome  # else it and this frame would keep each other, and with it the callers' data
-            await request.pause(outcome)
+        return await request.run(
+            lambda: client.chat.completions.create(**request.arguments), request.completion
+        )
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str | Completion]:
         """Pieces of the reply as they come, then the whole as a `Completion`.
@@ -152,12 +142,10 @@ class OpenAIChat:
                 return
             except errors as error:
                 outcome = request.after(error, begun=bool(reply.pieces))
-            if isinstance(outcome, LLMError):
-                try:
-                    raise outcome
-                finally:
-                    del outcome  # else it and this frame would keep each other, and with it the callers' data
-            await request.pause(outcome)
+            try:
+                await request.pause(outcome)
+            finally:
+                del outcome  # as in `Attempts.run`
 
     def close(self) -> None:
         """Close the connections that `complete` and `stream` have opened."""
@@ -185,7 +173,7 @@ class OpenAIChat:
             max_retries=self.max_retries,
             backoff=self.backoff,
             timeout=self.timeout,
-            key=self._clients.key,
+            secrets=self._clients.secrets,
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sage_core.errors import LLMError
 from sage_core.llm.failures import (
@@ -15,12 +15,15 @@ from sage_core.llm.failures import (
     backoff_seconds,
     classify,
     out_of_time,
+    transport_errors,
 )
 from sage_core.llm.messages import Completion, Message
 from sage_core.llm.transport import Budget, OutOfTimeError
 from sage_core.llm.usage import TokenUsage, estimate_usage
 from sage_core.text.tokens import without_lone_surrogates
 
+T = TypeVar("T")
+R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 # Settings some servers and models refuse; left out (or renamed) from then on, rather than failing.
@@ -36,7 +39,7 @@ class Attempts:
         max_retries: Attempts after the first.
         backoff: Seconds before the first retry.
         timeout: Seconds the call may take in all.
-        key: The API key, to keep it out of messages.
+        secrets: The API key and whatever else to keep out of messages.
         failed: How many attempts have failed.
     """
 
@@ -44,7 +47,7 @@ class Attempts:
     max_retries: int
     backoff: float
     timeout: float
-    key: str | None = field(repr=False)
+    secrets: Sequence[str] = field(repr=False)
     failed: int = 0
     budget: Budget = field(init=False, repr=False)
 
@@ -64,7 +67,7 @@ class Attempts:
         broke = "the reply broke off: " if begun else ""
         if isinstance(error, OutOfTimeError):
             return LLMError(f"{self.where}: {broke}{out_of_time(self.timeout)}", retryable=True)
-        failure = classify(error, timeout=self.timeout, key=self.key)
+        failure = classify(error, timeout=self.timeout, secrets=self.secrets)
         if failure.refused is not None and not begun and self.adapt(failure.refused):
             return 0.0
         if begun:
@@ -83,9 +86,36 @@ class Attempts:
         _log.info("%s: %s; retry %d in %.2f s", self.where, failure.message, self.failed, pause)
         return pause
 
-    async def pause(self, seconds: float) -> None:
-        """Wait before the next attempt."""
-        await self.budget.spend(asyncio.sleep(seconds))
+    async def run(self, send: Callable[[], Awaitable[R]], read: Callable[[R], T]) -> T:
+        """What ``read`` makes of the reply, after as many attempts as it takes and is allowed.
+
+        Args:
+            send: Makes one request.
+            read: Reads its reply; an error of `transport_errors` is a failed attempt too.
+
+        Raises:
+            LLMError: Where no attempt succeeded.
+        """
+        errors: tuple[type[Exception], ...] = (*transport_errors(), OutOfTimeError)
+        while True:
+            try:
+                return read(await self.budget.spend(send()))
+            except errors as error:
+                outcome = self.after(error)
+            try:
+                await self.pause(outcome)
+            finally:
+                del outcome  # else an error and this frame would keep each other, and the callers' data
+
+    async def pause(self, outcome: float | LLMError) -> None:
+        """Wait before the next attempt, or raise what ends the call."""
+        if not isinstance(outcome, LLMError):
+            await self.budget.spend(asyncio.sleep(outcome))
+            return
+        try:
+            raise outcome
+        finally:
+            del outcome  # as in `run`
 
     def adapt(self, said: str) -> bool:
         """Change the request so that the server takes it; False where that cannot be done.

@@ -115,9 +115,10 @@ class Clients:
         return f"{type(self).__name__}({self._what!r})"
 
     @property
-    def key(self) -> str | None:
-        """The key that is sent; None for none."""
-        return api_key(self._key)
+    def secrets(self) -> tuple[str, ...]:
+        """The key that is sent, if any."""
+        key = api_key(self._key)
+        return () if key is None else (key,)
 
     @property
     def url(self) -> str:
@@ -146,7 +147,7 @@ class Clients:
             import openai
         except ImportError as error:
             raise MissingExtraError(self._what, "openai") from error
-        key = self.key
+        key = api_key(self._key)
         if key is None and self.url == OPENAI_URL:
             raise LLMError(
                 f"no API key for {self._what}: set OPENAI_API_KEY, or give base_url for a server of your own"

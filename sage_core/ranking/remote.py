@@ -2,120 +2,22 @@
 
 from __future__ import annotations
 
-import http.client
-import io
 import json
-import logging
 import math
-import socket
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from sage_core._checks import check_int
-from sage_core.errors import InputError, RerankerError
+from sage_core.errors import InputError, LLMError, MissingExtraError, RerankerError
 from sage_core.llm.access import without_login
-from sage_core.llm.failures import redact, redact_url
+from sage_core.llm.failures import check_url, redact_url
+from sage_core.llm.request import Attempts
+from sage_core.llm.transport import limit_reply, run_blocking, stay_on_host
 from sage_core.ranking.protocol import check_request
 from sage_core.selection.cut import SCALES, Scale
 
-logger = logging.getLogger(__name__)
-
-_LONGEST_WAIT = 30.0
-_RETRYABLE_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to another host; it is an error instead."""
-
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
-
-
-class _Deadline:
-    """A moment by which everything has to be done."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    @property
-    def left(self) -> float:
-        """Seconds left.
-
-        Raises:
-            TimeoutError: Where there are none.
-        """
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the time is used up")
-        return left
-
-
-class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a deadline: a socket's own timeout begins anew with every byte."""
-
-    def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
-        self._socket = connection
-        self._raw = connection.makefile("rb", buffering=0)
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._socket.settimeout(self._deadline.left)
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _TimedSocket:
-    """The part of a socket that `http.client` uses, under a deadline."""
-
-    def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
-        self._socket = connection
-        self._deadline = deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_TimedReader(self._socket, self._deadline))
-
-    def sendall(self, data: Any) -> None:
-        self._socket.settimeout(self._deadline.left)  # of all of it, here
-        self._socket.sendall(data)
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-def _timed_handlers(deadline: _Deadline) -> list[urllib.request.BaseHandler]:
-    """Handlers for http and https whose connections end with the deadline."""
-
-    class Plain(http.client.HTTPConnection):
-        def connect(self) -> None:
-            self.timeout = deadline.left
-            super().connect()
-            self.sock: Any = _TimedSocket(self.sock, deadline)
-
-    class Secure(http.client.HTTPSConnection):
-        def connect(self) -> None:
-            self.timeout = deadline.left
-            super().connect()
-            self.sock: Any = _TimedSocket(self.sock, deadline)
-
-    class PlainHandler(urllib.request.HTTPHandler):
-        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(Plain, req)
-
-    class SecureHandler(urllib.request.HTTPSHandler):
-        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(Secure, req, context=self._context)  # type: ignore[attr-defined]
-
-    return [PlainHandler(), SecureHandler()]
+_BACKOFF = 0.5  # seconds before the first retry
+_SECRET_LENGTH = 8  # to blot out a shorter header would blot out the message
 
 
 class RemoteReranker:
@@ -145,6 +47,7 @@ class RemoteReranker:
 
     Raises:
         InputError: For an address that is not http(s), or arguments out of range.
+        MissingExtraError: From `score`, where no HTTP client is installed (both frameworks bring one).
         RerankerError: From `score`, where the server cannot be reached, refuses, or answers in
             another shape.
     """
@@ -164,10 +67,7 @@ class RemoteReranker:
         headers: Mapping[str, str] | None = None,
         max_reply_bytes: int = 16 * 2**20,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            shown = str(url).rpartition("@")[2].partition("?")[0]  # without user, password and query
-            raise InputError(f"a reranker's address starts with http:// or https://, not {shown!r}")
+        check_url(url)
         if scale not in SCALES:
             raise InputError(f"unknown score scale {scale!r}: one of {', '.join(SCALES)}")
         if batch_size < 1 or timeout <= 0 or max_retries < 0:
@@ -192,84 +92,55 @@ class RemoteReranker:
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score per text; see `Reranker.score`."""
         check_request(query, texts)
-        scores: list[float] = []
-        deadline = _Deadline(self._timeout)
-        for start in range(0, len(texts), self._batch_size):
-            batch = list(texts[start : start + self._batch_size])
-            body = {**self._options, "query": query, self._documents_key: batch}
-            if self._model is not None:
-                body["model"] = self._model
-            scores += self._read_scores(self._post(body, deadline), len(batch))
-        return scores
+        return run_blocking(self._ascore(query, list(texts))) if len(texts) else []
 
-    def _post(self, body: dict[str, Any], deadline: _Deadline) -> Any:
-        """The server's answer as JSON, after as many tries as it takes and is allowed."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json", **self._headers}
+    async def _ascore(self, query: str, texts: list[str]) -> list[float]:
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtraError("RemoteReranker", "openai") from error
+        headers = {"Accept": "application/json", **self._headers}
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"
-        data = json.dumps(body).encode()
-        opener = urllib.request.build_opener(_NoRedirect, *_timed_handlers(deadline))
-        for attempt in range(self._max_retries + 1):
-            request = urllib.request.Request(self._url, data=data, headers=headers, method="POST")
-            try:
-                with opener.open(request, timeout=deadline.left) as response:
-                    return json.loads(self._limited(response.read(self._max_reply_bytes + 1)))
-            except TimeoutError:
-                raise self._out_of_time() from None
-            except urllib.error.HTTPError as error:
-                said = self._without_secrets(f"{error.reason}. {_detail(error)}")
-                failure = RerankerError(
-                    f"the reranker at {self._where} refused: HTTP {error.code} {said}",
-                    retryable=error.code in _RETRYABLE_STATUS,
-                )
-                asked = error.headers.get("Retry-After")
-            except (OSError, http.client.HTTPException) as error:
-                if isinstance(getattr(error, "reason", None), TimeoutError):
-                    raise self._out_of_time() from None
-                failure = RerankerError(
-                    f"the reranker at {self._where} cannot be reached ({error}): check the address, and that "
-                    "the server runs",
-                    retryable=True,
-                )
-                asked = None
-            except (ValueError, RecursionError) as error:
-                raise RerankerError(
-                    f"the reranker at {self._where} did not answer in JSON ({error})"
-                ) from error
-            if not failure.retryable or attempt == self._max_retries:
-                raise failure
-            wait = _wait(attempt, asked)
-            if wait >= deadline.left:
-                raise failure
-            logger.warning("%s; trying again", failure)
-            time.sleep(wait)
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    def _without_secrets(self, text: str) -> str:
-        """What a server says, which may repeat what it was sent."""
-        # A short header is no secret, and would blot out the message.
-        for secret in (self._api_key, *(value for value in self._headers.values() if len(value) >= 8)):
-            text = redact(text, secret)
-        return text
-
-    def _out_of_time(self) -> RerankerError:
-        return RerankerError(
-            f"the reranker at {self._where} gave no whole answer within {self._timeout:g} s: "
-            "raise the timeout",
-            retryable=True,
+        attempts = Attempts(
+            where=f"the reranker at {self._where}",
+            max_retries=self._max_retries,
+            backoff=_BACKOFF,
+            timeout=self._timeout,
+            # What a server says may repeat what it was sent.
+            secrets=(
+                *([self._api_key] if self._api_key else []),
+                *(value for value in self._headers.values() if len(value) >= _SECRET_LENGTH),
+            ),
         )
+        scores: list[float] = []
+        hooks = {"response": [limit_reply(self._max_reply_bytes), stay_on_host]}
+        async with httpx.AsyncClient(
+            headers=headers, timeout=None, follow_redirects=True, event_hooks=hooks
+        ) as client:
+            for start in range(0, len(texts), self._batch_size):
+                batch = texts[start : start + self._batch_size]
+                body = {**self._options, "query": query, self._documents_key: batch}
+                if self._model is not None:
+                    body["model"] = self._model
+                attempts.failed = 0  # retries are counted by request, the time by call
 
-    def _limited(self, data: bytes) -> bytes:
-        if len(data) > self._max_reply_bytes:
-            raise RerankerError(
-                f"the reranker at {self._where} sent more than {self._max_reply_bytes:,} bytes: is this the "
-                "right server? A larger max_reply_bytes takes it"
-            )
-        return data
+                async def send(body: dict[str, Any] = body) -> str:
+                    return (await client.post(self._url, json=body)).raise_for_status().text
 
-    def _read_scores(self, answer: Any, expected: int) -> list[float]:
+                try:
+                    reply = await attempts.run(send, str)
+                except LLMError as error:
+                    raise RerankerError(str(error), retryable=error.retryable) from None
+                scores += self._read_scores(reply, len(batch))
+        return scores
+
+    def _read_scores(self, reply: str, expected: int) -> list[float]:
         """Scores in the order of the texts sent, whatever the order they came back in."""
-        rows = answer
+        try:
+            rows = answer = json.loads(reply)
+        except (ValueError, RecursionError) as error:
+            raise RerankerError(f"the reranker at {self._where} did not answer in JSON ({error})") from error
         if isinstance(answer, dict):
             rows = answer.get("results", answer.get("data"))
         scores = [math.nan] * expected
@@ -293,20 +164,3 @@ class RemoteReranker:
                 "the server? Ask for all of them through `options`"
             )
         return scores
-
-
-def _detail(error: urllib.error.HTTPError) -> str:
-    """The beginning of what a refusal says; empty where it does not come."""
-    try:
-        return error.read(500).decode(errors="replace").strip()
-    except (OSError, http.client.HTTPException):
-        return ""
-
-
-def _wait(attempt: int, asked: str | None) -> float:
-    """Seconds to wait: what the server asked for where it is a plain number, else 0.5, 1, 2, 4, ..."""
-    try:
-        seconds = float(asked) if asked is not None else 0.5 * 2.0**attempt
-    except ValueError:
-        seconds = 0.5 * 2.0**attempt
-    return min(max(seconds, 0.0), _LONGEST_WAIT)

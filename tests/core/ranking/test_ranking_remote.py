@@ -4,13 +4,15 @@ import json
 import math
 import pickle
 import threading
+import types
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from sage_core.errors import InputError, RerankerError
 from sage_core.ranking import RemoteReranker
-from sage_core.ranking import remote as remote_module
+
+pytest.importorskip("httpx")
 
 
 class Server:
@@ -55,9 +57,14 @@ def server():
 
 @pytest.fixture
 def waits(monkeypatch):
-    slept = []
-    monkeypatch.setattr(remote_module.time, "sleep", slept.append)
-    return slept
+    """Seconds waited between attempts, which do not pass."""
+    seconds = []
+
+    async def sleep(duration):
+        seconds.append(duration)
+
+    monkeypatch.setattr("sage_core.llm.request.asyncio", types.SimpleNamespace(sleep=sleep))
+    return seconds
 
 
 def by_length(key, score, outer):
@@ -119,12 +126,12 @@ def test_it_tries_again_and_waits_as_asked(server, waits):
     busy = (429, {"error": "slow down"}, {"Retry-After": "2.5"})
     server.replies = [busy, (503, b"", {}), by_length("documents", "score", "results")]
     assert RemoteReranker(server.url).score("q", TEXTS) == EXPECTED
-    assert waits == [2.5, 1.0]
+    assert waits[0] == 2.5 and 0.5 <= waits[1] <= 1.0
 
 
 def test_it_gives_up_after_max_retries(server, waits):
     server.replies = [(500, b"out of memory", {})]
-    with pytest.raises(RerankerError, match=r"HTTP 500.*out of memory") as caught:
+    with pytest.raises(RerankerError, match=r"500.*out of memory") as caught:
         RemoteReranker(server.url, max_retries=2).score("q", TEXTS)
     assert caught.value.retryable
     assert len(server.requests) == 3
@@ -132,7 +139,7 @@ def test_it_gives_up_after_max_retries(server, waits):
 
 def test_a_wrong_key_is_not_tried_again(server, waits):
     server.replies = [(401, {"error": "bad key"}, {})]
-    with pytest.raises(RerankerError, match=r"HTTP 401.*bad key") as caught:
+    with pytest.raises(RerankerError, match=r"401.*bad key") as caught:
         RemoteReranker(server.url, api_key="secret").score("q", TEXTS)
     assert not caught.value.retryable
     assert waits == []
@@ -144,7 +151,7 @@ def test_a_redirect_does_not_carry_the_key_away(server):
     try:
         other.replies = [by_length("documents", "score", "results")]
         server.replies = [(307, b"", {"Location": other.url})]
-        with pytest.raises(RerankerError, match="HTTP 307"):
+        with pytest.raises(RerankerError, match="redirect"):
             RemoteReranker(server.url, api_key="secret", max_retries=0).score("q", TEXTS)
         assert other.requests == []
     finally:
@@ -153,7 +160,7 @@ def test_a_redirect_does_not_carry_the_key_away(server):
 
 def test_nobody_there(server, waits):
     server.close()
-    with pytest.raises(RerankerError, match="cannot be reached") as caught:
+    with pytest.raises(RerankerError, match="connection failed") as caught:
         RemoteReranker(server.url, max_retries=1).score("q", TEXTS)
     assert caught.value.retryable
     assert len(waits) == 1
