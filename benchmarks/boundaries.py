@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from sage_train.corpus import read_corpus
+from sage_train.metrics import pk, roc_auc, window_diff
+
 from benchmarks import boundary_peers as peers
 from sage_core.segmentation.models.load import bundled_models, load_model
-from sage_core.segmentation.training.corpus import read_corpus
-from sage_core.segmentation.training.metrics import pk, roc_auc, window_diff
 from sage_core.text.sentences import split_sentences
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from sage_eval.metrics import bootstrap_mean
+from sage_train.metrics import f1, roc_auc
+from sage_train.options import TrainOptions, TrainReport
+from sage_train.train import train
 
 from benchmarks.boundaries import DATA, SETS, Gold, read_set
 from sage_core.segmentation.models.load import load_model
-from sage_core.segmentation.training.metrics import f1, roc_auc
-from sage_core.segmentation.training.options import TrainOptions, TrainReport
-from sage_core.segmentation.training.train import train
 
 
 def training_files(documents: int | None, folder: Path) -> list[Path]:

@@ -53,10 +53,9 @@ from sage_eval.pair_features import (
     static_row,
     take,
 )
+from sage_train.corpus import read_corpus
+from sage_train.tables import pretrained_features
 from sentence_transformers import SentenceTransformer
-
-from sage_core.segmentation.training.corpus import read_corpus
-from sage_core.segmentation.training.tables import pretrained_features
 
 DATA = Path(os.environ.get("SAGE_DATA", "../shared/data"))
 CACHE = Path(os.environ.get("SAGE_CACHE", Path.home() / ".cache" / "sage-rag-benchmarks"))

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-
-from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
-from sage_core.errors import InputError
-from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.training.corpus import Corpus, Document, index_corpus, read_corpus
-from sage_core.segmentation.training.fitting import loss_of
-from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
-from sage_core.segmentation.training.networks import Linear, SentenceNet, sentence_batch
-from sage_core.segmentation.training.tables import (
+from sage_train.corpus import Corpus, Document, index_corpus, read_corpus
+from sage_train.fitting import loss_of
+from sage_train.mining import NegativeMix, mine_pairs
+from sage_train.networks import Linear, SentenceNet, sentence_batch
+from sage_train.tables import (
     pretrained_features,
     principal_components,
     start_weights,
     token_shares,
 )
+from torch import Tensor, nn
+
+from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
+from sage_core.errors import InputError
+from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.text.sentences import split_sentences
 from sage_core.tuning.records import EvalDocument
 from sage_eval.datasets.load import dev_folder

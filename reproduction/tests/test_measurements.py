@@ -14,12 +14,12 @@ import pytest
 from numpy.typing import NDArray
 from sage_eval.measurements import MEASUREMENTS, Load, answer_all, corpus, latencies, measurement
 from sage_eval.scripted_server import Latency, ScriptedServer
+from sage_train.corpus import Document
 
 from reproduction.tests.evaluation_runs import ToyMethod, llm_down, toy_dataset
 from sage_core.answering import LLMAnswerer, chosen_option
 from sage_core.errors import InputError
 from sage_core.llm import OpenAIChat
-from sage_core.segmentation.training.corpus import Document
 
 
 def test_every_kind_has_its_function() -> None:

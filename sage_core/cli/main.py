@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | train | tune | calibrate | serve | eval | mcp | demo`.
+"""The command line: `sage-rag ingest | ask | segment | tune | calibrate | serve | mcp | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -11,11 +11,11 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from sage_core.cli import ask, calibrate, demo, ingest, mcp, segment, serve, train, tune
+from sage_core.cli import ask, calibrate, demo, ingest, mcp, segment, serve, tune
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
@@ -57,15 +57,26 @@ app = typer.Typer(
 app.command(epilog=ingest.EXAMPLES)(ingest.ingest)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=segment.EXAMPLES)(segment.segment)
-app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
-# Commands of other distributions: `sage-rag eval` comes with sage-rag-eval.
+
+
+def add_command(command: EntryPoint) -> None:
+    """Add what another distribution brings: a single command, or a group of them."""
+    commands: typer.Typer = command.load()
+    if len(commands.registered_commands) == 1:
+        app.registered_commands += commands.registered_commands
+    else:
+        app.add_typer(commands, name=command.name)
+
+
+# `sage-rag train` comes with sage-rag-train, `sage-rag eval` with sage-rag-eval.
+_EXTRAS = ("eval", "train")
 for _command in entry_points(group="sage_rag.commands"):
-    app.add_typer(_command.load(), name=_command.name)
+    add_command(_command)
 
 
 @app.callback(invoke_without_command=True)
@@ -145,7 +156,10 @@ def _usage_error(error: Exception) -> int:
     if code is None or show is None:
         raise error
     show()
-    if "unexpected extra argument" in str(getattr(error, "message", "")):
+    message = str(getattr(error, "message", ""))
+    if missing := next((name for name in _EXTRAS if f"No such command '{name}'" in message), None):
+        typer.echo(f'It is installed by: pip install "sage-rag[{missing}]"', err=True)
+    if "unexpected extra argument" in message:
         typer.echo('A question of several words goes in quotes: sage-rag ask "When does it open?"', err=True)
     return int(code)
 

@@ -155,24 +155,6 @@ def test_segment_as_json_slices_the_text_as_read(name: str, capsys: pytest.Captu
     assert all(0 <= b["probability"] <= 1 for b in result["boundaries"])
 
 
-def test_train_makes_a_model_that_segments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    for i, path in enumerate(sorted(DEMO.glob("*.[tm][xd]*")) * 4):
-        (corpus / f"{i}.txt").write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-    arguments = ["--output", str(tmp_path / "model"), "--epochs", "0.5", "--batch-size", "256", "--seed", "3"]
-    assert (
-        run(["train", str(corpus), *arguments, "--kind", "pair", "--start", "random", "--threads", "1"]) == 0
-    )
-    out = capsys.readouterr().out
-    assert "auc" in out and "sage-rag segment FILE --segmenter" in out
-    assert (tmp_path / "model" / "model.safetensors").is_file()
-    assert (
-        run(["segment", str(DEMO / "water-works.txt"), "--segmenter", str(tmp_path / "model"), "--json"]) == 0
-    )
-    assert len(json.loads(capsys.readouterr().out)["chunks"]) > 3
-
-
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def script(request: Request) -> str:
         return '{"score": 9, "adjust": 0}' if request.is_critic else "An answer."
@@ -200,7 +182,7 @@ def test_a_key_in_the_environment_does_not_make_the_demo_ask_an_llm(
     assert server.requests == []
 
 
-@pytest.mark.parametrize("command", [[], ["ingest"], ["ask"], ["segment"], ["train"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["ingest"], ["ask"], ["segment"], ["demo"]])
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command, "--help"]) == 0
     out = capsys.readouterr().out

@@ -20,7 +20,6 @@ def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     code, error = mistake(capsys, "ingest", tmp_path / "none", "--store", tmp_path / "store")
     assert code == 2 and "no such file or folder" in error and "none" in error
     assert mistake(capsys, "segment", tmp_path / "none.txt")[0] == 2
-    assert mistake(capsys, "train", tmp_path / "none", "--output", tmp_path / "model")[0] == 2
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,8 +139,6 @@ def test_a_bad_price_file_says_what_it_should_hold(
         ["ingest", "", "--store", "store"],
         ["ingest", ".", "--store", ""],
         ["ask", QUESTION, "--store", " "],
-        ["train", ".", "--output", ""],
-        ["train", "", "--output", "model"],
         ["demo", "--store", ""],
     ],
 )
@@ -191,12 +188,6 @@ TEXT = str(DEMO / "water-works.txt")
         (["segment", TEXT, "--encoding", "undefined"], "'undefined' is no encoding"),
         (["segment", TEXT, "--encoding", "base64"], "unknown encoding 'base64'"),
         (["segment", TEXT, "--threshold", "nan"], "threshold must be a number"),
-        (["train", LONG, "--output", "m"], "File name too long"),
-        (["train", str(DEMO), "--output", LONG], "File name too long"),
-        (["train", str(DEMO), "--output", "m", "--seed", "-1"], "seed must be at least 0"),
-        (["train", str(DEMO), "--output", "m", "--threads", "0"], "threads must be at least 1"),
-        (["train", str(DEMO), "--output", "m", "--epochs", "nan"], "epochs must be a number"),
-        (["train", str(DEMO), "--output", "m", "--device", "x"], "cannot train on device 'x'"),
         (["ask", QUESTION, "--accept-score", "nan"], "accept_score must be a number"),
         (["ask", QUESTION, "--rule", "FixdK(5)"], "no rule 'FixdK'; did you mean 'FixedK'?"),
         (["ask", QUESTION, "--rule", "FixedK"], "missing 1 required positional argument: 'k'"),
@@ -234,7 +225,6 @@ def test_a_folder_that_may_not_be_entered(
     for arguments in (
         ["ingest", inside, "--store", tmp_path / "store"],
         ["ask", QUESTION, "--store", inside],
-        ["train", inside, "--output", tmp_path / "model"],
         ["segment", TEXT, "--segmenter", inside],
     ):
         code, error = mistake(capsys, *arguments)

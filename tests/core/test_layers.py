@@ -143,7 +143,7 @@ def test_adapters_never_import_each_other():
 
 
 FRAMEWORK = re.compile(
-    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval)\w*(\.[\w.]*)?"
+    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval|sage_train)\w*(\.[\w.]*)?"
 )
 
 
@@ -214,12 +214,12 @@ import sage_core
 for name in sage_core.__all__:
     getattr(sage_core, name)
 for module in pkgutil.walk_packages(sage_core.__path__, "sage_core."):
-    if ".training" not in module.name and ".transformer" not in module.name:
-        importlib.import_module(module.name)
-assert not {name.split(".")[0] for name in sys.modules} & {"sage_eval", "sage_llamaindex", "sage_langchain"}
+    importlib.import_module(module.name)
+assert not {name.split(".")[0] for name in sys.modules} & {"sage_eval", "sage_train", "sage_llamaindex", "sage_langchain"}
 from sage_core.cli.main import run
 assert run(["segment", "--help"]) == 0
 assert run(["eval", "list"]) == 2
+assert run(["train", "corpus"]) == 2
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -15,15 +14,11 @@ from rich.progress import (
     Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
 from sage_core.pipeline.ingest import IngestProgress, ProgressFunction
 from sage_core.rendering.wording import counted
-
-if TYPE_CHECKING:
-    from sage_core.segmentation.training.options import Progress as TrainProgress
 
 # Between two lines where no bar can be drawn.
 _SECONDS = 5.0
@@ -117,27 +112,3 @@ def _duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-@contextmanager
-def train_bar(console: Console | None = None) -> Iterator[Callable[[TrainProgress], None]]:
-    """A bar for training: pass what it yields as ``progress``."""
-    console = console or Console(stderr=True)
-    columns = (
-        TextColumn("[bold]Training"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(state: TrainProgress) -> None:
-            text = f"loss {state.loss:.4f}"
-            if state.auc is not None:
-                text += f", held-out AUC {state.auc:.3f}"
-            bar.update(task, completed=state.step, total=state.steps, description=text)
-
-        yield show

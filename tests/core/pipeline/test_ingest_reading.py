@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sage_train.corpus import read_corpus
 
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
 from sage_core.pipeline import ingest as module
-from sage_core.segmentation.training.corpus import read_corpus
 from tests.fakes.stores import names, run
 
 COUNT = 20

@@ -113,10 +113,9 @@ class TestAgainstTorch:
     def test_numpy_and_torch_agree(self, folder):
         pytest.importorskip("torch")
         import torch
-
-        from sage_core.segmentation.training.context_net import ContextNet
-        from sage_core.segmentation.training.corpus import Document, index_corpus
-        from sage_core.segmentation.training.networks import PairNet, load_tensors, sentence_batch
+        from sage_train.context_net import ContextNet
+        from sage_train.corpus import Document, index_corpus
+        from sage_train.networks import PairNet, load_tensors, sentence_batch
 
         tensors = load_folder(folder)[1]
         text = [t for t in TEXTS[4] if t] + TEXTS[3][2:]
@@ -258,12 +257,12 @@ class TestBundled:
         assert done.stdout.strip() == "(1,)", done.stderr
 
     def test_training_without_torch_names_the_extra(self, monkeypatch, tmp_path):
-        from sage_core.segmentation.training.train import train
+        from sage_train.train import train
 
         for number in range(4):
             (tmp_path / f"{number}.txt").write_text("One here. Two there.\n\nThree now. Four then.\n")
         for name in ("fitting", "tasks", "networks", "context_net"):
-            monkeypatch.delitem(sys.modules, f"sage_core.segmentation.training.{name}", raising=False)
+            monkeypatch.delitem(sys.modules, f"sage_train.{name}", raising=False)
         monkeypatch.setitem(sys.modules, "torch", None)
         with pytest.raises(MissingExtraError, match=r"sage-rag\[models\]"):
             train(tmp_path, tmp_path / "out")

@@ -29,20 +29,20 @@ from sage_core.embedding.storage import save_folder
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.models.encoder import ENCODER_TABLES
 from sage_core.segmentation.models.load import read_model
-from sage_core.segmentation.training.calibration import expected_calibration_error, platt
-from sage_core.segmentation.training.card import CorpusSummary, model_card, summarize
-from sage_core.segmentation.training.corpus import (
+from sage_train.calibration import expected_calibration_error, platt
+from sage_train.card import CorpusSummary, model_card, summarize
+from sage_train.corpus import (
     Corpus,
     Document,
     index_corpus,
     read_corpus,
     split_by_document,
 )
-from sage_core.segmentation.training.metrics import best_f1, f1, roc_auc
-from sage_core.segmentation.training.options import Progress, TrainOptions, TrainReport
+from sage_train.metrics import best_f1, f1, roc_auc
+from sage_train.options import Progress, TrainOptions, TrainReport
 
 if TYPE_CHECKING:
-    from sage_core.segmentation.training.tasks import Task
+    from sage_train.tasks import Task
 
 _log = logging.getLogger(__name__)
 DEFAULT_THRESHOLD = 0.55
@@ -81,7 +81,7 @@ def train(
     if not len(held.gaps) or not 0 < held.base_rate < 1:
         raise InputError("the held-out documents have no paragraph breaks to learn from; give more text")
     try:
-        from sage_core.segmentation.training.fitting import build_task, fit, training_device
+        from sage_train.fitting import build_task, fit, training_device
     except ImportError as error:
         raise MissingExtraError("training", "models") from error
     training_device(options.device)  # a wrong one fails before the long wait, not after it

@@ -9,7 +9,7 @@ from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core.errors import InputError
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.training.mining import NegativeMix
+from sage_train.mining import NegativeMix
 
 _LEAST = {"batch_size": 2, "patience": 1, "evaluations": 1, "window": 2, "hidden": 1, "seed": 0}
 _PAIR_ENCODER = EncoderConfig(mean_size=96, edge_size=32, size=160)

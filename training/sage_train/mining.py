@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.errors import InputError
-from sage_core.segmentation.training.corpus import Corpus
+from sage_train.corpus import Corpus
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sage_core.segmentation.training.corpus import Document
+from sage_train.corpus import Document
 
 if TYPE_CHECKING:
-    from sage_core.segmentation.training.options import TrainOptions, TrainReport
+    from sage_train.options import TrainOptions, TrainReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ def model_card(options: TrainOptions, corpus: CorpusSummary, report: TrainReport
     return f"""# Boundary model ({options.kind})
 
 P(same): whether two neighboring sentences belong to one paragraph. Trained by
-`sage_core.segmentation.training.train`.
+`sage_train.train`.
 
 - Start: {start}
 - Languages: those of the training text below; the bundled models are English only
 - Seed: {options.seed}; loss: {options.loss}; best after {report.steps:,} steps; {report.seconds:,.0f} s
-- Command: `{command or "sage_core.segmentation.training.train.train(...)"}`
+- Command: `{command or "sage_train.train.train(...)"}`
 
 ## Training text
 

@@ -24,21 +24,21 @@ from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.load import WEIGHTS
 from sage_core.segmentation.models.pair import encoder_config
-from sage_core.segmentation.training.context_net import ContextNet
-from sage_core.segmentation.training.corpus import Corpus
-from sage_core.segmentation.training.metrics import best_f1, roc_auc
-from sage_core.segmentation.training.networks import SentenceNet, load_tensors
-from sage_core.segmentation.training.tables import (
+from sage_train.context_net import ContextNet
+from sage_train.corpus import Corpus
+from sage_train.metrics import best_f1, roc_auc
+from sage_train.networks import SentenceNet, load_tensors
+from sage_train.tables import (
     pretrained_features,
     principal_components,
     rarity,
     start_weights,
     token_shares,
 )
-from sage_core.segmentation.training.tasks import Batch, ContextTask, PairTask, Task
+from sage_train.tasks import Batch, ContextTask, PairTask, Task
 
 if TYPE_CHECKING:
-    from sage_core.segmentation.training.options import Progress, TrainOptions
+    from sage_train.options import Progress, TrainOptions
 
 _log = logging.getLogger(__name__)
 _WARM_UP = 200  # steps
@@ -237,7 +237,7 @@ def _evaluate(task: Task) -> tuple[float, float, float]:
 
 
 def _progress(step: int, steps: int, loss: float, auc: float | None, value: float | None) -> Progress:
-    from sage_core.segmentation.training.options import Progress
+    from sage_train.options import Progress
 
     return Progress(step, steps, loss, auc, value)
 

@@ -9,7 +9,7 @@ from torch.nn import functional as f
 from sage_core.embedding.ops import LAYER_NORM_EPSILON, NORM_FLOOR
 from sage_core.segmentation.models.context import NEAR, SIMILARITIES, WINDOWS, ContextConfig, hash_signs
 from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.training.networks import Linear, SentenceBatch, SentenceNet
+from sage_train.networks import Linear, SentenceBatch, SentenceNet
 
 
 class ContextNet(nn.Module):

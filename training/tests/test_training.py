@@ -6,16 +6,16 @@ import json
 
 import numpy as np
 import pytest
+from sage_train.calibration import expected_calibration_error, platt
+from sage_train.corpus import index_corpus, read_corpus, split_by_document
+from sage_train.metrics import best_f1, roc_auc
+from sage_train.mining import NegativeMix, mine_pairs
 
 from sage_core.embedding.storage import load_folder
 from sage_core.errors import InputError, ModelError
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.segmentation.models.load import load_model
-from sage_core.segmentation.training.calibration import expected_calibration_error, platt
-from sage_core.segmentation.training.corpus import index_corpus, read_corpus, split_by_document
-from sage_core.segmentation.training.metrics import best_f1, roc_auc
-from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
 from tests.fakes.corpus import write_corpus
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def corpus_file(tmp_path_factory):
 
 def small_options(**changes):
     pytest.importorskip("torch", reason="training needs torch")
-    from sage_core.segmentation.training.options import TrainOptions
+    from sage_train.options import TrainOptions
 
     values = {
         "start": "random", "encoder": SMALL, "context": CONTEXT, "hidden": 24, "epochs": 8.0, "batch_size": 128,
@@ -42,7 +42,7 @@ def small_options(**changes):
 
 @pytest.fixture(scope="module")
 def trained(corpus_file, tmp_path_factory):
-    from sage_core.segmentation.training.train import train
+    from sage_train.train import train
 
     seen = []
     folder = tmp_path_factory.mktemp("models")
@@ -88,7 +88,7 @@ class TestTrain:
 
     @pytest.mark.parametrize("kind", ["pair", "context"])
     def test_same_seed_same_weights_other_seed_others(self, corpus_file, tmp_path, kind):
-        from sage_core.segmentation.training.train import train
+        from sage_train.train import train
 
         weights = []
         for name, seed in (("a", 3), ("b", 3), ("c", 4)):
@@ -99,7 +99,7 @@ class TestTrain:
         assert not np.allclose(weights[0]["input.weight"], weights[2]["input.weight"], atol=2e-3)
 
     def test_fine_tuning_starts_from_a_models_weights(self, corpus_file, trained, tmp_path):
-        from sage_core.segmentation.training.train import train
+        from sage_train.train import train
 
         start = trained[0]["context"].folder
         options = small_options(start=str(start), epochs=0.1, learning_rate=1e-6, table_rate=1e-6)
@@ -109,14 +109,14 @@ class TestTrain:
         assert report.figures["auc"] > 0.95
 
     def test_fine_tuning_a_model_of_another_kind_is_refused(self, corpus_file, trained, tmp_path):
-        from sage_core.segmentation.training.train import train
+        from sage_train.train import train
 
         options = small_options(kind="pair", start=str(trained[0]["context"].folder))
         with pytest.raises(ModelError, match="context model, not a pair model"):
             train(corpus_file, tmp_path / "x", options)
 
     def test_the_papers_loss_trains_too(self, corpus_file, tmp_path):
-        from sage_core.segmentation.training.train import train
+        from sage_train.train import train
 
         report = train(corpus_file, tmp_path / "mse", small_options(kind="pair", loss="mse", epochs=4.0))
         assert report.figures["auc"] > 0.9
@@ -129,7 +129,7 @@ class TestTrain:
             small_options(**changes)
 
     def test_text_without_paragraph_breaks_is_refused(self, tmp_path):
-        from sage_core.segmentation.training.train import train
+        from sage_train.train import train
 
         for name in ("one", "two", "three"):
             (tmp_path / f"{name}.txt").write_text("A single paragraph here. It has two sentences.")
@@ -249,7 +249,7 @@ class TestFigures:
 
     def test_windowed_errors_agree_with_nltk(self):
         nltk = pytest.importorskip("nltk.metrics.segmentation")
-        from sage_core.segmentation.training.metrics import pk, window_diff
+        from sage_train.metrics import pk, window_diff
 
         rng = np.random.default_rng(2)
         for k in (2, 3, 7):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sage_core.cli.options import JsonOption, console, path_argument, print_json
+
+if TYPE_CHECKING:
+    from sage_train.options import Progress
 
 EXAMPLES = """
 \b
@@ -20,7 +25,10 @@ Examples:
   sage-rag segment notes.txt --segmenter my-model
 """
 
+app = typer.Typer()
 
+
+@app.command(epilog=EXAMPLES)
 def train(
     data: Annotated[
         list[Path],
@@ -78,10 +86,9 @@ def train(
     comes out holds the weights (safetensors), the configuration and a card with the figures on held-out
     documents; give it to --segmenter, or to Segmenter(model=...).
     """
-    from sage_core.rendering.terminal.progress import train_bar
-    from sage_core.segmentation.training.mining import NegativeMix
-    from sage_core.segmentation.training.options import TrainOptions
-    from sage_core.segmentation.training.train import train as fit
+    from sage_train.mining import NegativeMix
+    from sage_train.options import TrainOptions
+    from sage_train.train import train as fit
 
     options = TrainOptions(
         kind=kind,
@@ -96,7 +103,7 @@ def train(
         device=device,
         threads=threads,
     )
-    with train_bar() as bar:
+    with progress_bar() as bar:
         command = shlex.join(["sage-rag", *sys.argv[1:]])
         report = fit(data, output, options, progress=bar, command=command)
     figures = {name: round(float(value), 4) for name, value in report.figures.items()}
@@ -117,3 +124,30 @@ def train(
     out.print(
         f"written to {report.folder}; try: sage-rag segment FILE --segmenter {report.folder}", markup=False
     )
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[Progress], None]]:
+    """A bar for training on standard error: pass what it yields as ``progress``."""
+    from rich import progress
+    from rich.console import Console
+
+    errors = Console(stderr=True)
+    columns = (
+        progress.TextColumn("[bold]Training"),
+        progress.BarColumn(),
+        progress.TextColumn("{task.percentage:>3.0f}%"),
+        progress.TextColumn("{task.description}"),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(state: Progress) -> None:
+            text = f"loss {state.loss:.4f}"
+            if state.auc is not None:
+                text += f", held-out AUC {state.auc:.3f}"
+            bar.update(task, completed=state.step, total=state.steps, description=text)
+
+        yield show

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.segmentation.training.metrics import Bools, Values
+from sage_train.metrics import Bools, Values
 
 
 def platt(logits: Values, same: Bools, *, steps: int = 50) -> tuple[float, float]:

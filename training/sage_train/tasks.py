@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from sage_core.embedding.ops import Tensors
 from sage_core.segmentation.models.context import ContextConfig
 from sage_core.segmentation.models.encoder import EncoderConfig
-from sage_core.segmentation.training.context_net import ContextNet
-from sage_core.segmentation.training.corpus import Corpus
-from sage_core.segmentation.training.mining import NegativeMix, mine_pairs
-from sage_core.segmentation.training.networks import PairNet, sentence_batch, tensors_of
+from sage_train.context_net import ContextNet
+from sage_train.corpus import Corpus
+from sage_train.mining import NegativeMix, mine_pairs
+from sage_train.networks import PairNet, sentence_batch, tensors_of
 
 
 @dataclass(frozen=True, slots=True)

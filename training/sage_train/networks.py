@@ -12,7 +12,7 @@ from torch.nn import functional as f
 
 from sage_core.embedding.ops import LAYER_NORM_EPSILON, Tensors
 from sage_core.segmentation.models.encoder import MEAN_PRIOR, EncoderConfig, edge_positions
-from sage_core.segmentation.training.corpus import Corpus
+from sage_train.corpus import Corpus
 
 
 @dataclass(frozen=True, slots=True)
