@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from sage_core.errors import InputError, MissingExtraError
@@ -279,6 +280,11 @@ def _limits() -> tuple[Callable[[], float], Callable[[int, float], None]]:
     unit = 1 if sys.platform == "darwin" else 1024
 
     def peak() -> float:
+        # Linux hands the parent's peak down in `ru_maxrss`, and a large program would loosen the limit.
+        with contextlib.suppress(OSError):
+            for line in Path("/proc/self/status").read_bytes().splitlines():
+                if line.startswith(b"VmHWM:"):
+                    return int(line.split()[1]) * 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
     def limit(memory: int, seconds: float) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import zlib
 from pathlib import Path
@@ -57,6 +59,15 @@ def test_a_file_that_takes_all_memory_is_refused_and_the_next_one_read(
     with pytest.raises(InputError, match=r"a\.pdf.*memory"):
         parse_document("a.pdf", HOSTILE[name])
     assert "pilot" in parse_document("b.pdf", pdfs.one_column()).text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="memory is not limited on Windows")
+def test_the_limit_does_not_grow_with_the_program_that_reads() -> None:
+    large = bytearray(b"x") * 400_000_000  # the peak of this process, were it handed down
+    code = "from sage_core.documents.isolated import _limits; print(_limits()[0]())"
+    peak = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
+    size = len(large)
+    assert 1_000_000 < float(peak) < size
 
 
 def test_a_file_that_takes_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_the_bundled_one_needs_no_download_and_knows_what_answers(bundled):
 def test_the_bundled_one_is_small_and_has_a_card():
     assert sum(f.stat().st_size for f in BUNDLED_FOLDER.iterdir()) < 25_000_000
     card = (BUNDLED_FOLDER / "MODEL_CARD.md").read_text(encoding="utf-8")
-    for word in ("Licence", "Seed", "python training/train_cross_encoder.py", "all-MiniLM-L6-v2"):
+    for word in ("License", "Seed", "python training/train_cross_encoder.py", "all-MiniLM-L6-v2"):
         assert word in card
 
 
