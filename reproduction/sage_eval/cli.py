@@ -271,8 +271,8 @@ def make_questions(
     from sage_core.documents import expand, read_document
     from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.tuning.questions import make_dataset
-    from sage_core.tuning.records import EvalDocument
     from sage_eval.datasets import save_dataset
+    from sage_eval.records import EvalDocument
 
     if evidence not in ("answer", "chunk"):
         raise InputError(f"--evidence is answer or chunk, not {evidence!r}")

@@ -10,13 +10,13 @@ from sage_core.answering import ExtractiveAnswerer
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
-from sage_core.tuning.records import Dataset
 from sage_eval.datasets import dataset_names
 from sage_eval.experiment import QUESTIONS, Experiment, Row, load_experiment
 from sage_eval.measurements import measurement
 from sage_eval.metrics.registry import Scorer, of_retrieval
 from sage_eval.plan import DEVELOPMENT, EmbeddingAccess, MethodMaker, Plan, RunOptions, choose_data
 from sage_eval.readers import EXTRACTIVE, NO_ANSWERER, Reader
+from sage_eval.records import Dataset
 from sage_eval.results import Results, read_results
 from sage_eval.run_folder import PRICES, RunFolder, configuration
 from sage_eval.runner import Outcome, Progress, Runner

@@ -16,11 +16,11 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, SageError
 from sage_core.segmentation import Segmenter
 from sage_core.text.tokens import get_counter
-from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, Method, MethodResult
 from sage_eval.experiment import Row
 from sage_eval.metrics import memory_peak, score_question
 from sage_eval.plan import MethodMaker, Plan, RunOptions
 from sage_eval.readers import EXTRACTIVE, LLM, LOCAL, Reader
+from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Method, MethodResult
 from sage_eval.run_folder import RunFolder
 from sage_eval.runner import Outcome, Progress
 

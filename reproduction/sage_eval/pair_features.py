@@ -32,9 +32,9 @@ from sage_core.embedding import DEFAULT_EMBEDDER, local_embedder
 from sage_core.errors import InputError
 from sage_core.segmentation.models.encoder import EncoderConfig
 from sage_core.text.sentences import split_sentences
-from sage_core.tuning.records import EvalDocument
 from sage_eval.datasets.load import dev_folder
 from sage_eval.plan import DEVELOPMENT, choose_data
+from sage_eval.records import EvalDocument
 from sage_eval.runner import Outcome, Progress
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from sage_core.errors import InputError, LLMError, MissingExtraError
 from sage_core.llm.access import OPENAI_URL, api_key, server_url
 from sage_core.llm.failures import redact_url
 from sage_core.ranking import named_reranker
-from sage_core.tuning.records import Dataset, EvalQuestion, Method
 from sage_eval.datasets import dataset_names, load_dataset
 from sage_eval.datasets.load import PREFIX
 from sage_eval.experiment import Experiment, Row
 from sage_eval.local_readers import LocalReader
 from sage_eval.readers import Reader
+from sage_eval.records import Dataset, EvalQuestion, Method
 from sage_eval.run_folder import digest_of
 
 DEVELOPMENT = "dev"

@@ -21,8 +21,8 @@ from typing import Any, TextIO
 
 from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
-from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, MethodResult
 from sage_eval.experiment import Experiment, Row
+from sage_eval.records import Dataset, EvalDocument, EvalQuestion, MethodResult
 
 PACKAGES = (
     "sage-rag",

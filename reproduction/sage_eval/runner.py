@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from sage_core.errors import InputError, LLMError, MissingExtraError, ModelError, SageError
-from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, Method, MethodResult
 from sage_eval.experiment import Row
+from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Method, MethodResult
 from sage_eval.run_folder import (
     RunFolder,
     answer_line,

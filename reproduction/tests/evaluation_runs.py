@@ -10,13 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sage_eval.experiment import Row
-from sage_eval.run_folder import RunFolder
-from sage_eval.runner import Runner
-
-from sage_core.errors import LLMError
-from sage_core.llm.usage import TokenUsage
-from sage_core.text.spans import Span
-from sage_core.tuning.records import (
+from sage_eval.records import (
     Dataset,
     EvalDocument,
     EvalQuestion,
@@ -25,6 +19,12 @@ from sage_core.tuning.records import (
     MethodResult,
     Piece,
 )
+from sage_eval.run_folder import RunFolder
+from sage_eval.runner import Runner
+
+from sage_core.errors import LLMError
+from sage_core.llm.usage import TokenUsage
+from sage_core.text.spans import Span
 
 ROWS = (Row("first", {"method": "toy"}), Row("second", {"method": "toy"}))
 CONFIGURATION: dict[str, object] = {

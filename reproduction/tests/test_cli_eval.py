@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from sage_eval.datasets import load_dataset, save_dataset
+from sage_eval.records import Dataset, EvalQuestion
 from sage_eval.results import Results, read_results
 
 from reproduction.tests.evaluation_runs import toy_dataset
 from sage_core.cli.main import run
-from sage_core.tuning.records import Dataset, EvalQuestion
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
 pytestmark = pytest.mark.slow

@@ -10,10 +10,10 @@ import sys
 import pytest
 from sage_eval.datasets import dataset_names, load_dataset, save_dataset
 from sage_eval.datasets.load import DEV_SETS
+from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, Evidence
 
 DOCUMENTS = [
     {"doc_id": "mill", "title": "The mill", "text": "The mill stands by the weir. Its wheel is oak."},

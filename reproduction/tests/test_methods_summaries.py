@@ -13,13 +13,13 @@ from sage_eval.methods import ExtractiveSummarizer, LLMSummarizer, make_method
 from sage_eval.methods.summaries import summarize_all
 from sage_eval.methods.tree import ClusterOptions, soft_clusters
 from sage_eval.methods.whole_document import asks_about_whole
+from sage_eval.records import EvalDocument
 
 from sage_core.answering import LLMAnswerer
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import OpenAIChat
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
-from sage_core.tuning.records import EvalDocument
 from tests.fakes.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder

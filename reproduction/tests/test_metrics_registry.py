@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from sage_eval.metrics import METRICS, metric, score_question
 from sage_eval.metrics.registry import is_share
+from sage_eval.records import EvalQuestion, Evidence, Hit, MethodResult, Piece
 
 from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.spans import Span
-from sage_core.tuning.records import EvalQuestion, Evidence, Hit, MethodResult, Piece
 
 QUESTION = EvalQuestion(
     "q",

@@ -18,10 +18,10 @@ from sage_eval.metrics import (
     recall_at,
     relevant_pieces,
 )
+from sage_eval.records import Evidence, Piece
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.tuning.records import Evidence, Piece
 
 
 def piece(start: int, end: int, document: str = "d") -> Piece:

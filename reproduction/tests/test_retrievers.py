@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sage_eval.records import Piece, PieceIndex
 from sage_eval.retrievers import (
     BM25Index,
     ChromaVectors,
@@ -28,7 +29,6 @@ from sage_eval.retrievers.dense import best_positions
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.tuning.records import Piece, PieceIndex
 from tests.fakes.models import HashEmbedder
 
 SENTENCES = [

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sage_eval.records import Piece
 from sage_eval.retrievers import (
     CachedEmbedder,
     DualEncoder,
@@ -18,7 +19,6 @@ from sage_eval.retrievers import (
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, LLMError, StoreError
-from sage_core.tuning.records import Piece
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from sage_eval.experiment import Row
+from sage_eval.records import Method
 from sage_eval.results import read_results
 from sage_eval.run_folder import HEADER, RESULTS, RunFolder, read_lines
 from sage_eval.runner import MAX_FAILURES_IN_A_ROW, Outcome, Progress, Runner
 
 from reproduction.tests.evaluation_runs import CONFIGURATION, ROWS, ToyMethod, llm_down, score, toy_dataset
 from sage_core.errors import InputError, ModelError
-from sage_core.tuning.records import Method
 from tests.fakes.models import HashEmbedder
 
 ROOT = Path(__file__).parents[2]

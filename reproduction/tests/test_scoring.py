@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sage_eval.metrics.registry import Scorer
+from sage_eval.records import EvalQuestion, MethodResult
 
 from sage_core.llm import OpenAIChat
-from sage_core.tuning.records import EvalQuestion, MethodResult
 from tests.fakes.llm_server import LLMServer
 
 QUESTION = EvalQuestion("q", "d", "Where is the mill?", answers=("by the weir",))

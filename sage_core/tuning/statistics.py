@@ -1,15 +1,14 @@
-"""Is the difference real? Clustered bootstrap and permutation tests; McNemar, Wilson."""
+"""Is the difference real? Clustered bootstrap and permutation tests."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.errors import InputError, MissingExtraError
+from sage_core.errors import InputError
 
 SAMPLES = 10_000
 # Draws held in memory at a time: 16 MB of positions.
@@ -84,7 +83,7 @@ def bootstrap_mean(
     Raises:
         InputError: Without values, for values that are no numbers, or settings out of range.
     """
-    data = _checked(values, confidence, samples)
+    data = checked(values, confidence, samples)
     means = _resampled_means(data, samples, seed, groups)
     low, high = np.quantile(means, _tails(confidence))
     return Interval(float(data.mean()), float(low), float(high), len(data))
@@ -116,7 +115,7 @@ def paired_bootstrap(
     Raises:
         InputError: Where the lengths differ, and as `bootstrap_mean`.
     """
-    a, b = _checked(first, confidence, samples), _checked(second, confidence, samples)
+    a, b = checked(first, confidence, samples), checked(second, confidence, samples)
     if len(a) != len(b):
         raise InputError(f"a paired comparison needs the same questions: there are {len(a)} and {len(b)}")
     data = a - b
@@ -124,72 +123,6 @@ def paired_bootstrap(
     low, high = np.quantile(means, _tails(confidence))
     p = _sign_flip(_sums(data, groups)[0], samples, seed)
     return Difference(float(data.mean()), float(low), float(high), p, len(data))
-
-
-def paired_difference(
-    first: Sequence[float],
-    second: Sequence[float],
-    *,
-    share: bool = False,
-    groups: Sequence[Hashable] | None = None,
-) -> Difference:
-    """`paired_bootstrap` with the p-value that fits the figures.
-
-    Args:
-        first: One figure a question.
-        second: The other method's.
-        share: Whether 1 means right and 0 wrong: where no other figure occurs, p is `mcnemar`'s.
-        groups: As for `bootstrap_mean`.
-
-    Raises:
-        InputError: As `paired_bootstrap`.
-    """
-    found = paired_bootstrap(first, second, groups=groups)
-    if share and all(value in (0.0, 1.0) for value in (*first, *second)):
-        return replace(found, p=mcnemar(first, second))
-    return found
-
-
-def mcnemar(first: Sequence[float], second: Sequence[float]) -> float:
-    """Two-sided p-value of McNemar's exact test for two methods that are right (1) or wrong (0).
-
-    Only the questions that one of them got right and the other wrong count; without any, p is 1.
-
-    Raises:
-        InputError: Where the lengths differ or a figure is neither 0 nor 1.
-        MissingExtraError: Where scipy is not installed.
-    """
-    a, b = _checked(first), _checked(second)
-    if len(a) != len(b):
-        raise InputError(f"a paired comparison needs the same questions: there are {len(a)} and {len(b)}")
-    if not (np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
-        raise InputError("McNemar's test compares right (1) with wrong (0): other figures need a bootstrap")
-    only_a, only_b = int((a > b).sum()), int((b > a).sum())
-    if not only_a + only_b:
-        return 1.0
-    return float(_binomtest(only_a, only_a + only_b).pvalue)
-
-
-def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """A share with Wilson's score interval, which holds for small ``n`` and near 0 and 1.
-
-    Raises:
-        InputError: Without trials, or with more successes than trials.
-        MissingExtraError: Where scipy is not installed.
-    """
-    if not 0 <= successes <= n or n < 1:
-        raise InputError(f"{successes} successes in {n} trials make no share")
-    _check_confidence(confidence)
-    found = _binomtest(successes, n).proportion_ci(confidence, method="wilson")
-    return Interval(successes / n, float(found.low), float(found.high), n)
-
-
-def _binomtest(successes: int, n: int) -> Any:
-    try:
-        from scipy.stats import binomtest
-    except ImportError:
-        raise MissingExtraError("exact tests and intervals", "eval") from None
-    return binomtest(successes, n)
 
 
 def _resampled_means(
@@ -240,21 +173,21 @@ def _sign_flip(sums: NDArray[np.float64], flips: int, seed: int) -> float:
     return (extreme + 1) / (flips + 1)
 
 
-def _checked(
-    values: Sequence[float], confidence: float = 0.95, samples: int = SAMPLES
-) -> NDArray[np.float64]:
+def checked(values: Sequence[float], confidence: float = 0.95, samples: int = SAMPLES) -> NDArray[np.float64]:
+    """The figures as an array; InputError where they, or the settings, cannot be used."""
     data = np.asarray(values, dtype=np.float64)
     if data.ndim != 1 or not len(data):
         raise InputError("give a list of at least one figure")
     if not np.isfinite(data).all():
         raise InputError("a figure is no finite number: leave out the questions that could not be scored")
-    _check_confidence(confidence)
+    check_confidence(confidence)
     if samples < 1:
         raise InputError(f"the bootstrap needs at least 1 sample, not {samples}")
     return data
 
 
-def _check_confidence(confidence: float) -> None:
+def check_confidence(confidence: float) -> None:
+    """Raise InputError for what is no confidence level."""
     if not 0 < confidence < 1:
         raise InputError(f"confidence is between 0 and 1, not {confidence!r}")
 

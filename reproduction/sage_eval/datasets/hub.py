@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.tuning.contents import Record, split_name
+from sage_eval.datasets.contents import Record, split_name
 
 HUB_PREFIX = "hf://"
 # Sets that are no Parquet files themselves are converted by the hub to this branch.

@@ -17,8 +17,8 @@ from typing import Any
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.tuning.contents import Contents, Record, Wanted, read_json_lines, shown
-from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, Evidence
+from sage_eval.datasets.contents import Contents, Record, Wanted, read_json_lines, shown
+from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
 
 _DOCUMENTS, _QUESTIONS = "_docs.jsonl", "_questions.jsonl"
 _ENDINGS = tuple(kind + zipped for kind in (_DOCUMENTS, _QUESTIONS) for zipped in ("", ".gz"))

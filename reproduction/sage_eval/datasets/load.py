@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_core.errors import InputError
-from sage_core.tuning.contents import Contents, Wanted, split_name
-from sage_core.tuning.records import Dataset
+from sage_eval.datasets.contents import Contents, Wanted, split_name
 from sage_eval.datasets.hub import HUB_PREFIX, hub_rows, is_parquet, parquet_rows
 from sage_eval.datasets.jsonl import read_jsonl, read_unanswerable
 from sage_eval.datasets.published import FORMATS, Format
+from sage_eval.records import Dataset
 
 PREFIX = "dev/"
 

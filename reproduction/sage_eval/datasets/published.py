@@ -11,7 +11,7 @@ from pathlib import Path
 from sage_core.errors import InputError
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
-from sage_core.tuning.contents import (
+from sage_eval.datasets.contents import (
     Contents,
     Record,
     TextBuilder,
@@ -26,8 +26,8 @@ from sage_core.tuning.contents import (
     split_name,
     unique,
 )
-from sage_core.tuning.records import EvalDocument, EvalQuestion
 from sage_eval.datasets.hub import untransposed
+from sage_eval.records import EvalDocument, EvalQuestion
 
 _QUALITY_FILES = "QuALITY.v1.0.1.htmlstripped.dev, or its folder"
 _QUALITY_MARKUP = re.compile(r"</(?:p|div|body|html|span|h[1-6])>|<br\s*/?>", re.IGNORECASE)

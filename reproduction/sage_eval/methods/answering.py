@@ -13,7 +13,7 @@ from sage_core.answering import chosen_option as option_named
 from sage_core.feedback import CRITIC_SYSTEM, CRITIC_SYSTEM_CHOICE, CRITIC_USER
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
-from sage_core.tuning.records import EvalQuestion, Hit, MethodResult, Piece
+from sage_eval.records import EvalQuestion, Hit, MethodResult, Piece
 
 
 class Stopwatch:

@@ -15,8 +15,8 @@ from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
 from sage_core.tuning.fixed_chunks import NAIVE_TOKENS, FixedChunker
-from sage_core.tuning.records import EvalDocument, Piece, ProgressCallback
 from sage_eval.methods.answering import Stopwatch
+from sage_eval.records import EvalDocument, Piece, ProgressCallback
 from sage_eval.specs import Settings, Spec
 
 

@@ -10,7 +10,7 @@ from sage_core.errors import InputError
 from sage_core.pipeline.context import Order, Passage, build_context
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
-from sage_core.tuning.records import Piece
+from sage_eval.records import Piece
 
 
 class Arrangement(Protocol):

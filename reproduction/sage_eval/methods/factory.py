@@ -19,7 +19,6 @@ from sage_core.selection import rules as selection_rules
 from sage_core.selection.cut import PAPER_GRADIENT, Rule, RuleName
 from sage_core.selection.rules import FixedK
 from sage_core.text.tokens import TokenCounter, get_counter
-from sage_core.tuning.records import Method
 from sage_eval.methods.answering import Reading, digest
 from sage_eval.methods.chunking import ChunkSource, PieceSource, SharedSpans, make_chunker
 from sage_eval.methods.context_builders import Arrangement, AsRanked, Assembled, SentenceWindow
@@ -39,6 +38,7 @@ from sage_eval.methods.whole_document import (
     WholeTextRouter,
 )
 from sage_eval.readers import PAPER_COIN, PAPER_CRITIC_SYSTEM, PaperCritic
+from sage_eval.records import Method
 from sage_eval.retrievers import ModelPool, make_index
 from sage_eval.specs import Settings, Spec
 

@@ -12,7 +12,10 @@ from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import Reranker, rank
 from sage_core.selection.cut import Scale, Selection
 from sage_core.text.tokens import without_lone_surrogates
-from sage_core.tuning.records import (
+from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
+from sage_eval.methods.chunking import PieceSource, readable
+from sage_eval.methods.context_builders import Arrangement
+from sage_eval.records import (
     EvalDocument,
     EvalQuestion,
     Hit,
@@ -21,9 +24,6 @@ from sage_core.tuning.records import (
     PieceIndex,
     ProgressCallback,
 )
-from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
-from sage_eval.methods.chunking import PieceSource, readable
-from sage_eval.methods.context_builders import Arrangement
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from sage_core.pipeline.results import Candidate
 from sage_core.pipeline.sage import Sage
 from sage_core.ranking import Reranker
 from sage_core.text.spans import Span
-from sage_core.tuning.records import (
+from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
+from sage_eval.methods.chunking import readable
+from sage_eval.records import (
     EvalDocument,
     EvalQuestion,
     Hit,
@@ -22,8 +24,6 @@ from sage_core.tuning.records import (
     Piece,
     ProgressCallback,
 )
-from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
-from sage_eval.methods.chunking import readable
 
 
 class ShippedSage:

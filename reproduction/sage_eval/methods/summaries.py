@@ -15,9 +15,9 @@ from sage_core.llm.prompting import delimiter, quote_block
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import TokenCounter, get_counter
-from sage_core.tuning.records import ProgressCallback
 from sage_eval.methods.answering import digest
 from sage_eval.methods.chunking import cut_to
+from sage_eval.records import ProgressCallback
 
 _SYSTEM = """\
 You summarize parts of documents, so that questions about a document can be answered from the summaries.

@@ -15,10 +15,10 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.tokens import TokenCounter
-from sage_core.tuning.records import EvalDocument, Piece, ProgressCallback
 from sage_eval.methods.answering import Stopwatch
 from sage_eval.methods.chunking import ChunkSource
 from sage_eval.methods.summaries import Summarizer, summarize_all
+from sage_eval.records import EvalDocument, Piece, ProgressCallback
 
 Floats = NDArray[np.float32]
 

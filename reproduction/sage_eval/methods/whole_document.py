@@ -16,7 +16,10 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 from sage_core.tuning.fixed_chunks import FixedChunker
-from sage_core.tuning.records import (
+from sage_eval.methods.answering import Reading, Stopwatch, choice_of, digest, text_of
+from sage_eval.methods.chunking import ChunkSource, cut_to, readable
+from sage_eval.methods.summaries import Summarizer, summarize_all
+from sage_eval.records import (
     EvalDocument,
     EvalQuestion,
     Evidence,
@@ -26,9 +29,6 @@ from sage_core.tuning.records import (
     Piece,
     ProgressCallback,
 )
-from sage_eval.methods.answering import Reading, Stopwatch, choice_of, digest, text_of
-from sage_eval.methods.chunking import ChunkSource, cut_to, readable
-from sage_eval.methods.summaries import Summarizer, summarize_all
 
 logger = logging.getLogger(__name__)
 

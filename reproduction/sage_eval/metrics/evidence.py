@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.tuning.records import Evidence, Piece
+from sage_eval.records import Evidence, Piece
 
 
 def recall_at(ranked: Sequence[Piece], evidence: Sequence[Evidence], k: int) -> float:

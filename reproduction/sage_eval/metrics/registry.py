@@ -10,9 +10,9 @@ from sage_core.errors import InputError
 from sage_core.llm import ChatModel
 from sage_core.llm.usage import total_usage
 from sage_core.text.spans import Span
-from sage_core.tuning.records import EvalDocument, EvalQuestion, Evidence, MethodResult, Piece
 from sage_eval.llm_eval import AnswerGrader
 from sage_eval.metrics import answers, evidence
+from sage_eval.records import EvalDocument, EvalQuestion, Evidence, MethodResult, Piece
 
 _Figure = Callable[[EvalQuestion, MethodResult, str], float]
 _Needs = Callable[[EvalQuestion], bool]

@@ -13,7 +13,7 @@ import numpy as np
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import words
-from sage_core.tuning.records import Hit, Piece, ProgressCallback
+from sage_eval.records import Hit, Piece, ProgressCallback
 from sage_eval.retrievers.dense import best_positions, check_k
 
 _WORD = re.compile(r"\w+")

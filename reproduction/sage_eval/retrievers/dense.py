@@ -15,7 +15,7 @@ from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.selection.cut import Scale
 from sage_core.text.tokens import without_lone_surrogates
-from sage_core.tuning.records import Hit, Piece, ProgressCallback
+from sage_eval.records import Hit, Piece, ProgressCallback
 
 
 def check_k(k: int) -> None:

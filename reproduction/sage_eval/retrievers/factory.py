@@ -13,7 +13,7 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.ranking import CrossEncoderReranker, Reranker, named_reranker
 from sage_core.ranking.named import HYBRID, HYBRID_CROSSED
-from sage_core.tuning.records import PieceIndex
+from sage_eval.records import PieceIndex
 from sage_eval.retrievers.bm25 import BM25Index
 from sage_eval.retrievers.cached import CachedEmbedder
 from sage_eval.retrievers.dense import (

@@ -9,7 +9,7 @@ from typing import TypeVar
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, rank
 from sage_core.selection.cut import Scale
-from sage_core.tuning.records import Hit, Piece, PieceIndex, ProgressCallback
+from sage_eval.records import Hit, Piece, PieceIndex, ProgressCallback
 from sage_eval.retrievers.dense import check_k
 
 T = TypeVar("T", bound=Hashable)
