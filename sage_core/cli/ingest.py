@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -31,7 +32,7 @@ from sage_core.cli.options import (
     require_packages,
     source_argument,
 )
-from sage_core.errors import InputError
+from sage_core.errors import InputError, MissingExtraError
 from sage_core.pipeline.opening import open_sage
 
 if TYPE_CHECKING:
@@ -126,9 +127,7 @@ def ingest(
     )
     with sage, ingest_bar() as bar:
         if engine is Engine.ray:
-            from sage_core.pipeline.ray import ingest_with_ray
-
-            report = ingest_with_ray(
+            report = _on_ray()(
                 sage.store,
                 paths,
                 sage.segmenter,
@@ -148,6 +147,13 @@ def ingest(
     else:
         show_report(report, sage.store.location)
     return 0 if report.complete else EXIT_INCOMPLETE
+
+
+def _on_ray() -> Callable[..., IngestReport]:
+    """`sage_ray.ingest_with_ray`, which the extra brings."""
+    for engine in entry_points(group="sage_rag.engines", name="ray"):
+        return cast("Callable[..., IngestReport]", engine.load())
+    raise MissingExtraError("Ingest on a Ray cluster", "ray")
 
 
 def _refuse_addresses(paths: Sequence[str | Path]) -> None:

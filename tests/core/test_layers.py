@@ -143,7 +143,7 @@ def test_adapters_never_import_each_other():
 
 
 FRAMEWORK = re.compile(
-    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval|sage_train)\w*(\.[\w.]*)?"
+    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval|sage_train|sage_ray)\w*(\.[\w.]*)?"
 )
 
 

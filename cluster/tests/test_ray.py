@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -28,11 +29,11 @@ from tests.fakes.stores import fill, names
 ray = pytest.importorskip("ray", reason="the ray extra is not installed")
 pytest.importorskip("ray.data", reason="the ray extra is not installed")
 
-from sage_core.pipeline.ray import ingest_with_ray  # noqa: E402
+from sage_ray import ingest_with_ray  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 QUERY = HashEmbedder().embed_query("the")
 PAGES = {
     f"{'abc'[i % 3]}/page{i}.md": f"# Page {i}\n\nThe ferry {i} sails at {i}.\n\n## Tickets\n\nTicket {i} costs {i} crowns.\n"
@@ -137,7 +138,7 @@ class Deadly(HashEmbedder):
 def test_a_file_that_kills_every_worker_ends_the_run(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sage_core.pipeline.ray._ATTEMPTS", 2)
+    monkeypatch.setattr("sage_ray._ATTEMPTS", 2)
     docs = fill(tmp_path / "docs", PAGES)
     with (
         FolderStore(tmp_path / "store") as store,
@@ -149,7 +150,7 @@ def test_a_file_that_kills_every_worker_ends_the_run(
 def test_into_a_folder_with_the_bundled_segmenter(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sage_core.pipeline.ray._TOO_LARGE", 4_000)
+    monkeypatch.setattr("sage_ray._TOO_LARGE", 4_000)
     docs = tmp_path / "docs"
     shutil.copytree(ROOT / "demo" / "documents", docs)
     large = "\n\n".join(f"Line {i} of the log tells what the ferry did." for i in range(200))
@@ -224,7 +225,7 @@ def test_addresses(cluster: None, tmp_path: Path) -> None:
 RUN = """
 import sys, time
 from pathlib import Path
-from sage_core.pipeline.ray import ingest_with_ray
+from sage_ray import ingest_with_ray
 from sage_core.store import open_store
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
@@ -243,7 +244,10 @@ def test_a_run_that_is_killed_goes_on(cluster: None, server: ChromaServer, tmp_p
     address = f"{server.url}/goes-on"
     script = tmp_path / "run.py"
     script.write_text(RUN)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cluster"), os.environ.get("PYTHONPATH", "")]),
+    }
     process = subprocess.Popen([sys.executable, str(script), address, str(docs)], env=environment)
     store = ChromaStore(address)
     try:
@@ -269,18 +273,23 @@ def test_on_the_command_line(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sage_core.embedding.named_embedder", lambda *_, **__: HashEmbedder())
+    engine = EntryPoint("ray", "sage_ray:ingest_with_ray", "sage_rag.engines")
+    monkeypatch.setattr("sage_core.cli.ingest.entry_points", lambda **_: [engine])
     docs = fill(tmp_path / "docs", {"a.txt": "The ferry sails at seven.", "b.txt": "The mill is closed."})
     command = ["ingest", f"local://{docs}", "--store", str(tmp_path / "store"), "--engine", "ray"]
     assert main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["added"] == [f"local://{docs}/a.txt", f"local://{docs}/b.txt"]
+    monkeypatch.setattr("sage_core.cli.ingest.entry_points", lambda **_: [])
+    assert main(command) == 1
+    assert "sage-rag[ray]" in capsys.readouterr().err
     assert main(command[:-2]) == 2
     assert "is an address, and those are read with --engine ray only" in capsys.readouterr().err
 
 
 def test_gpus_embed_what_other_workers_have_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray counts a GPU that is not there; both kinds of worker run."""
-    monkeypatch.setattr("sage_core.pipeline.ray.SentenceTransformerEmbedder", HashEmbedder)
+    monkeypatch.setattr("sage_ray.SentenceTransformerEmbedder", HashEmbedder)
     docs = fill(tmp_path / "docs", PAGES)
     ray.shutdown()
     start(num_gpus=1)
