@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core._checks import shortened
 from sage_core.documents.discovery import as_path, kind_of
 from sage_core.errors import InputError, StoreError
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
@@ -78,11 +79,18 @@ _TABLES = (
 _MOST_PARAMETERS = 500
 # Chunks kept in memory, some 2 KB each.
 _MOST_CACHED = 8_192
+_NONE = type(None)
 # SQLite forbids a forked child to use or close a connection of its parent
 # (https://www.sqlite.org/howtocorrupt.html, "across a fork"): they are kept from the garbage collector here.
 _PARENT_CONNECTIONS: list[object] = []
+# No store has so many rows; numbers below it leave room for arithmetic in 64 bits.
+_MOST_ROWS = 1 << 48
 # A file's rest moves where fewer of its rows are alive, and at least this many are dead.
 _LEAST_ALIVE, _LEAST_DEAD = 0.5, 2_048
+
+
+class _DamagedRowError(Exception):
+    """A row of the database that no store writes: somebody else changed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +224,7 @@ class FolderStore:
             )
         try:
             return StoreIdentity.from_settings(settings)
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise self._damaged(f"what it was made with cannot be read ({error!r})") from error
 
     def documents(self) -> list[DocumentRecord]:
@@ -226,8 +234,8 @@ class FolderStore:
             rows = connection.execute(
                 "SELECT source, digest, chunks, title, stat FROM documents ORDER BY source"
             ).fetchall()
-            if not all(isinstance(row[0], str) for row in rows):  # changed bytes may change a value's type
-                raise self._damaged("a document's path is no text")
+            for row in rows:
+                _require_types("documents", row, (str, str, int, (str, _NONE), str))
             return [DocumentRecord(document_id(row[0]), *row) for row in rows]
 
     # -- connections ----------------------------------------------------------------------------------
@@ -298,6 +306,8 @@ class FolderStore:
         """SQLite's errors as StoreError."""
         try:
             yield
+        except _DamagedRowError as error:
+            raise self._damaged(str(error)) from error
         except (
             sqlite3.Error,
             UnicodeDecodeError,
@@ -322,6 +332,8 @@ class FolderStore:
             StoreError: Where another process writes, or the store was made with other models.
         """
         try:
+            if rebuild:
+                self._free_places()
             (self.path / _VECTORS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
@@ -335,8 +347,7 @@ class FolderStore:
             with closing(self._created(identity, draft=draft, rebuild=rebuild)) as connection:
                 try:
                     self._identity(connection).require(identity, self.location)
-                    state = connection.execute("SELECT token, change, rows FROM state").fetchone()
-                    token, change, rows = state
+                    token, change, rows = _state(connection)
                     dimension = self._identity(connection).probe.size
                     self._writer = _Writer(connection, token, change, rows, dimension, draft)
                     self._clear_up()
@@ -353,7 +364,11 @@ class FolderStore:
     @contextmanager
     def _writer_lock(self) -> Iterator[None]:
         """Held by the one process that writes; released by the system where that process dies."""
-        with closing(sqlite3.connect(self.path / _LOCK, timeout=0, isolation_level=None)) as connection:
+        try:
+            opened = sqlite3.connect(self.path / _LOCK, timeout=0, isolation_level=None)
+        except sqlite3.OperationalError as error:  # another user's, or a folder
+            raise StoreError(f"cannot write to the store at {self.path}: {_LOCK}: {error}") from None
+        with closing(opened) as connection:
             try:
                 connection.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:
@@ -369,6 +384,27 @@ class FolderStore:
                     yield
                 return
             yield
+
+    def _free_places(self) -> None:
+        """Remove what is no file from the places of the store's files: empty folders, FIFOs, broken links.
+
+        Raises:
+            StoreError: Where a folder holds something: that may be somebody's.
+        """
+        databases = [f"{name}{end}" for name in (DATABASE, _DRAFT) for end in ("", "-wal", "-shm")]
+        places = [*(self.path / name for name in (_LOCK, *databases)), *(self.path / _VECTORS).glob("*.vec")]
+        if (self.path / _VECTORS).is_symlink() or not (self.path / _VECTORS).is_dir():
+            places.append(self.path / _VECTORS)
+        for place in places:
+            if place.is_dir() and not place.is_symlink():
+                try:
+                    place.rmdir()
+                except OSError:
+                    raise StoreError(
+                        f"{place} is a folder where the store has a file: move it away"
+                    ) from None
+            elif os.path.lexists(place) and not _is_file(place):
+                place.unlink()
 
     def _refuse_chroma(self) -> None:
         """Refuse a folder that a Chroma database lies in."""
@@ -389,7 +425,11 @@ class FolderStore:
     def _delete(self, name: str) -> None:
         """Delete a database."""
         for part in (name, f"{name}-wal", f"{name}-shm"):
-            (self.path / part).unlink(missing_ok=True)
+            try:
+                (self.path / part).unlink(missing_ok=True)
+            except OSError as error:
+                reason = error.strerror or error
+                raise StoreError(f"{self.path / part} cannot be deleted: {reason}; move it away") from error
 
     def _created(self, identity: StoreIdentity, *, draft: bool, rebuild: bool) -> sqlite3.Connection:
         """A connection to a database that has tables: the store's, or that of a rebuild."""
@@ -444,9 +484,14 @@ class FolderStore:
     def _clear_up(self) -> None:
         """Remove what an interrupted run left, and see that the vector files are whole."""
         writer = self._require_writer()
+        segments = self._segments(writer.connection, writer.dimension)
+        self._require_vectors(writer.connection, segments, _masks(writer.connection, segments, None))
+        [(end,)] = writer.connection.execute("SELECT COALESCE(MAX(first + chunks), 0) FROM documents")
+        _require_rows("documents", end)
+        if end > writer.rows:
+            raise self._damaged(f"it has {end:,} rows, but counts {writer.rows:,}")
         with self._transaction():
             _delete_chunks(writer.connection, writer.rows)
-        self._segments(writer.connection, writer.dimension)
         self._delete_files()
 
     def _delete_files(self) -> None:
@@ -458,8 +503,8 @@ class FolderStore:
             if path.name not in known and path.suffix in {".vec", ".npy", ".part"}:
                 try:
                     path.unlink(missing_ok=True)
-                except PermissionError:
-                    logger.info("%s is in use: it goes next time", path)  # Windows, another process reads
+                except OSError as error:  # Windows, another process reads; or a folder of that name
+                    logger.info("%s cannot be deleted: %s", path, error)
 
     def _require_writer(self) -> _Writer:
         if self._writer is None:
@@ -585,6 +630,7 @@ class FolderStore:
         first, chunks = connection.execute(
             "SELECT first, chunks FROM documents WHERE key = ?", (key,)
         ).fetchone()
+        _require_rows("documents", first, chunks)
         _delete_chunks(connection, first, first + chunks)
         connection.execute("DELETE FROM documents WHERE key = ?", (key,))
         delete_names(connection, key)
@@ -621,13 +667,14 @@ class FolderStore:
     def _compact(self) -> None:
         """Move what counts out of files that mostly hold dead rows, and delete those files."""
         writer = self._require_writer()
-        dead = writer.connection.execute("SELECT first, stop FROM dead").fetchall()
+        dead = _dead(writer.connection)
         if not dead:
             return
         segments = writer.connection.execute("SELECT number, rows FROM segments ORDER BY number").fetchall()
         gone = {number: 0 for number, _ in segments}
+        most = max(gone, default=-1)
         for first, stop in dead:
-            for number in range(first // ROWS, (stop - 1) // ROWS + 1):
+            for number in range(first // ROWS, min((stop - 1) // ROWS, most) + 1):
                 if number in gone:
                     gone[number] += min(stop, (number + 1) * ROWS) - max(first, number * ROWS)
         sparse = [
@@ -757,7 +804,7 @@ class FolderStore:
                 except SegmentMissingError:
                     # A writer may have deleted the file since this connection's moment: look again, once for
                     # every change.
-                    state = connection.execute("SELECT token, change FROM state").fetchone()
+                    state = _state(connection)
                     if state in seen:
                         raise
                     seen.append(state)
@@ -786,7 +833,7 @@ class FolderStore:
     def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
         """For each key how many chunks have its rarest word, and how many there are."""
         with self._reading() as connection:
-            [(total,)] = connection.execute("SELECT rows FROM state")
+            total = _state(connection)[2]
             return name_frequencies(connection, keys, total)
 
     def beginning_of(
@@ -812,6 +859,7 @@ class FolderStore:
         def read(connection: sqlite3.Connection, view: _View) -> list[Found]:
             statement = "SELECT first, chunks FROM documents WHERE source IN ({})"
             documents = list(_select(connection, statement, list(sources)))
+            _require_rows("documents", *(number for both in documents for number in both))
             rows = [row for first, chunks in documents for row in range(first, first + min(chunks, n))]
             chunks = _chunks_of(connection, view, rows)
             cosines = view.index.cosines(query, rows)
@@ -825,7 +873,7 @@ class FolderStore:
             known = self._view
         if known is None and not _has_tables(connection):
             self._identity(connection)  # says what is wrong
-        token, change = connection.execute("SELECT token, change FROM state").fetchone()
+        token, change, _ = _state(connection)
         if known is not None and (known.token, known.change) == (token, change):
             for segment in known.index.segments:
                 segment.check()
@@ -835,11 +883,26 @@ class FolderStore:
         identity = known.identity if known is not None else self._identity(connection)
         segments = self._segments(connection, identity.probe.size, known.index.segments if known else ())
         masks = _masks(connection, segments, known)
+        self._require_vectors(connection, segments, masks)
         view = _View(token, change, identity, Index(segments, masks), known.chunks if known else {})
         with self._lock:
             if self._view is None or self._view.token != token or self._view.change < change:
                 self._view = view
         return view
+
+    def _require_vectors(
+        self,
+        connection: sqlite3.Connection,
+        segments: Sequence[Segment],
+        masks: Sequence[NDArray[np.bool_] | None],
+    ) -> None:
+        """Raise StoreError where chunks have no vectors: nothing else would say why they are not found."""
+        [(chunks,)] = connection.execute("SELECT COALESCE(SUM(chunks), 0) FROM documents")
+        _require_rows("documents", chunks)
+        alive = sum(len(s.vectors) for s in segments)
+        alive -= sum(int(np.count_nonzero(mask)) for mask in masks if mask is not None)
+        if alive < chunks:
+            raise self._damaged(f"it has vectors of {alive:,} of {chunks:,} chunks")
 
     def _segments(
         self, connection: sqlite3.Connection, dimension: int, opened: Sequence[Segment] = ()
@@ -850,6 +913,10 @@ class FolderStore:
         for number, file, rows in connection.execute(
             "SELECT number, file, rows FROM segments ORDER BY number"
         ):
+            _require_rows("segments", number * ROWS if isinstance(number, int) else number, rows)
+            # A store may come from elsewhere, and this name is written to.
+            if not isinstance(file, str) or Path(file).name != file or not 0 < rows <= ROWS:
+                raise _DamagedRowError(f"table segments: ({number}, {file!r}, {rows})")
             segment = known.get(file)
             if segment is None:
                 segment = Segment.open(self.path / _VECTORS / file, number * ROWS, rows, dimension)
@@ -875,6 +942,45 @@ class FolderStore:
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'settings'").fetchone())
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a link to itself
+        return False
+
+
+def _require_types(table: str, row: Sequence[object], types: Sequence[Any]) -> None:
+    """Raise _DamagedRowError unless the values of a row have these types: SQLite takes any."""
+    if not all(isinstance(value, kind) for value, kind in zip(row, types, strict=True)):
+        raise _DamagedRowError(f"table {table}: {shortened(repr(tuple(row)))}")
+
+
+def _require_rows(table: str, *numbers: object) -> None:
+    """Raise _DamagedRowError unless these can be numbers of rows."""
+    for number in numbers:
+        if not isinstance(number, int) or not 0 <= number <= _MOST_ROWS:
+            raise _DamagedRowError(f"table {table}: {shortened(repr(number))} for a number of rows")
+
+
+def _state(connection: sqlite3.Connection) -> tuple[str, int, int]:
+    """Token, change and rows."""
+    states = connection.execute("SELECT token, change, rows FROM state").fetchmany(2)
+    if len(states) != 1:
+        raise _DamagedRowError(f"table state has {'no row' if not states else 'two rows'}")
+    [(token, change, rows)] = states
+    _require_types("state", (token,), (str,))
+    _require_rows("state", change, rows)
+    return token, change, rows
+
+
+def _dead(connection: sqlite3.Connection, since: int = -1) -> list[tuple[int, int]]:
+    """The ranges of dead rows that came after the change ``since``."""
+    ranges = connection.execute("SELECT first, stop FROM dead WHERE change > ?", (since,)).fetchall()
+    for dead in ranges:
+        _require_rows("dead", *dead)
+    return ranges
 
 
 def _check_lengths(document: NewDocument) -> None:
@@ -934,11 +1040,9 @@ def _masks(
         if mask is not None:
             # A copy: others may be searching with the old one.
             masks[first] = np.concatenate([mask, np.zeros(size - len(mask), dtype=bool)])
-    ranges = connection.execute(
-        "SELECT first, stop FROM dead WHERE change > ?", (known.change if known else -1,)
-    )
-    for low, high in ranges:
-        for start in range(low // ROWS * ROWS, high, ROWS):
+    end = max((first + size for first, size in sizes.items()), default=0)
+    for low, high in _dead(connection, since=known.change if known else -1):
+        for start in range(low // ROWS * ROWS, min(high, end), ROWS):
             if start in sizes:
                 mask = masks.setdefault(start, np.zeros(sizes[start], dtype=bool))
                 mask[max(low - start, 0) : high - start] = True
@@ -1009,7 +1113,7 @@ def _with_words(
     n: int,
 ) -> list[Found]:
     """``near``, then what only the word index finds; both know their place in the word index."""
-    [(total,)] = connection.execute("SELECT rows FROM state")
+    total = _state(connection)[2]
     rows = rows_with_terms(connection, index_terms(question), total, n=n, below=total)
     hits = list(zip(rows, view.index.cosines(query, rows), strict=True))
     by_words = _found(connection, view, hits, n)
@@ -1035,6 +1139,15 @@ def _chunk(
     source: str, digest: str, start: int, stop: int, page: int | None, after: str, text: str, *context: Any
 ) -> Chunk:
     position, title, headings, header = context
+    _require_types(
+        "chunks",
+        (source, digest, start, stop, page, after, text, position, title, headings, header),
+        (str, str, int, int, (int, _NONE), str, str, int, (str, _NONE), str, str),
+    )
     name = f"{version_of(source, digest)}-{start}-{stop}"
-    above = tuple(json.loads(headings))
+    try:
+        above = tuple(json.loads(headings))
+    except (ValueError, TypeError, RecursionError):
+        raise _DamagedRowError(f"table chunks: headings {shortened(headings)}") from None
+    _require_types("chunks", above, (str,) * len(above))
     return Chunk(name, text, source, start, stop, page, after, position, title, above, header)

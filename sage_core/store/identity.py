@@ -89,7 +89,7 @@ class StoreIdentity:
             str(settings["embedder"]),
             np.frombuffer(probe if isinstance(probe, bytes) else b"", dtype="<f4"),
             str(settings["segmenter"]),
-            json.loads(str(settings.get("segmenter_settings") or "{}")),
+            dict(json.loads(str(settings.get("segmenter_settings") or "{}"))),
         )
 
 

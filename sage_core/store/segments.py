@@ -249,7 +249,7 @@ class Index:
         numbers = np.asarray(rows, dtype=np.int64)
         found = np.zeros(len(numbers), dtype=np.float32)
         for segment in self.segments:
-            inside = numbers - numbers % ROWS == segment.first
+            inside = (numbers >= segment.first) & (numbers < segment.first + len(segment.vectors))
             if inside.any():
                 vectors = segment.vectors[numbers[inside] - segment.first].astype(np.float32)
                 found[inside] = np.einsum("ij,j->i", vectors, scaled)

@@ -275,6 +275,21 @@ def test_what_there_is_no_time_for_is_left_out_by_name(monkeypatch: pytest.Monke
     assert found.settings.segmenter == {}
 
 
+def test_slow_chunks_leave_time_for_the_other_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = corpus(4)
+    clock = [1000.0]
+    monkeypatch.setattr(tuning.time, "monotonic", lambda: clock[0])
+
+    def note(state: tuning.TuneProgress) -> None:
+        if state.stage == "chunks" and state.variant != "as it stands":
+            clock[0] = 1000.0 + 60 * 0.6  # of one minute
+
+    options = TuneOptions(minutes=1, targets=(20,), rerankers=("none",))
+    found = tune(documents, asked(documents, 5), HashEmbedder(), options, progress=note)
+    assert "chunks of 20 tokens" in found.left_out
+    assert {"no reranker", "without context"} <= {c.variant.name for c in found.comparisons}
+
+
 def test_a_slow_variant_comes_after_the_quick_ones() -> None:
     documents = corpus(4)
     options = TuneOptions(targets=(), rerankers=("sage-minilm", "none"))
