@@ -20,7 +20,7 @@ from sage_core.cli.options import (
     require_packages,
 )
 from sage_core.errors import InputError, LLMError
-from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, make_answerer
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,8 +80,6 @@ def demo(
     answer in them. It runs offline, and sentences are quoted without an LLM, unless --model or
     --base-url asks for one.
     """
-    from sage_core.embedding.minilm import MiniLMEmbedder
-    from sage_core.pipeline.sage import Sage
     from sage_core.rendering.terminal.progress import ingest_bar
 
     # A key or a server in the environment is there for other programs too.
@@ -91,12 +89,7 @@ def demo(
     require_packages(llm=asks_llm(model, base_url, offline))
     began = time.perf_counter()
     folder = documents_folder()
-    embedder = MiniLMEmbedder()
-    sage = Sage(
-        store,
-        embedder=embedder,
-        answerer=make_answerer(model, base_url, offline, embedder, timeout),
-    )
+    sage = open_sage(store, model=model, base_url=base_url, offline=offline, timeout=timeout)
     out = console()
     with sage:
         out.rule(f"1. Ingest {_shown(folder)}", align="left")

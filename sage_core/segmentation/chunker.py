@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.segmentation.cuts import GLUED, SizeCost, optimal_cuts, sized_cuts, threshold_cuts
+from sage_core.segmentation.boundaries import (
+    GLUED,
+    SizeCost,
+    optimal_boundaries,
+    sized_boundaries,
+    threshold_boundaries,
+)
 from sage_core.segmentation.layout import Layout, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
@@ -145,12 +151,12 @@ def chunks(
     if limits.strategy == "optimal":
         size_cost = SizeCost(limits.usual_tokens, limits.max_tokens, limits.min_tokens)
         if limits.by_topic:
-            starts = optimal_cuts(units.lengths, units.keep, size_cost)
+            starts = optimal_boundaries(units.lengths, units.keep, size_cost)
         else:
             asked = limits.target_tokens is not None
-            starts = sized_cuts(units.lengths, units.keep, size_cost, or_less=not asked)
+            starts = sized_boundaries(units.lengths, units.keep, size_cost, or_less=not asked)
     else:
-        starts = threshold_cuts(
+        starts = threshold_boundaries(
             units.lengths, units.keep, limits.coarse_tokens, limits.max_tokens, limits.min_tokens
         )
     ranges = list(zip(starts, [*starts[1:], len(units.spans)], strict=True))

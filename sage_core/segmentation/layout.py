@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_core._checks import check_float
-from sage_core.segmentation.cuts import GLUED
+from sage_core.segmentation.boundaries import GLUED
 from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.spans import Span
 

@@ -74,7 +74,7 @@ def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
         target = piece.start + int(length * share)
         if start + 1 > target or target >= piece.end:
             continue
-        cut = _best_cut(text, start, max(start + 1, target - reach), target, min(piece.end, target + reach))
+        cut = _best_break(text, start, max(start + 1, target - reach), target, min(piece.end, target + reach))
         left = trim(text, Span(start, cut))
         if left.end > left.start and cut < piece.end:
             result.append(left)
@@ -86,7 +86,7 @@ def _parts(text: str, piece: Span, shares: list[float]) -> list[Span]:
     return [span for span in result if span.end > span.start]
 
 
-def _best_cut(text: str, start: int, low: int, target: int, high: int) -> int:
+def _best_break(text: str, start: int, low: int, target: int, high: int) -> int:
     """A place in ``low..high`` to cut: after a clause, else at white space, the nearest to ``target``.
 
     Where there is none, the last space after ``start``; a word is cut in two only where it fills the piece.

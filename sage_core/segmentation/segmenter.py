@@ -21,7 +21,7 @@ from sage_core.segmentation.layout import Layout, breaks
 from sage_core.segmentation.limits import Limits, Size, Strategy
 from sage_core.segmentation.long_sentences import CHARS_PER_TOKEN, weigh
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
-from sage_core.segmentation.view import Boundary, CutReason, SegmentationView
+from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
 from sage_core.text.callables import function_fingerprint
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
@@ -297,12 +297,12 @@ class Segmenter:
 
     def _reasons(
         self, text: str, spans: list[Span], tokens: list[int], boundaries: list[Boundary]
-    ) -> list[CutReason]:
+    ) -> list[BoundaryReason]:
         """Why the text was cut before each chunk but the first."""
         clean, sentences = self._sentences(text)
         asked = {boundary.position: boundary.probability for boundary in boundaries}
         said = dict(zip([s.start for s in sentences[1:]], breaks(clean, sentences), strict=True))
-        found: list[CutReason] = []
+        found: list[BoundaryReason] = []
         for (_, after), (size, size_after) in zip(
             itertools.pairwise(spans), itertools.pairwise(tokens), strict=True
         ):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sage_core.segmentation.cuts import GLUED
+from sage_core.segmentation.boundaries import GLUED
 from sage_core.text.blocks import sentence_lines
 from sage_core.text.lines import Line, number_of
 from sage_core.text.spans import Span

@@ -28,7 +28,7 @@ class Boundary(NamedTuple):
     probability: float
 
 
-CutReason = Literal["heading", "topic", "paragraph", "limit", "size"]
+BoundaryReason = Literal["heading", "topic", "paragraph", "limit", "size"]
 """Why a text was cut at a place.
 
 - ``heading``: a heading follows.
@@ -38,7 +38,7 @@ CutReason = Literal["heading", "topic", "paragraph", "limit", "size"]
 - ``size``: none of these: the chunk was long enough for the size that is aimed at.
 """
 
-REASONS: tuple[CutReason, ...] = get_args(CutReason)
+REASONS: tuple[BoundaryReason, ...] = get_args(BoundaryReason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class SegmentationView(Displayable):
     tokens: Sequence[int]
     boundaries: Sequence[Boundary]
     settings: dict[str, object] = field(default_factory=dict)
-    reasons: Sequence[CutReason] = ()
+    reasons: Sequence[BoundaryReason] = ()
 
     @property
     def chunks(self) -> list[str]:

@@ -25,7 +25,7 @@ from sage_core.rendering.html.report import (
     usage_html,
 )
 from sage_core.rendering.rows import plain_rows
-from sage_core.segmentation.view import REASONS, Boundary, CutReason, SegmentationView
+from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
 from sage_core.selection.cut import Selection
 from sage_core.selection.view import SelectionView
 from sage_core.text.spans import Span
@@ -61,20 +61,10 @@ def _answer(result: Answer) -> str:
     return piece(*answer_head(result), *answer_parts(result, most=NOTEBOOK_ROWS))
 
 
-@page_of.register
-def _answer_page(result: Answer) -> str:
-    return answer_report(result)
-
-
 @fragment.register
 def _retrieval(result: Retrieval) -> str:
     head = tag("header", foreign(result.question, "h1"))
     return piece(head, *retrieval_parts(result, result.selection, most=NOTEBOOK_ROWS))
-
-
-@page_of.register
-def _retrieval_page(result: Retrieval) -> str:
-    return retrieval_report(result)
 
 
 @fragment.register
@@ -113,11 +103,6 @@ def _segmentation(result: SegmentationView) -> str:
     return piece(*_segments(result, NOTEBOOK_CHUNKS))
 
 
-@page_of.register
-def _segmentation_page(result: SegmentationView) -> str:
-    return segmentation_report(result)
-
-
 def segmentation_report(
     view: SegmentationView,
     *,
@@ -141,6 +126,11 @@ def segmentation_report(
         *_segments(view, None),
         section("Settings", settings_html({**listed, **(settings or {}), **made_now(made)})),
     )
+
+
+page_of.register(Answer)(answer_report)
+page_of.register(Retrieval)(retrieval_report)
+page_of.register(SegmentationView)(segmentation_report)
 
 
 def _windows(view: SegmentationView) -> bool:
@@ -233,7 +223,7 @@ def boundaries_html(
     tokens: Sequence[int] | None = None,
     threshold: float | None = None,
     most: int | None = None,
-    reasons: Sequence[CutReason] = (),
+    reasons: Sequence[BoundaryReason] = (),
 ) -> str:
     """Chunks one below the other in alternating colors; a number at every place the model judged.
 
@@ -258,7 +248,7 @@ def boundaries_html(
     at = 0
     for i, span in enumerate(spans[:shown]):
         if i:
-            parts.append(_cut(asked.get(span.start), threshold, reasons[i - 1] if reasons else None))
+            parts.append(_boundary(asked.get(span.start), threshold, reasons[i - 1] if reasons else None))
         while at < len(places) and places[at] <= span.start:
             at += 1
         first = at
@@ -284,7 +274,7 @@ def boundaries_html(
     return tag("div", *parts, class_="chunks")
 
 
-_WHY: dict[CutReason, str] = {
+_WHY: dict[BoundaryReason, str] = {
     "heading": "a heading follows",
     "topic": "the topic changes",
     "paragraph": "a paragraph ends",
@@ -293,11 +283,11 @@ _WHY: dict[CutReason, str] = {
 }
 
 
-def _cut(probability: float | None, threshold: float | None, reason: CutReason | None) -> Markup:
-    return tag("div", cut_words(probability, threshold, reason), class_="snip")
+def _boundary(probability: float | None, threshold: float | None, reason: BoundaryReason | None) -> Markup:
+    return tag("div", boundary_words(probability, threshold, reason), class_="snip")
 
 
-def cut_words(probability: float | None, threshold: float | None, reason: CutReason | None) -> str:
+def boundary_words(probability: float | None, threshold: float | None, reason: BoundaryReason | None) -> str:
     """Why a text was cut at a place.
 
     Args:

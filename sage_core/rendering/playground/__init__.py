@@ -17,7 +17,7 @@ from sage_core.ranking import Place, link
 from sage_core.ranking.neighbors import WEIGHT
 from sage_core.rendering.html.markup import Markup, tag
 from sage_core.rendering.html.style import page_css
-from sage_core.rendering.html.views import cut_words
+from sage_core.rendering.html.views import boundary_words
 from sage_core.rendering.rows import place_of, shares
 from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.rendering.wording import counted
@@ -80,7 +80,7 @@ def segmentation_data(view: SegmentationView, seconds: float) -> dict[str, Any]:
                 "tokens": tokens,
                 "start": span.start,
                 "end": span.end,
-                "cut": cut_words(cut, view.threshold, reason) if chunks else None,
+                "cut": boundary_words(cut, view.threshold, reason) if chunks else None,
                 "pieces": [
                     {
                         "text": terminal_safe(view.text[start:end]),

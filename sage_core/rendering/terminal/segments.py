@@ -18,7 +18,7 @@ _STYLES = ("cyan", "magenta")
 def segments_view(view: SegmentationView) -> RenderableType:
     """Chunks one below the other; ``┆0.83┆`` marks a joint that was kept, with its P(same).
 
-    Above each chunk stands why the text was cut there (`sage_core.segmentation.view.CutReason`).
+    Above each chunk stands why the text was cut there (`sage_core.segmentation.view.BoundaryReason`).
     """
     asked = {b.position: b.probability for b in view.boundaries}
     lines = list(_lines(view, asked))

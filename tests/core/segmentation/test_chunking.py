@@ -9,7 +9,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.segmentation.cuts import SizeCost, optimal_cuts, sized_cuts, threshold_cuts
+from sage_core.segmentation.boundaries import (
+    SizeCost,
+    optimal_boundaries,
+    sized_boundaries,
+    threshold_boundaries,
+)
 
 SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=9)
 
@@ -39,7 +44,7 @@ def cost(cuts: list[int], lengths: list[int], keep: list[float], size_cost: Size
 @given(SIZES, size_costs(), st.floats(-3, 3), st.data())
 def test_no_segmentation_is_better(lengths: list[int], size_cost: SizeCost, price: float, data) -> None:
     keep = data.draw(st.lists(st.floats(-5, 5), min_size=len(lengths) - 1, max_size=len(lengths) - 1))
-    found = optimal_cuts(lengths, keep, size_cost, price)
+    found = optimal_boundaries(lengths, keep, size_cost, price)
     assert found[0] == 0
     inner = range(1, len(lengths))
     every = ([0, *c] for n in range(len(lengths)) for c in itertools.combinations(inner, n))
@@ -57,7 +62,7 @@ def test_a_target_is_met_whatever_the_model_says(lengths, target: int, bias: flo
     """A model that always parts, always joins, or anything between: the mean is what was asked for."""
     random = Random(seed)
     keep = [random.gauss(bias, 2.0) for _ in lengths[1:]]
-    found = sized_cuts(lengths, keep, SizeCost(target, 2 * target, target // 4, 3.0))
+    found = sized_boundaries(lengths, keep, SizeCost(target, 2 * target, target // 4, 3.0))
     wanted = sum(lengths) / target
     assert abs(len(found) - wanted) <= max(1.0, 0.06 * wanted)
     assert max(sum(lengths[a:b]) for a, b in itertools.pairwise([*found, len(lengths)])) <= 2 * target
@@ -70,20 +75,20 @@ def test_a_target_is_met_where_the_model_sees_topics() -> None:
     topics = [3, 8, 12, 17, 22, 26, 31, 36]  # chunks of 80 and 100 tokens
     for topic in topics:
         keep[topic - 1] = -3.0
-    assert sized_cuts(lengths, keep, SizeCost(90, 180, 22, 3.0)) == [0, *topics]
+    assert sized_boundaries(lengths, keep, SizeCost(90, 180, 22, 3.0)) == [0, *topics]
 
 
 @given(SIZES, st.data())
 def test_the_paper_cuts_exactly_below_the_threshold(lengths: list[int], data) -> None:
     keep = data.draw(st.lists(st.floats(-5, 5), min_size=len(lengths) - 1, max_size=len(lengths) - 1))
-    found = threshold_cuts(lengths, keep, coarse_tokens=1000, max_tokens=1000, min_tokens=0)
+    found = threshold_boundaries(lengths, keep, coarse_tokens=1000, max_tokens=1000, min_tokens=0)
     assert found == [0, *(i + 1 for i, value in enumerate(keep) if value < 0)]
 
 
 @given(SIZES, st.integers(1, 25), st.integers(0, 25), st.data())
 def test_threshold_keeps_the_limit(lengths: list[int], max_tokens: int, least: int, data) -> None:
     keep = data.draw(st.lists(st.floats(-5, 5), min_size=len(lengths) - 1, max_size=len(lengths) - 1))
-    found = threshold_cuts(lengths, keep, 2 * max_tokens, max_tokens, min(least, max_tokens))
+    found = threshold_boundaries(lengths, keep, 2 * max_tokens, max_tokens, min(least, max_tokens))
     assert found[0] == 0
     assert found == sorted(set(found))
     for start, end in itertools.pairwise([*found, len(lengths)]):
@@ -92,4 +97,9 @@ def test_threshold_keeps_the_limit(lengths: list[int], max_tokens: int, least: i
 
 def test_nothing_in_nothing_out() -> None:
     cost = SizeCost(5, 10, 2)
-    assert optimal_cuts([], [], cost) == sized_cuts([], [], cost) == threshold_cuts([], [], 20, 10, 2) == []
+    assert (
+        optimal_boundaries([], [], cost)
+        == sized_boundaries([], [], cost)
+        == threshold_boundaries([], [], 20, 10, 2)
+        == []
+    )

@@ -64,7 +64,7 @@ def _costs(usual: int, max_tokens: int, min_tokens: int, weight: float) -> list[
     return costs
 
 
-def optimal_cuts(
+def optimal_boundaries(
     lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCost, price: float = 0.0
 ) -> list[int]:
     """The segmentation of least cost under a hard limit.
@@ -108,56 +108,56 @@ def optimal_cuts(
                 least, chosen = cost, start
         best.append(least)
         origin.append(chosen)
-    cuts: list[int] = []
+    starts: list[int] = []
     end = len(lengths)
     while end:
         end = origin[end]
-        cuts.append(end)
-    return cuts[::-1]
+        starts.append(end)
+    return starts[::-1]
 
 
-def sized_cuts(
+def sized_boundaries(
     lengths: Sequence[int], keep: Sequence[float], size_cost: SizeCost, *, or_less: bool = False
 ) -> list[int]:
     """The best segmentation whose mean size is ``size_cost.usual``, as nearly as whole units allow.
 
     With ``or_less`` a smaller mean is left as it is, and a larger one where tables and long sentences forbid
-    more cuts.
+    more chunks.
 
     One price for every chunk of the text is found by interpolation, so that the number of chunks is the
     text's length over the target, whatever the model's calibration. Which gaps are cut at that price is
-    still for `optimal_cuts` to say. Linear in the units, a few passes.
+    still for `optimal_boundaries` to say. Linear in the units, a few passes.
     """
     wanted = sum(lengths) / size_cost.usual
     tolerance = max(0.5, _CLOSE * wanted)
-    cuts = optimal_cuts(lengths, keep, size_cost)
-    if or_less and len(cuts) >= wanted:
-        return cuts
+    starts = optimal_boundaries(lengths, keep, size_cost)
+    if or_less and len(starts) >= wanted:
+        return starts
     many: list[int] = []  # of the solutions with too many chunks the one with the fewest
     few: list[int] = []
     low, high = -math.inf, math.inf
     price, step = 0.0, 1.0
     most = _MOST_WITHOUT_TARGET if or_less else _MOST_PRICE
     for _ in range(_MOST_PASSES):
-        if abs(len(cuts) - wanted) <= tolerance:
-            return cuts
-        if len(cuts) > wanted:  # a higher price makes fewer
-            low, many = price, cuts
+        if abs(len(starts) - wanted) <= tolerance:
+            return starts
+        if len(starts) > wanted:  # a higher price makes fewer
+            low, many = price, starts
         else:
-            high, few = price, cuts
+            high, few = price, starts
         if not many or not few:
             if abs(price) >= most:
                 break
-            price += step if len(cuts) > wanted else -step
+            price += step if len(starts) > wanted else -step
             price = max(-most, min(most, price))
             step *= 2
         else:
             # The number falls about exponentially with the price: interpolate its logarithm.
             share = math.log(len(many) / wanted) / math.log(len(many) / len(few))
             price = low + (high - low) * min(0.9, max(0.1, share))
-        cuts = optimal_cuts(lengths, keep, size_cost, price)
+        starts = optimal_boundaries(lengths, keep, size_cost, price)
     if not many or not few:
-        return cuts
+        return starts
     return _spliced(many, few, lengths, size_cost.usual)
 
 
@@ -172,19 +172,19 @@ def _spliced(many: list[int], few: list[int], lengths: Sequence[int], target: in
     result: list[int] = []
     for start, stop in itertools.pairwise([*common, len(lengths)]):
         wanted = ends[stop] / target - len(result)
-        options = [cuts[bisect_left(cuts, start) : bisect_left(cuts, stop)] for cuts in (many, few)]
+        options = [starts[bisect_left(starts, start) : bisect_left(starts, stop)] for starts in (many, few)]
         misses = [abs(len(option) - wanted) for option in options]
         result += options[misses.index(min(misses))]
     return result
 
 
-def threshold_cuts(
+def threshold_boundaries(
     lengths: Sequence[int], keep: Sequence[float], coarse_tokens: int, max_tokens: int, min_tokens: int
 ) -> list[int]:
     """The paper's segmentation (section IV): coarse windows, each cut wherever ``keep`` is negative.
 
     Windows are whole units of at most ``coarse_tokens`` together. A chunk above ``max_tokens`` is cut
-    further, by ``optimal_cuts``; one below ``min_tokens`` joins the neighbor of its window that it most
+    further, by ``optimal_boundaries``; one below ``min_tokens`` joins the neighbor of its window that it most
     likely belongs to, if it fits.
 
     Args:
@@ -195,10 +195,10 @@ def threshold_cuts(
         min_tokens: Chunks shorter than this are joined where possible; 0 is the paper.
 
     Returns:
-        First unit of every chunk, as ``optimal_cuts``.
+        First unit of every chunk, as ``optimal_boundaries``.
     """
     whole = SizeCost(max_tokens, max_tokens, 0)  # no cost for size: only the limit counts
-    cuts: list[int] = []
+    starts: list[int] = []
     start = 0
     while start < len(lengths):
         stop = start + 1
@@ -212,11 +212,11 @@ def threshold_cuts(
         for first, last in itertools.pairwise(runs):
             if sum(lengths[first:last]) <= max_tokens:
                 continue
-            inner = optimal_cuts(lengths[first:last], keep[first : last - 1], whole)
-            runs = sorted({*runs, *(first + cut for cut in inner)})
-        cuts += _join_short(runs, lengths, keep, max_tokens, min_tokens)
+            inner = optimal_boundaries(lengths[first:last], keep[first : last - 1], whole)
+            runs = sorted({*runs, *(first + offset for offset in inner)})
+        starts += _join_short(runs, lengths, keep, max_tokens, min_tokens)
         start = stop
-    return cuts
+    return starts
 
 
 def _join_short(
