@@ -32,15 +32,16 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core import CrossEncoderReranker, HybridReranker, MiniLMEmbedder
-from sage_core.answering import ExtractiveAnswerer, LocalJudge, support
+from sage_core.answering import ExtractiveAnswerer, LocalJudge, support, vetoed
 from sage_core.answering.marks import SUPPORTED_FROM
 from sage_core.answering.words import stem_list
+from sage_core.feedback import FeedbackConfig, Verdict, Veto
 from sage_core.text.sentences import split_sentences
 
 SEED = 7
@@ -186,6 +187,30 @@ def claims(judge: LocalJudge, data: Path, limit: int, peers: bool) -> None:
 
 def graded(judge: LocalJudge, data: Path, limit: int) -> None:
     """Print AUROC of support for answers and summaries that models wrote and people graded."""
+    for name, rows in answers_graded(data).items():
+        odds = [support(judge.grounding(answer, passages)) for answer, passages, _ in rows[:limit]]
+        known = [(p, r) for p, r in zip(odds, rows, strict=False) if p is not None]
+        labels, scores = [r[2] for _, r in known], [p for p, _ in known]
+        print(f"{name}, n = {len(known)}: AUROC {with_interval(labels, scores)}")
+        print(f"  share of stems: {with_interval(labels, [share(r[0], ' '.join(r[1])) for _, r in known])}")
+
+
+def vetoes(data: Path, limit: int) -> None:
+    """Print how many right and wrong answers lose the grade that a critic gave them."""
+    sets = answers_graded(data)
+    for veto in get_args(Veto)[:2]:
+        config = FeedbackConfig(veto=veto)
+        for name, rows in sets.items():
+            lost = [bool(vetoed(Verdict(10), *row[:2], config).vetoed_by) for row in rows[:limit]]
+            of = {x: [v for v, r in zip(lost, rows, strict=False) if r[2] is x] for x in (True, False)}
+            print(
+                f"veto {veto}, {name}: {sum(of[True])} of {len(of[True])} right ({np.mean(of[True]):.1%}), "
+                f"{sum(of[False])} of {len(of[False])} wrong ({np.mean(of[False]):.1%})"
+            )
+
+
+def answers_graded(data: Path) -> dict[str, list[tuple[str, list[str], bool]]]:
+    """Answers and summaries that models wrote, their passages, and whether people found them supported."""
     sets: dict[str, list[tuple[str, list[str], bool]]] = collections.defaultdict(list)
     for row in read(data, "grounding"):
         sets[row["kind"]].append((row["claim"], [row["context"]], row["supported"]))
@@ -193,12 +218,7 @@ def graded(judge: LocalJudge, data: Path, limit: int) -> None:
         if row["model"] != "reference":
             label = bool(np.mean(row["faithfulness"]) >= 3.5)
             sets["graded answers"].append((row["answer"], row["contexts"], label))
-    for name, rows in sets.items():
-        odds = [support(judge.grounding(answer, passages)) for answer, passages, _ in rows[:limit]]
-        known = [(p, r) for p, r in zip(odds, rows, strict=False) if p is not None]
-        labels, scores = [r[2] for _, r in known], [p for p, _ in known]
-        print(f"{name}, n = {len(known)}: AUROC {with_interval(labels, scores)}")
-        print(f"  share of stems: {with_interval(labels, [share(r[0], ' '.join(r[1])) for _, r in known])}")
+    return sets
 
 
 def opposites(judge: LocalJudge, data: Path, each: int) -> None:
@@ -302,9 +322,13 @@ def main() -> None:
     parser.add_argument("--words", action="store_true", help="without the model")
     parser.add_argument("--peers", action="store_true", help="what else can be had without an LLM")
     parser.add_argument("--support", action="store_true", help="support only, which needs no model")
+    parser.add_argument("--veto", action="store_true", help="what a veto costs and catches, only")
     parser.add_argument("--time", action="store_true", help="the time only")
     parser.add_argument("--limit", type=int, default=1000, help="questions or claims of each set")
     arguments = parser.parse_args()
+    if arguments.veto:
+        vetoes(arguments.data, arguments.limit)
+        return
     judge = LocalJudge(model=False if arguments.words else None)
     if arguments.time:
         seconds(judge, arguments.data, 40)

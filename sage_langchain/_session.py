@@ -23,7 +23,7 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.config import merge_configs, run_in_executor
 
-from sage_core.answering import answer_messages, local_check
+from sage_core.answering import answer_messages, local_check, vetoed
 from sage_core.feedback import (
     NO_HITS,
     Check,
@@ -200,11 +200,16 @@ class Session:
     def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         prompt, step = self._critic_prompt(selection, answer), _StepResult()
 
+        def checked(verdict: Verdict) -> Verdict:
+            return vetoed(verdict, answer, self._texts_of(selection), self.parts.feedback)
+
         def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            return step.grade(*self.parts.critic.judge(prompt, config))
+            verdict, usage = self.parts.critic.judge(prompt, config)
+            return step.grade(checked(verdict), usage)
 
         async def arun(_: Any, config: RunnableConfig) -> dict[str, object]:
-            return step.grade(*await self.parts.critic.ajudge(prompt, config))
+            verdict, usage = await self.parts.critic.ajudge(prompt, config)
+            return step.grade(await run_in_executor(None, checked, verdict), usage)
 
         runnable = RunnableLambda(run, arun, name="sage_critic")
         about = {**self._about(selection), "answer": answer}
@@ -369,6 +374,7 @@ class Session:
             "adjust": verdict.adjust,
             "parsed": verdict.parsed,
             "chunks": selection.cut,
+            "vetoed_by": verdict.vetoed_by,
         }
 
 

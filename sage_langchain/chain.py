@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, Policy
+from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, Policy, Veto
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
@@ -98,6 +98,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             (`SagePruner`); ``context`` then holds slices of the documents.
         hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
             answer needs a passage that only another passage names.
+        veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 
@@ -119,6 +120,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     prune: bool = False
     hops: int = DEFAULT_FEEDBACK.hops
+    veto: Veto = DEFAULT_FEEDBACK.veto
     counter: str = "bert"
 
     @model_validator(mode="before")
@@ -170,6 +172,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             no_answer=self.no_answer,
             critic=self.grading,
             hops=self.hops,
+            veto=self.veto,
         )
 
     def _critic(self) -> Critic:

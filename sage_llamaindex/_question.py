@@ -18,7 +18,7 @@ from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 
-from sage_core.answering import local_check
+from sage_core.answering import local_check, vetoed
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
     NO_HITS,
@@ -125,6 +125,7 @@ class SageQuestion:
         self._attempts: list[Attempt] = []
         self._round = 0
         self._local: Check | None = None
+        self._config = FeedbackConfig()
 
     def run_once(self) -> RESPONSE_TYPE:
         """Answer from the rule's selection, without a grade."""
@@ -194,6 +195,7 @@ class SageQuestion:
         return self._noted(self._attempts[result.best_round - 1].response, result)
 
     def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
+        self._config = config
         self._local = local_check(config, self._bundle.query_str, lambda _: self._shown())
         sizes = tokens_of(self._ranking.nodes)
         return FeedbackLoop(self._ranking.scores, self._ranking.scale, config, sizes=sizes)
@@ -308,6 +310,7 @@ class SageQuestion:
                 verdict, usage = yield Twin(self._parts.critic, "judge", case)
             except Exception as error:  # the answer is not lost, whatever breaks the grade
                 verdict, usage = failed_grade(error), None
+        verdict = yield Compute(vetoed, verdict, answer, case.context, self._config)
         return verdict, usage or meter.usage or self._parts.critic.unseen
 
     # Graded after streaming

@@ -28,7 +28,7 @@ from typing_extensions import Self
 from sage_core._checks import near_match
 from sage_core.answering import AnswerMark, LocalJudge, mark_answer
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, FeedbackResult, Policy
+from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, FeedbackResult, Policy, Veto
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
@@ -58,6 +58,7 @@ class EngineOptions:
     no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     trace_key: str | None = "sage"
     hops: int = DEFAULT_FEEDBACK.hops
+    veto: Veto = DEFAULT_FEEDBACK.veto
 
     def __post_init__(self) -> None:
         if self.feedback not in get_args(Feedback):
@@ -88,6 +89,7 @@ class EngineOptions:
             selection=selection,
             critic=self.grading,
             hops=self.hops,
+            veto=self.veto,
         )
 
 
@@ -195,6 +197,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         trace_key: Key in ``response.metadata`` for a small summary; None for none.
         hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
             answer needs a passage that only another passage names.
+        veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
         selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own
             say it there.
         rule: Short for ``selection.rule``, as are the following: what is given replaces its value.
@@ -225,6 +228,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         no_answer: Sequence[str] = DEFAULT_FEEDBACK.no_answer,
         trace_key: str | None = "sage",
         hops: int = DEFAULT_FEEDBACK.hops,
+        veto: Veto = DEFAULT_FEEDBACK.veto,
         selection: SelectionConfig | None = None,
         rule: Rule | RuleName | None = None,
         min_k: int | None = None,
@@ -247,6 +251,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             no_answer=tuple(no_answer),
             trace_key=trace_key,
             hops=hops,
+            veto=veto,
         )
         given = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]

@@ -51,6 +51,7 @@ class SageRoundEvent(Event):
         score: Its grade, 1 to 10; None where it was not graded.
         source: Who graded, as in `Verdict.source`; empty where nobody did.
         reason: The reason given for the grade, or why there is none.
+        vetoed_by: Who overruled the grade, as in `Verdict.vetoed_by`; empty where nobody did.
     """
 
     round: int
@@ -60,6 +61,7 @@ class SageRoundEvent(Event):
     score: float | None
     source: str = ""
     reason: str = ""
+    vetoed_by: str = ""
 
 
 def _dumped(found: NodeWithScore) -> dict[str, Any]:
@@ -259,6 +261,7 @@ def _round_event(done: Round) -> SageRoundEvent:
         score=done.score,
         source=verdict.source if verdict is not None else "",
         reason=verdict.reason if verdict is not None else done.error or "",
+        vetoed_by=verdict.vetoed_by if verdict is not None else "",
     )
 
 

@@ -3,7 +3,7 @@
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.extractive import ExtractiveAnswerer
 from sage_core.answering.judge import Claim, LocalJudge, Located, abstains, split_claims, support
-from sage_core.answering.local_check import LocalCritic, local_check, shared_judge
+from sage_core.answering.local_check import LocalCritic, local_check, shared_judge, vetoed
 from sage_core.answering.marks import AnswerMark, mark_answer
 from sage_core.answering.prompts import (
     ANSWER_SYSTEM,
@@ -14,6 +14,7 @@ from sage_core.answering.prompts import (
     chosen_option,
 )
 from sage_core.answering.pruning import Pruned, SentencePruner
+from sage_core.answering.streaming import StreamMarks, amarked_stream, marked_stream
 from sage_core.llm.prompting import NO_ANSWER, is_abstention
 
 __all__ = [
@@ -31,14 +32,18 @@ __all__ = [
     "Located",
     "Pruned",
     "SentencePruner",
+    "StreamMarks",
     "abstains",
+    "amarked_stream",
     "answer_fields",
     "answer_messages",
     "chosen_option",
     "is_abstention",
     "local_check",
     "mark_answer",
+    "marked_stream",
     "shared_judge",
     "split_claims",
     "support",
+    "vetoed",
 ]

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-from sage_core.answering.judge import LocalJudge, abstains, threshold
+from sage_core.answering.judge import LocalJudge, abstains, support, threshold
 from sage_core.answering.words import stem_list
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
@@ -18,6 +19,8 @@ from sage_core.selection.cut import Selection
 ACCEPT_AT = threshold("accept_at")
 AGREE_AT = 0.5  # Two readers that agree need less: `benchmarks/feedback_cost.py --sweep`.
 WIDEN_BELOW = threshold("widen_below")
+VETO_BELOW = threshold("veto_below")
+VETOED_GRADE = 3.0
 
 
 class LocalCritic:
@@ -120,6 +123,54 @@ def local_check(
     if config.critic == "llm":
         return None
     return LocalCritic(question, texts, judge=judge, alone=config.critic == "local")
+
+
+def vetoed(
+    verdict: Verdict,
+    answer: str,
+    passages: Sequence[str],
+    config: FeedbackConfig,
+    judge: LocalJudge | None = None,
+) -> Verdict:
+    """A critic's verdict, overruled where it would accept what the passages contradict; no LLM is called.
+
+    Models grade fluent answers well. ``benchmarks/judge.py --veto`` measures how many right answers lose
+    their grade.
+
+    Examples:
+        >>> passages = ["The ferry leaves at seven and takes 40 minutes."]
+        >>> verdict = vetoed(Verdict(9), "The ferry takes 55 minutes.", passages, FeedbackConfig())
+        >>> verdict.score, verdict.source, verdict.vetoed_by
+        (3.0, 'critic', 'local judge')
+
+    Args:
+        verdict: The critic's.
+        answer: What was graded.
+        passages: What it was made from.
+        config: Its ``veto`` says what overrules, its ``accept_score`` which grades are looked at.
+        judge: Shared with the rest of the process where None.
+
+    Returns:
+        A grade of `VETOED_GRADE` that asks for more context, with the reason; else the verdict as it is.
+    """
+    if config.veto == "off" or verdict.score is None or verdict.score < config.accept_score:
+        return verdict
+    claims = (judge if judge is not None else shared_judge()).grounding(answer, passages)
+    reason = next((f"“{c.text}”: {c.reason}" for c in claims if c.refuted), "")
+    # What a few words claim depends on the question.
+    if not reason and config.veto == "unsupported" and not _is_short(answer):
+        held = support(claims)
+        if held is not None and held < VETO_BELOW:
+            reason = f"P(the passages support the answer) = {held:.2f}"
+    if not reason:
+        return verdict
+    return replace(
+        verdict,
+        score=min(VETOED_GRADE, verdict.score),
+        adjust=verdict.adjust or 1,
+        reason=f"graded {verdict.score:g}, but {reason}",
+        vetoed_by=LocalJudge.name,
+    )
 
 
 @lru_cache(maxsize=1)

@@ -43,6 +43,7 @@ class AnswerMark:
         passage: Position of the passage that supports it best; None where none has a word of it.
         evidence: The best supporting sentence in that passage.
         reason: What decided, in words; empty where nothing is claimed.
+        refuted: Whether the passages contradict it; see `Claim.refuted`.
     """
 
     span: Span
@@ -52,6 +53,7 @@ class AnswerMark:
     passage: int | None = None
     evidence: Span | None = None
     reason: str = ""
+    refuted: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
@@ -102,23 +104,30 @@ def _by_shared_judge(answer: str, passages: tuple[str, ...], question: str) -> t
 def _marks(
     answer: str, passages: tuple[str, ...], question: str, judge: LocalJudge
 ) -> tuple[AnswerMark, ...]:
-    claims = _claims(answer, passages, question, judge)
+    return marks_between(answer, 0, len(answer), claims_of(answer, passages, question, judge))
+
+
+def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tuple[AnswerMark, ...]:
+    """The parts of an answer from ``at`` to ``end``, with its claims there."""
     result: list[AnswerMark] = []
-    at = 0
     for claim in claims:
         if claim.span.start > at:
             result.append(_rest(answer, Span(at, claim.span.start)))
         support = _support(claim)
         text = claim.span.of(answer)
         found = (claim.passage, claim.evidence)
-        result.append(AnswerMark(claim.span, text, support, claim.probability, *found, claim.reason))
+        mark = AnswerMark(
+            claim.span, text, support, claim.probability, *found, claim.reason, refuted=claim.refuted
+        )
+        result.append(mark)
         at = claim.span.end
-    if at < len(answer):
-        result.append(_rest(answer, Span(at, len(answer))))
+    if at < end:
+        result.append(_rest(answer, Span(at, end)))
     return tuple(result)
 
 
-def _claims(answer: str, passages: Sequence[str], question: str, judge: LocalJudge) -> list[Claim]:
+def claims_of(answer: str, passages: Sequence[str], question: str, judge: LocalJudge) -> list[Claim]:
+    """An answer's claims; one of a few words is read with its question."""
     claims = judge.grounding(answer, passages)
     if len(claims) != 1 or not question.strip() or len(stem_list(answer)) >= _SHORT:
         return claims

@@ -39,6 +39,7 @@ from sage_core.feedback.types import (
     Step,
     StopReason,
     Verdict,
+    Veto,
 )
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "Step",
     "StopReason",
     "Verdict",
+    "Veto",
     "agrade_answer",
     "arun_loop",
     "arun_step",

@@ -311,7 +311,7 @@ class FeedbackLoop:
         self._update(verdict=verdict, grade_usage=usage)
         if verdict.score is None:
             return self._finish("critic_failed")
-        if verdict.score >= self.config.accept_score:
+        if verdict.score >= self.config.accept_score and not verdict.vetoed_by:
             return self._finish("accepted")
         if len(self._rounds) >= self.config.max_rounds:
             return self._finish("max_rounds")

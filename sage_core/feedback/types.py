@@ -18,6 +18,7 @@ from sage_core.selection.rules import Rule, RuleName
 
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
+Veto = Literal["contradicted", "unsupported", "off"]
 StopReason = Literal[
     "accepted", "max_rounds", "unchanged", "budget", "critic_failed", "answer_failed", "empty"
 ]
@@ -54,6 +55,9 @@ class Verdict:
             (the local judge); else None.
         missing: A question whose answer the passages lack, to be searched for; empty where nothing is
             missing, or the critic was not asked (`FeedbackConfig.hops`).
+        vetoed_by: Who overruled a grade that would have been accepted (`FeedbackConfig.veto`), such as
+            ``"local judge"``; empty where nobody did. ``score`` is the lower grade then, and ``raw`` the
+            critic's reply.
 
     Raises:
         InputError: Where a field is out of its range.
@@ -66,6 +70,7 @@ class Verdict:
     source: str = "critic"
     probability: float | None = None
     missing: str = ""
+    vetoed_by: str = ""
 
     def __post_init__(self) -> None:
         if self.adjust not in (-1, 0, 1):
@@ -116,6 +121,9 @@ class FeedbackConfig:
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
             where it is not. ``"local"``: the local judge alone, without a call. See
             `sage_core.answering.LocalJudge`.
+        veto: What overrules a grade of the critic that would be accepted: ``"contradicted"``, a statement
+            that the passages contradict; ``"unsupported"``, also an answer that they do not support;
+            ``"off"``, nothing. See `sage_core.answering.vetoed`; no call of an LLM.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -130,6 +138,7 @@ class FeedbackConfig:
     selection: SelectionConfig
     critic: CriticChoice
     hops: int
+    veto: Veto
 
     def __init__(
         self,
@@ -147,6 +156,7 @@ class FeedbackConfig:
         critic: CriticChoice = "llm",
         hops: int = 0,
         min_tokens: int | None = None,
+        veto: Veto = "contradicted",
     ) -> None:
         if selection is not None and not isinstance(selection, SelectionConfig):
             raise InputError(f"selection is a SelectionConfig, not {selection!r}")
@@ -156,6 +166,8 @@ class FeedbackConfig:
             raise InputError(f"unknown policy {policy!r}: one of {', '.join(get_args(Policy))}")
         if critic not in get_args(CriticChoice):
             raise InputError(f"unknown critic {critic!r}: one of {', '.join(get_args(CriticChoice))}")
+        if veto not in get_args(Veto):
+            raise InputError(f"unknown veto {veto!r}: one of {', '.join(get_args(Veto))}")
         check_int("hops", hops, minimum=0)
         check_optional_int("max_calls", max_calls, minimum=1)
         check_optional_int("max_tokens", max_tokens, minimum=1)
@@ -173,6 +185,7 @@ class FeedbackConfig:
             ),
             "critic": critic,
             "hops": hops,
+            "veto": veto,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

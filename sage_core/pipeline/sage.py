@@ -11,7 +11,7 @@ from typing import Any
 
 from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
-from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, SentencePruner, local_check
+from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, SentencePruner, local_check, vetoed
 from sage_core.documents.discovery import PathArgument
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.embedding.named import named_embedder
@@ -314,7 +314,8 @@ class Sage:
                 graded = yield Twin(
                     self.answerer, "judge", question, context, answer, options=options, **extra
                 )
-                return note_verdict(span, graded)
+                verdict = yield Compute(vetoed, graded[0], answer, context, self.config.feedback)
+                return note_verdict(span, (verdict, graded[1]))
 
         def search(step: Search) -> Steps[Hits]:
             query = step.question or follow_up(question, texts(step.selection), step.asked)

@@ -25,6 +25,7 @@ def _grade(round_: Round) -> str:
     if verdict.score is None:
         return "grade could not be read"
     by = "" if verdict.source in ("critic", "heuristic") else f" by {verdict.source}"
+    by += f", vetoed by {verdict.vetoed_by}" if verdict.vetoed_by else ""
     why = f": {verdict.reason}" if verdict.reason else ""
     return f"{short_grade(verdict).removesuffix(' of 10')}{by}, {ASKED[verdict.adjust]}{why}"
 

@@ -47,7 +47,8 @@ def grade_words(verdict: Verdict | None) -> str:
     words = short_grade(verdict)
     if verdict is None or verdict.score is None or verdict.source == "heuristic":
         return words
-    return f"{words.removeprefix('grade ')} by {GRADERS.get(verdict.source, verdict.source)}"
+    vetoed = f", vetoed by {GRADERS.get(verdict.vetoed_by, verdict.vetoed_by)}" if verdict.vetoed_by else ""
+    return f"{words.removeprefix('grade ')} by {GRADERS.get(verdict.source, verdict.source)}{vetoed}"
 
 
 def short_grade(verdict: Verdict | None) -> str:

@@ -1,0 +1,169 @@
+"""Judges an answer sentence by sentence while it is written; no LLM is called."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from sage_core.answering.judge import LocalJudge, split_claims
+from sage_core.answering.local_check import shared_judge
+from sage_core.answering.marks import AnswerMark, claims_of, marks_between
+from sage_core.errors import InputError
+from sage_core.text.sentences import split_sentences
+
+# A sentence may have ended before what begins here. Whether it has, the splitter says.
+_MAY_END = re.compile(r"[.!?…][^\w\s]*\s+\S|\n\s*\S|[。！？]\S")
+_TAIL = 40  # Characters after an end in which it is looked at again: words after it may tell more.
+_BLOCK = re.compile(r"\n\s*\n")
+
+Piece = TypeVar("Piece")
+
+
+class StreamMarks:
+    """Marks of an answer that is still being written: those of a sentence come before the next one begins.
+
+    All marks together are those of `mark_answer`, save where only what follows shows how a sentence was
+    meant, as a heading is known by the line under it.
+
+    Examples:
+        >>> marks = StreamMarks(["The ferry leaves at seven. It takes 40 minutes."], stop_on="contradicted")
+        >>> for piece in ("The ferry ", "leaves at seven.", " It takes", " 55 minutes.", " It is ", "blue."):
+        ...     print(*(f"{mark.support}: {mark.text}" for mark in marks.feed(piece) if mark.text.strip()))
+        ...     if marks.stopped:
+        ...         break
+        <BLANKLINE>
+        <BLANKLINE>
+        supported: The ferry leaves at seven.
+        <BLANKLINE>
+        unsupported: It takes 55 minutes.
+        >>> marks.text
+        'The ferry leaves at seven. It takes 55 minutes.'
+
+    Args:
+        passages: What the answer is made from, in any order.
+        question: The question; an answer of a few words is read together with it.
+        judge: Shared with the rest of the process where None.
+        stop_on: ``"contradicted"`` ends the answer after the first sentence that the passages contradict
+            (`Claim.refuted`); None never does.
+
+    Raises:
+        InputError: For passages that are one text, and another ``stop_on``.
+    """
+
+    def __init__(
+        self,
+        passages: Sequence[str],
+        *,
+        question: str = "",
+        judge: LocalJudge | None = None,
+        stop_on: str | None = None,
+    ) -> None:
+        if isinstance(passages, str):
+            raise InputError("passages is a list of texts, not one text")
+        if stop_on not in (None, "contradicted"):
+            raise InputError(f"stop_on is 'contradicted' or None, not {stop_on!r}")
+        self._passages = tuple(passages)
+        self._question = question
+        self._judge = judge if judge is not None else shared_judge()
+        self._stop_on = stop_on
+        self._judged = 0  # Characters of the text that have marks.
+        self.text = ""
+        """The answer so far; of a stopped one without what came after the sentence that stopped it."""
+        self.stopped = False
+        """Whether the answer has ended at a contradicted sentence."""
+
+    def may_end(self, piece: str) -> bool:
+        """Whether a sentence may end with the text before or in ``piece``: where `feed` has work to do."""
+        tail = self.text[max(self._judged, len(self.text) - _TAIL) :]
+        return _MAY_END.search(tail + piece) is not None
+
+    def feed(self, piece: str) -> tuple[AnswerMark, ...]:
+        """Add a piece of the answer; the parts of the sentences that it shows to have ended."""
+        if self.stopped:
+            return ()
+        ended = self.may_end(piece)
+        self.text += piece
+        if not ended:
+            return ()
+        start = max((m.end() for m in _BLOCK.finditer(self.text, 0, self._judged)), default=0)
+        spans = split_sentences(self.text[start:])
+        end = start + spans[-1].start if spans else self._judged
+        while end > self._judged and self.text[end - 1].isspace():
+            end -= 1
+        return self._marks(start, end) if end > self._judged else ()
+
+    def finish(self) -> tuple[AnswerMark, ...]:
+        """The parts of what had not ended when the stream did."""
+        if self.stopped or self._judged == len(self.text):
+            return ()
+        whole = self._judged == 0
+        return self._marks(0, len(self.text), whole=whole)
+
+    def _marks(self, start: int, end: int, *, whole: bool = False) -> tuple[AnswerMark, ...]:
+        begin, self._judged = self._judged, end
+        if whole:
+            claims = claims_of(self.text, self._passages, self._question, self._judge)
+        else:
+            spans = [span.shift(start) for span in split_claims(self.text[start:])]
+            spans = [span for span in spans if begin <= span.start and span.end <= end]
+            claims = self._judge.claims_at(self.text, spans, self._passages)
+        marks = marks_between(self.text, begin, end, claims)
+        if self._stop_on is not None:
+            at = next((i for i, mark in enumerate(marks) if mark.refuted), None)
+            if at is not None:
+                self.stopped = True
+                self.text = self.text[:end]
+        return marks
+
+
+def marked_stream(
+    pieces: Iterator[Piece], marks: StreamMarks, text_of: Callable[[Piece], str] = str
+) -> Iterator[Piece | AnswerMark]:
+    """The pieces of an answer, and the marks of each sentence before the piece that begins the next one.
+
+    Where the marks stop, ``pieces`` are closed, which ends a generation at the server.
+
+    Examples:
+        >>> marks = StreamMarks(["The ferry leaves at seven."])
+        >>> found = marked_stream(iter(["The ferry leaves at", " seven.", " It is blue."]), marks)
+        >>> [piece if isinstance(piece, str) else piece.support for piece in found][:4]
+        ['The ferry leaves at', ' seven.', 'supported', ' It is blue.']
+
+    Args:
+        pieces: What the model writes, in order.
+        marks: Takes the text; not used for another answer.
+        text_of: The text of a piece.
+    """
+    try:
+        for piece in pieces:
+            yield from marks.feed(text_of(piece))
+            if marks.stopped:
+                return
+            yield piece
+        yield from marks.finish()
+    finally:
+        if (close := getattr(pieces, "close", None)) is not None:
+            close()
+
+
+async def amarked_stream(
+    pieces: AsyncIterator[Piece], marks: StreamMarks, text_of: Callable[[Piece], str] = str
+) -> AsyncIterator[Piece | AnswerMark]:
+    """`marked_stream` for an async iterator; sentences are judged in a thread."""
+    try:
+        async for piece in pieces:
+            text = text_of(piece)
+            found = await asyncio.to_thread(marks.feed, text) if marks.may_end(text) else marks.feed(text)
+            for mark in found:
+                yield mark
+            if marks.stopped:
+                return
+            yield piece
+        for mark in await asyncio.to_thread(marks.finish):
+            yield mark
+    finally:
+        close: Any = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()

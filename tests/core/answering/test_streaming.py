@@ -1,0 +1,147 @@
+"""Sentences of an answer are judged while it is written."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from sage_core.answering import AnswerMark, StreamMarks, amarked_stream, mark_answer, marked_stream
+from sage_core.errors import InputError
+
+PASSAGES = [
+    "The ferry leaves at seven. It takes 40 minutes to the island and carries twelve cars. Dr. Holt owns it.",
+    "Tickets cost nine crowns. Children under six travel free.",
+]
+ANSWERS = [
+    "The ferry leaves at seven. It takes 40 minutes to the island. Tickets cost nine crowns.",
+    "Based on the passages, the ferry leaves at seven. Dr. Holt owns it, e.g. since 3.5 years. It is blue!",
+    "Here is what is known:\n\n- The ferry leaves at seven.\n- It carries twelve cars.\n\nTickets cost nine crowns.",
+    "The ferry leaves at seven.\r\nTickets cost nine crowns. 🚢 Children under six travel free.",
+    "1. The ferry carries twelve cars.\n2. Tickets cost 12 crowns.\n",
+    "Nine crowns.",
+    "The documents do not say.",
+    "Le bac part à sept heures. Il transporte douze voitures vers l'île.",
+    "Wait... what? The ferry takes 40 minutes (to the island). “It carries twelve cars.” Good",
+    "x" * 100_000,
+    "   ",
+    "",
+]
+
+
+def streamed(answer: str, sizes: Iterator[int], **settings: object) -> tuple[StreamMarks, list[AnswerMark]]:
+    marks = StreamMarks(PASSAGES, **settings)  # type: ignore[arg-type]
+    at, found = 0, []
+    while at < len(answer):
+        size = next(sizes)
+        found += marks.feed(answer[at : at + size])
+        at += size
+    return marks, [*found, *marks.finish()]
+
+
+def lengths(seed: int) -> Iterator[int]:
+    rng = random.Random(seed)
+    while True:
+        yield rng.choice((1, 2, 5, 9)) if seed else 10_000
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_marks_are_those_of_the_whole_answer(answer: str, seed: int) -> None:
+    marks, found = streamed(answer, lengths(seed))
+    assert marks.text == answer == "".join(mark.text for mark in found)
+    assert [mark.span.start for mark in found] == list(_starts(found))
+    whole = mark_answer(answer, PASSAGES)
+    assert [m for m in found if m.probability is not None] == [m for m in whole if m.probability is not None]
+    assert marks.finish() == ()
+
+
+def _starts(marks: list[AnswerMark]) -> Iterator[int]:
+    at = 0
+    for mark in marks:
+        yield at
+        at += len(mark.text)
+
+
+def test_a_sentence_has_its_mark_before_the_next_one_appears() -> None:
+    pieces = re.findall(r"\S+\s*|\s+", ANSWERS[0])
+    shown, judged = "", 0
+    for piece in marked_stream(iter(pieces), StreamMarks(PASSAGES)):
+        if isinstance(piece, str):
+            ended = [m.end() for m in re.finditer(r"\.", shown)]
+            assert not ended or judged >= max(ended)
+            shown += piece
+        else:
+            judged = piece.span.end
+    assert shown == ANSWERS[0] and judged == len(shown)
+
+
+def test_a_contradicted_sentence_ends_the_answer_and_closes_the_source() -> None:
+    closed, read = [], []
+
+    def pieces() -> Iterator[str]:
+        try:
+            for word in [
+                "The",
+                "ferry",
+                "leaves",
+                "at",
+                "seven.",
+                "It",
+                "takes",
+                "55",
+                "minutes",
+                "to",
+                "the",
+                "island.",
+                "It",
+                "is",
+                "blue.",
+                "And",
+                "so",
+                "on.",
+            ]:
+                read.append(word)
+                yield f"{word} "
+        finally:
+            closed.append(True)
+
+    marks = StreamMarks(PASSAGES, stop_on="contradicted")
+    found = list(marked_stream(pieces(), marks))
+    assert closed and read[-1] == "It" and len(read) == 13
+    assert marks.stopped and marks.text == "The ferry leaves at seven. It takes 55 minutes to the island."
+    assert [m.refuted for m in found if isinstance(m, AnswerMark) and m.text.strip()] == [False, True]
+    assert marks.feed("more") == marks.finish() == ()
+
+
+def test_without_stop_on_it_is_only_marked() -> None:
+    answer = "It takes 55 minutes to the island. It is blue."
+    marks, found = streamed(answer, lengths(1))
+    assert not marks.stopped and marks.text == answer and found[0].refuted
+
+
+async def test_async_is_the_same() -> None:
+    async def pieces() -> AsyncIterator[str]:
+        for piece in re.findall(r"\S+\s*|\s+", ANSWERS[1]):
+            yield piece
+
+    own = [piece async for piece in amarked_stream(pieces(), StreamMarks(PASSAGES))]
+    plain = list(marked_stream(iter(re.findall(r"\S+\s*|\s+", ANSWERS[1])), StreamMarks(PASSAGES)))
+    assert own == plain
+
+
+def test_an_error_of_the_source_is_raised() -> None:
+    def broken() -> Iterator[str]:
+        yield "The ferry "
+        raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError):
+        list(marked_stream(broken(), StreamMarks(PASSAGES)))
+
+
+@pytest.mark.parametrize(("passages", "stop_on"), [("one text", None), (PASSAGES, "always")])
+def test_wrong_arguments(passages: object, stop_on: str | None) -> None:
+    with pytest.raises(InputError):
+        StreamMarks(passages, stop_on=stop_on)  # type: ignore[arg-type]

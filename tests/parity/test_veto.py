@@ -1,0 +1,153 @@
+"""A critic's grade is overruled where the passages contradict the answer, alike in all three doors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+pytest.importorskip("langchain_core")
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from sage_core import LLMAnswerer, OpenAIChat, Sage, SageConfig
+from sage_core.answering import vetoed
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
+from sage_core.rendering.feedback_text import format_trace
+from sage_core.rendering.wording import grade_words
+from sage_langchain import SageRetriever, create_sage_chain
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
+from sage_llamaindex.workflow import SageRoundEvent, SageWorkflow
+from tests.fakes.langchain import ScriptedChat
+from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.llm_server import LLMServer, Request
+from tests.fakes.models import HashEmbedder, WordReranker
+
+TEXT = "The ferry leaves at seven and takes 40 minutes to the island."
+QUESTION = "How long does the ferry take to the island?"
+WRONG, RIGHT = "The ferry takes 55 minutes to the island.", "The ferry takes 40 minutes to the island."
+GRADE = json.dumps({"reason": "complete", "score": 9, "adjust": 0})
+
+
+class Nodes(BaseRetriever):
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(text=TEXT))]
+
+
+def sage(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
+    def script(request: Request) -> str:
+        return GRADE if request.is_critic else answer
+
+    (folder / "ferry.txt").write_text(TEXT)
+    with LLMServer(script) as server:
+        chat = OpenAIChat("m", base_url=server.base_url, api_key="sk-test", backoff=0.0)
+        config = SageConfig(feedback=FeedbackConfig(**settings))
+        with Sage(
+            folder / "store", embedder=HashEmbedder(), answerer=LLMAnswerer(chat), config=config
+        ) as own:
+            own.ingest(folder / "ferry.txt")
+            return own.ask(QUESTION).feedback
+
+
+def llamaindex(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
+    ours = SageNodePostprocessor(reranker=WordReranker())
+    llm = ScriptedLLM.of([answer], [GRADE])
+    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **settings)
+    result = feedback_of(engine.query(QUESTION))
+    assert result is not None
+    return result
+
+
+def langchain(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
+    retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
+    chain = create_sage_chain(
+        ScriptedChat(replies=[answer]),
+        retriever,
+        critic=ScriptedChat(replies=[GRADE]),
+        critic_method="prompt",
+        **settings,
+    )
+    return FeedbackResult.from_dict(chain.invoke(QUESTION)["sage"])
+
+
+@pytest.mark.parametrize("door", [sage, llamaindex, langchain])
+def test_a_contradicted_answer_is_not_accepted(door: Any, tmp_path: Path) -> None:
+    result = door(WRONG, tmp_path)
+    verdict = result.verdict
+    assert result.stop_reason != "accepted" and verdict.score < 9
+    assert verdict.source == "critic" and verdict.vetoed_by == "local judge"
+    assert "55" in verdict.reason and "40" in verdict.reason
+    assert "vetoed by the local judge" in grade_words(verdict)
+    assert "vetoed by local judge" in format_trace(result)
+    assert FeedbackResult.from_dict(result.to_dict()) == result
+
+
+@pytest.mark.parametrize("door", [sage, llamaindex, langchain])
+def test_a_right_answer_keeps_its_grade(door: Any, tmp_path: Path) -> None:
+    result = door(RIGHT, tmp_path)
+    assert result.stop_reason == "accepted" and result.score == 9 and not result.verdict.vetoed_by
+
+
+@pytest.mark.parametrize("door", [sage, llamaindex, langchain])
+def test_the_veto_can_be_turned_off(door: Any, tmp_path: Path) -> None:
+    assert door(WRONG, tmp_path, veto="off").stop_reason == "accepted"
+
+
+def test_events_say_who_vetoed() -> None:
+    retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
+    events: list[Any] = []
+
+    class Handler(BaseCallbackHandler):
+        def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
+            events.append((name, data["score"], data["vetoed_by"]))
+
+    chat, critic = ScriptedChat(replies=[WRONG]), ScriptedChat(replies=[GRADE])
+    chain = create_sage_chain(chat, retriever, critic=critic, critic_method="prompt", max_rounds=1)
+    chain.invoke(QUESTION, {"callbacks": [Handler()]})
+    assert events == [("sage_round", 3.0, "local judge")]
+
+
+async def test_a_workflow_s_event_says_who_vetoed() -> None:
+    ours = SageNodePostprocessor(reranker=WordReranker())
+    llm = ScriptedLLM.of([WRONG], [GRADE])
+    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], max_rounds=1)
+    handler = SageWorkflow(engine).run(query=QUESTION)
+    found = [event async for event in handler.stream_events() if isinstance(event, SageRoundEvent)]
+    await handler
+    assert [(event.score, event.source, event.vetoed_by) for event in found] == [
+        (3.0, "critic", "local judge")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("veto", "answer", "by"),
+    [
+        ("contradicted", "Tickets are sold by a bakery in the old town.", ""),
+        ("unsupported", "Tickets are sold by a bakery in the old town.", "local judge"),
+        ("unsupported", "Bakery.", ""),  # a few words claim something only together with the question
+        ("unsupported", RIGHT, ""),
+        ("off", WRONG, ""),
+    ],
+)
+def test_what_is_unsupported_is_overruled_where_it_is_asked_for(veto: Veto, answer: str, by: str) -> None:
+    config = FeedbackConfig(veto=veto)
+    assert vetoed(Verdict(9), answer, [TEXT], config).vetoed_by == by
+
+
+def test_grades_that_are_not_accepted_are_left_alone() -> None:
+    for verdict in (Verdict(None), Verdict(5, 1)):
+        assert vetoed(verdict, WRONG, [TEXT], FeedbackConfig()) is verdict
+    low = FeedbackConfig(accept_score=2)
+    assert vetoed(Verdict(2.5), WRONG, [TEXT], low).score == 2.5
+
+
+def test_an_unknown_veto_is_refused() -> None:
+    with pytest.raises(InputError, match="veto"):
+        FeedbackConfig(veto="maybe")  # type: ignore[arg-type]
