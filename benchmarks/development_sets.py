@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,37 @@ SAMPLES = {
     "onestopqa": (30, 500, 10_000, False),
     "cuad_leval": (6, 60, 60_000, True),
 }
+MORE_SAMPLES = {
+    "fairytaleqa": (8, 500, 30_000, True),
+    "hotpot_sample": (60, 60, 10_000, False),
+    "hotpot_pool": (500, 143, 10_000, False),
+    "2wiki_pool": (500, 200, 10_000, False),
+    "nq_leval": (10, 33, 60_000, True),
+    "qasper_leval": (12, 17, 30_000, True),
+}
+"""The other sets with evidence; in the pools it lies in several documents, and the last two have little."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question about one document of a corpus, and where its evidence stands."""
+    """A question about one document of a corpus, and where its evidence stands.
+
+    Attributes:
+        text: The question.
+        document: The document; where the evidence lies in several, that of the first piece.
+        evidence: Pieces of evidence.
+        others: The document of each piece, where it lies in several.
+    """
 
     text: str
     document: int
     evidence: list[Span]
+    others: tuple[int, ...] = ()
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        """The document of each piece of evidence."""
+        return self.others or (self.document,) * len(self.evidence)
 
 
 @dataclass(frozen=True)
@@ -50,16 +73,19 @@ class Corpus:
     separate: bool
 
 
-def corpora(seed: int) -> dict[str, Corpus]:
+def corpora(seed: int, names: Collection[str] = tuple(SAMPLES)) -> dict[str, Corpus]:
     """The samples by name; exits with a hint where the data is not found."""
     if not DATA.is_dir():
         sys.exit(f"no {DATA}: set SAGE_DATA to the folder that holds dev/")
-    return {name: _corpus(name, *sample, seed) for name, sample in SAMPLES.items()}
+    samples = {**SAMPLES, **MORE_SAMPLES}
+    return {name: _corpus(name, *samples[name], seed) for name in names}
 
 
 def _corpus(name: str, documents: int, questions: int, longest: int, separate: bool, seed: int) -> Corpus:
     rng = random.Random(seed)
     asked = [q for q in _read(f"{name}_questions") if q["evidence"]]
+    if "doc_id" not in asked[0]:
+        return _pool(name, documents, questions, seed)
     about = {q["doc_id"] for q in asked}
     candidates = [d for d in _read(f"{name}_docs") if len(d["text"]) <= longest]
     rng.shuffle(candidates)
@@ -81,6 +107,26 @@ def _corpus(name: str, documents: int, questions: int, longest: int, separate: b
         ],
         separate,
     )
+
+
+def _pool(name: str, documents: int, questions: int, seed: int) -> Corpus:
+    """Questions whose evidence lies in several documents: all of those, and others up to ``documents``."""
+    rng = random.Random(seed)
+    mine = [q for q in _read(f"{name}_questions") if q["evidence"]]
+    rng.shuffle(mine)
+    mine = mine[:questions]
+    needed = {e["doc_id"] for q in mine for e in q["evidence"]}
+    read = _read(f"{name}_docs")
+    others = [d for d in read if d["doc_id"] not in needed]
+    rng.shuffle(others)
+    chosen = [d for d in read if d["doc_id"] in needed] + others[: max(documents - len(needed), 0)]
+    index = {d["doc_id"]: i for i, d in enumerate(chosen)}
+    made = []
+    for q in mine:
+        places = tuple(index[e["doc_id"]] for e in q["evidence"])
+        pieces = [Span(e["start"], e["end"]) for e in q["evidence"]]
+        made.append(Question(q["question"], places[0], pieces, places))
+    return Corpus([d["text"] for d in chosen], [d.get("title") or "" for d in chosen], made, False)
 
 
 def _read(name: str) -> list[dict[str, Any]]:

@@ -1,7 +1,10 @@
 """What the README's snippets bring inside LlamaIndex and LangChain, beside `Sage`, and on indices that exist.
 
-    python benchmarks/doors.py
-    python benchmarks/doors.py --questions 150 --sets clapnq_dev onestopqa
+    python benchmarks/doors.py --questions 100
+    python benchmarks/doors.py --questions 100 --sets clapnq_dev onestopqa --output doors.npz
+
+With ``--output`` the figures of every question are kept, and what the file has is not run again: a long run
+can be made in pieces. The table is of all sets that it has.
 
 Every row gets the same files, with the title as the first heading, and the same embedding model,
 all-MiniLM-L6-v2. "Stock" is the framework's own splitter, store and number of results; the rows below it add
@@ -13,13 +16,15 @@ one part to that index, and make no vector again.
 - Time: of the processor, for a question, with its embedding; one core with OMP_NUM_THREADS=1. The splitting
   and embedding of the documents is not in it.
 
-Each set weighs the same in the mean.
+The row with a cross-encoder ranks the 60 best of the stock store with the bundled one and sends 4: a stock
+splitter behind a reranker, as many have it.
+
+Each set weighs the same in the mean. Intervals are 95%, of a paired bootstrap over the questions of each set.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -28,12 +33,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from development_sets import Corpus, corpora
+from development_sets import MORE_SAMPLES, SAMPLES, Corpus, corpora
 from numpy.typing import NDArray
-from pipelines import BUDGETS, Memory, Ranked, recall, titled
+from pipelines import BUDGETS, RESAMPLES, Memory, Ranked, mark, recall, titled
 
 from sage_core import Sage
 from sage_core.embedding.minilm import MiniLMEmbedder
+from sage_core.ranking import CrossEncoderReranker
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
@@ -184,6 +190,19 @@ def langchain_stock(files: Path, embed: Memory) -> Any:
     return lambda question: (many.invoke(question), first.invoke(question)), document_place
 
 
+def langchain_cross_encoder(files: Path, embed: Memory) -> Any:
+    """Stock splitter, the 60 best ranked by a cross-encoder, top 4."""
+    store, model = langchain_store(files, embed, _recursive_splitter()), CrossEncoderReranker()
+
+    def search(question: str) -> tuple[Any, Any]:
+        found = store.similarity_search(question, k=60)
+        scores = model.score(question, [d.page_content for d in found])
+        ranked = [found[i] for i in np.argsort(-np.array(scores), kind="stable")]
+        return ranked, ranked[:4]
+
+    return search, document_place
+
+
 def langchain_compressor(files: Path, embed: Memory) -> Any:
     """A stock store, and our compressor behind its 60 best."""
     from sage_langchain import SageCompressor
@@ -229,6 +248,7 @@ DOORS: dict[str, Any] = {
     "+ SageNodePostprocessor": llamaindex_postprocessor,
     "+ SageRetriever": llamaindex_retriever,
     "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4": langchain_stock,
+    "+ the bundled cross-encoder, top 4": langchain_cross_encoder,
     "+ SageCompressor": langchain_compressor,
     "+ SageRetriever, LangChain": langchain_retriever,
 }
@@ -275,10 +295,57 @@ def _whole(question: Any, ranked: Ranked) -> float:
     """Share of the evidence's characters in all of it."""
     masks = [np.zeros(e.end - e.start, bool) for e in question.evidence]
     for document, span in ranked:
-        if document == question.document:
-            for mask, piece in zip(masks, question.evidence, strict=True):
-                mask[max(0, span.start - piece.start) : max(0, span.end - piece.start)] = True
+        mark(masks, question, document, span)
     return sum(int(m.sum()) for m in masks) / sum(len(m) for m in masks)
+
+
+Rows = dict[str, dict[str, NDArray[np.float64]]]
+"""By row and set, a line for each question."""
+PAIRS = (
+    ("LlamaIndex, README", "Sage"),
+    ("LangChain, README", "Sage"),
+    ("+ SageNodePostprocessor", "LlamaIndex stock: SentenceSplitter(1024, 200), top 2"),
+    ("+ SageRetriever", "LlamaIndex stock: SentenceSplitter(1024, 200), top 2"),
+    ("+ SageCompressor", "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4"),
+    ("+ SageRetriever, LangChain", "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4"),
+)
+
+
+def table(rows: Rows, sets: Sequence[str]) -> None:
+    """Print the means."""
+    print(f"\n| | {' | '.join(map(str, BUDGETS))} | sent: evidence | tokens | ms | {' | '.join(sets)} |")
+    print("|---" * (len(BUDGETS) + 4 + len(sets)) + "|")
+    for row, found in rows.items():
+        means = [found[name].mean(0) for name in sets]
+        mean = np.mean(means, axis=0)
+        by_set = " | ".join(
+            f"{' / '.join(f'{100 * v:.1f}' for v in m[:3])}; {100 * m[3]:.1f} in {m[4]:.0f}" for m in means
+        )
+        cells = [*(f"{100 * v:.1f}" for v in mean[:4]), *(f"{v:.0f}" for v in mean[4:])]
+        print(f"| {row} | {' | '.join(cells)} | {by_set} |")
+
+
+def differences(rows: Rows, sets: Sequence[str], seed: int) -> None:
+    """Print what each row gains over another, with intervals, and by set what is sent."""
+    print(
+        f"\n| difference | {' | '.join(map(str, BUDGETS))} | sent: evidence | tokens | {' | '.join(sets)} |"
+    )
+    print("|---" * (len(BUDGETS) + 3 + len(sets)) + "|")
+    for mine, other in PAIRS:
+        if mine not in rows or other not in rows:
+            continue
+        rng, points, draws = np.random.default_rng(seed), [], []
+        for name in sets:
+            delta = (rows[mine][name] - rows[other][name])[:, :5] * [100, 100, 100, 100, 1]
+            points.append(delta.mean(0))
+            draws.append(delta[rng.integers(0, len(delta), (RESAMPLES, len(delta)))].mean(1))
+        low, high = np.percentile(np.mean(draws, axis=0), [2.5, 97.5], axis=0)
+        cells = [
+            f"{m:+.1f} [{lo:+.1f}, {hi:+.1f}]"
+            for m, lo, hi in zip(np.mean(points, axis=0), low, high, strict=True)
+        ]
+        by_set = [f"{point[3]:+.1f} in {point[4]:+.0f}" for point in points]
+        print(f"| {mine} - {other.split(':')[0]} | {' | '.join([*cells, *by_set])} |")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -286,36 +353,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sets", nargs="+", help="some of the sets")
+    names = (*SAMPLES, *MORE_SAMPLES)
+    parser.add_argument("--sets", nargs="*", default=names, choices=names, metavar="SET", help=f"of {names}")
     parser.add_argument("--questions", type=int, help="at most so many of each set")
-    parser.add_argument("--seed", type=int, default=0, help="of the samples")
+    parser.add_argument("--seed", type=int, default=0, help="of the samples and of the bootstrap")
     parser.add_argument("--only", nargs="+", help="rows whose names contain one of these")
-    parser.add_argument("--output", type=Path, help="a JSON file for the means by row and set")
+    parser.add_argument("--output", type=Path, help="a .npz file for the figures of every question")
     options = parser.parse_args(arguments)
-    embed = Embedder(MiniLMEmbedder())
-    sets = {
-        name: replace(titled(corpus), questions=titled(corpus).questions[: options.questions])
-        for name, corpus in corpora(options.seed).items()
-        if not options.sets or name in options.sets
-    }
-    for name, corpus in sets.items():
-        print(f"- {name}: {len(corpus.texts)} documents, {len(corpus.questions)} questions")
-    print(f"\n| | {' | '.join(map(str, BUDGETS))} | sent: evidence | tokens | ms | {' | '.join(sets)} |")
-    print("|---" * (len(BUDGETS) + 4 + len(sets)) + "|")
-    means: dict[str, dict[str, list[float]]] = {}
-    for row, opened in DOORS.items():
-        if options.only and not any(part in row for part in options.only):
-            continue
-        means[row] = {name: run(opened, corpus, embed).mean(0).tolist() for name, corpus in sets.items()}
-        mean = np.mean(list(means[row].values()), axis=0)
-        by_set = " | ".join(
-            f"{' / '.join(f'{100 * v:.1f}' for v in m[:3])}; {100 * m[3]:.1f} in {m[4]:.0f}"
-            for m in means[row].values()
-        )
-        cells = [*(f"{100 * v:.1f}" for v in mean[:4]), *(f"{v:.0f}" for v in mean[4:])]
-        print(f"| {row} | {' | '.join(cells)} | {by_set} |", flush=True)
-    if options.output:
-        options.output.write_text(json.dumps(means, indent=1), encoding="utf-8")
+    rows: Rows = {}
+    if options.output and options.output.is_file():
+        with np.load(options.output) as saved:
+            for key in saved.files:
+                row, _, name = key.rpartition("/")
+                rows.setdefault(row, {})[name] = saved[key]
+    for name, corpus in corpora(options.seed, options.sets).items():
+        embed = Embedder(MiniLMEmbedder())
+        corpus = titled(corpus)
+        corpus = replace(corpus, questions=corpus.questions[: options.questions])
+        print(f"- {name}: {len(corpus.texts)} documents, {len(corpus.questions)} questions", flush=True)
+        for row, opened in DOORS.items():
+            if name in rows.get(row, {}) or (options.only and not any(part in row for part in options.only)):
+                continue
+            rows.setdefault(row, {})[name] = run(opened, corpus, embed)
+            if options.output:
+                np.savez(options.output, **{f"{r}/{s}": v for r, f in rows.items() for s, v in f.items()})
+    rows = {row: rows[row] for row in DOORS if row in rows}
+    measured = [name for name in names if all(name in found for found in rows.values())]
+    table(rows, measured)
+    differences(rows, measured, options.seed)
 
 
 if __name__ == "__main__":

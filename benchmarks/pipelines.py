@@ -256,36 +256,42 @@ def recall(corpus: Corpus, question: Question, ranked: Ranked) -> list[float]:
             share = (BUDGETS[len(found)] - spent) / tokens
             part = Span(span.start, span.start + int((span.end - span.start) * share))
             kept = [mask.copy() for mask in seen]
-            if document == question.document:
-                _mark(kept, question.evidence, part)
+            mark(kept, question, document, part)
             found.append(sum(int(mask.sum()) for mask in kept) / wanted)
         if len(found) == len(BUDGETS):
             return found
         spent += tokens
-        if document == question.document:
-            _mark(seen, question.evidence, span)
+        mark(seen, question, document, span)
     whole = sum(int(mask.sum()) for mask in seen) / wanted
     return found + [whole] * (len(BUDGETS) - len(found))
 
 
-def _mark(masks: Sequence[NDArray[np.bool_]], evidence: Sequence[Span], sent: Span) -> None:
-    for mask, piece in zip(masks, evidence, strict=True):
-        mask[max(0, sent.start - piece.start) : max(0, sent.end - piece.start)] = True
+def mark(masks: Sequence[NDArray[np.bool_]], question: Question, document: int, sent: Span) -> None:
+    """Mark the characters of each piece of evidence that were sent."""
+    for mask, piece, owner in zip(masks, question.evidence, question.documents, strict=True):
+        if owner == document:
+            mask[max(0, sent.start - piece.start) : max(0, sent.end - piece.start)] = True
 
 
 def titled(corpus: Corpus) -> Corpus:
     """The documents as files would be: their title as the first heading, where they have one."""
-    texts = []
-    questions = list(corpus.questions)
-    for d, (title, text) in enumerate(zip(corpus.titles, corpus.texts, strict=True)):
-        head = f"# {title}\n\n" if title and not text.startswith(title) else ""
-        texts.append(head + text)
-        questions = [_moved(q, len(head)) if q.document == d else q for q in questions]
-    return replace(corpus, texts=texts, questions=questions)
-
-
-def _moved(question: Question, by: int) -> Question:
-    return replace(question, evidence=[Span(e.start + by, e.end + by) for e in question.evidence])
+    heads = [
+        f"# {title}\n\n" if title and not text.startswith(title) else ""
+        for title, text in zip(corpus.titles, corpus.texts, strict=True)
+    ]
+    questions = [
+        replace(
+            q,
+            evidence=[
+                Span(e.start + len(heads[d]), e.end + len(heads[d]))
+                for e, d in zip(q.evidence, q.documents, strict=True)
+            ],
+        )
+        for q in corpus.questions
+    ]
+    return replace(
+        corpus, texts=[h + t for h, t in zip(heads, corpus.texts, strict=True)], questions=questions
+    )
 
 
 def main() -> None:

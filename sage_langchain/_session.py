@@ -51,7 +51,7 @@ from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
-from sage_core.text.outline import TITLE_KEY, passage_header, source_names
+from sage_core.text.outline import TITLE_KEY, header_of, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
@@ -262,7 +262,7 @@ class Session:
             return format_document(document, template)
         text, metadata = document.page_content, document.metadata
         name = self._names.get(metadata["source"]) if isinstance(metadata.get("source"), str) else None
-        return with_header(passage_header(text, metadata, self.parts.counter, name=name), text)
+        return with_header(passage_header(header_of(text, metadata, self.parts.counter), name), text)
 
     def _shown(self, selection: Selection) -> list[Document]:
         """The documents of a selection as the LLM sees them."""

@@ -35,7 +35,8 @@ class SageConfig:
         order: What is sent: ``"rank"``, best chunk first; ``"document"``, chunks of a document in its order,
             those with nothing but white space between them joined to one passage.
         max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
-            best one never is. None for no limit. Chunks count whole, whatever ``prune`` leaves out.
+            best one never is. None for no limit. Chunks count whole, whatever ``prune`` leaves out, and
+            with the title and headings that an LLM is told.
         prune: Drop the sentences of kept chunks that do not help with the question
             (`sage_core.answering.SentencePruner`); what is sent are exact slices of the chunks.
 

@@ -13,6 +13,7 @@ from sage_core.llm.usage import Price
 from sage_core.pipeline.context import Order, Passage, build_context
 from sage_core.selection.cut import Scale, Selection
 from sage_core.store.chunks import Chunk
+from sage_core.text.header import with_header
 from sage_core.text.spans import Span
 
 
@@ -59,6 +60,8 @@ class Candidate:
         own_score: The reranker's score before the chunks beside it vouched for it
             (`sage_core.ranking.vouch`); None where it gave none, or nobody vouches.
         named_by: What names its document (`SageConfig.links`), those of higher score first.
+        place: What an LLM is told before its text: title and headings, and the file where titles repeat.
+        place_tokens: Length of that.
     """
 
     chunk: Chunk
@@ -69,11 +72,18 @@ class Candidate:
     tokens_kept: int | None = None
     own_score: float | None = None
     named_by: tuple[NamedBy, ...] = ()
+    place: str = ""
+    place_tokens: int = 0
 
     @property
     def tokens_sent(self) -> int:
         """Length of what is sent of it."""
         return self.tokens if self.tokens_kept is None else self.tokens_kept
+
+    @property
+    def tokens_in_prompt(self) -> int:
+        """Length of what an LLM is sent of it, its place included."""
+        return self.tokens_sent + self.place_tokens
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form (an infinite score becomes None)."""
@@ -148,6 +158,19 @@ class Retrieval(Displayable):
     def texts(self, selection: Selection) -> list[str]:
         """The texts of `passages`."""
         return [passage.text for passage in self.passages(selection)]
+
+    def prompt_texts(self, selection: Selection) -> list[str]:
+        """The texts of `passages` as an LLM is shown them, each after the place of its first chunk.
+
+        A passage that goes on in the chunk of the one before it, as of a pruned chunk, does not repeat it.
+        """
+        texts, last = [], -1
+        for passage in self.passages(selection):
+            first = passage.members[0]
+            place = "" if first == last else self.candidates[first].place
+            texts.append(with_header(place, passage.text))
+            last = passage.members[-1]
+        return texts
 
     def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
         """Settings under which no selection goes over the budget of context tokens."""

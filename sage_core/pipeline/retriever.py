@@ -49,6 +49,7 @@ from sage_core.selection.scales import rank_order
 from sage_core.store.chunks import Chunk, Found
 from sage_core.store.identity import StoreIdentity
 from sage_core.store.protocol import NamedStore, Store
+from sage_core.text.outline import passage_header, source_names
 from sage_core.text.tokens import TokenCounter
 
 T = TypeVar("T")
@@ -258,6 +259,8 @@ class Retriever:
             named = _named_by(hits.links or (), edges, found, scores)
         order = rank_order(scores)
         tokens = self._token_counts([found[i].chunk.text for i in order])
+        places = self._passage_headers([f.chunk for f in found])
+        place_tokens = self._token_counts(places)
         candidates = tuple(
             Candidate(
                 found[i].chunk,
@@ -266,11 +269,13 @@ class Retriever:
                 count,
                 own_score=own[i],
                 named_by=tuple(named.get(i, ())),
+                place=places[i],
+                place_tokens=place_tokens[i],
             )
             for i, count in zip(order, tokens, strict=True)
         )
         config, reranker = self.config, self.reranker
-        max_chunks = _max_chunks(tokens, config.max_context_tokens)
+        max_chunks = _max_chunks([c.tokens_in_prompt for c in candidates], config.max_context_tokens)
         settings = config.feedback.selection.capped(max_chunks)
         selection = settings.select([c.score for c in candidates], reranker.scale, tokens)
         if settings is not config.feedback.selection and selection.cut == max_chunks:
@@ -287,6 +292,13 @@ class Retriever:
             config.order,
             max_chunks,
         )
+
+    def _passage_headers(self, chunks: Sequence[Chunk]) -> list[str]:
+        """What an LLM is told before each text: nothing where `SageConfig.context` is off."""
+        if not self.config.context:
+            return [""] * len(chunks)
+        names = source_names({(chunk.title, chunk.source) for chunk in chunks})
+        return [passage_header(chunk.header, names.get(chunk.source)) for chunk in chunks]
 
     def _token_counts(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text: those of earlier questions are remembered."""

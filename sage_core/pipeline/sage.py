@@ -298,19 +298,21 @@ class Sage:
             _Evidence(retrieval, self),
         )
         texts = evidence.texts
+        # An LLM is told where each passage is from; what quotes passages reads them as they stand.
+        shown = evidence.prompt_texts if isinstance(self.answerer, LLMAnswerer) else texts
         # Critics of users' own say what they know.
         missing = self.config.feedback.hops > 0 and isinstance(self.answerer, LLMAnswerer)
         extra = {"missing": True} if missing else {}
 
         def generate(selection: Selection) -> Steps[Answered]:
-            context = (yield Compute(texts, selection)) if self.config.prune else texts(selection)
+            context = (yield Compute(shown, selection)) if self.config.prune else shown(selection)
             with rounds.answering(selection, context) as span:
                 made = yield Twin(self.answerer, "generate", question, context, options=options)
                 return note_text(span, made)
 
         def judge(selection: Selection, answer: str) -> Steps[Judged]:
             with rounds.grading(selection, answer) as span:
-                context = texts(selection)
+                context = shown(selection)
                 graded = yield Twin(
                     self.answerer, "judge", question, context, answer, options=options, **extra
                 )
@@ -337,7 +339,7 @@ class Sage:
             [c.score for c in retrieval.candidates],
             retrieval.scale,
             retrieval.bounded(self.config.feedback),
-            sizes=[c.tokens_sent for c in retrieval.candidates],
+            sizes=[c.tokens_in_prompt for c in retrieval.candidates],
             first=retrieval.selection,
             context_tokens=self.config.max_context_tokens,
         )
@@ -422,11 +424,15 @@ class _Evidence:
         """The texts that are sent."""
         return self.of(selection).texts(selection)
 
+    def prompt_texts(self, selection: Selection) -> list[str]:
+        """The texts that are sent, as an LLM is shown them."""
+        return self.of(selection).prompt_texts(selection)
+
     def add(self, other: Retrieval) -> Hits:
         """Add the candidates of another search; what was pruned there was pruned for another question."""
         results = [replace(candidate, pruned=None, tokens_kept=None) for candidate in other.candidates]
         scores = [candidate.score for candidate in results]
-        return self._pool.add(results, scores, lambda new: [c.tokens for c in new], other.question)
+        return self._pool.add(results, scores, lambda new: [c.tokens_in_prompt for c in new], other.question)
 
 
 def _checked_question(question: str) -> str:
@@ -438,6 +444,5 @@ def _checked_question(question: str) -> str:
 
 
 def _with_chunks(error: LLMError, retrieval: Retrieval) -> LLMError:
-    """The error with the chunks that had been selected, so that retrieval is not lost."""
-    chunks = error.chunks or [c.chunk.text for c in retrieval.hits]
-    return LLMError(str(error), chunks=chunks, retryable=error.retryable)
+    """The error with the texts that had been selected, so that retrieval is not lost."""
+    return LLMError(str(error), chunks=retrieval.texts(retrieval.selection), retryable=error.retryable)

@@ -208,24 +208,17 @@ def source_names(documents: Iterable[tuple[str | None, str]]) -> dict[str, str]:
     return {s: PurePath(s).name if PurePath(s).name and names[PurePath(s).name] == 1 else s for s in alike}
 
 
-def passage_header(
-    text: str, metadata: Mapping[Any, Any], counter: TokenCounter, *, name: str | None = None
-) -> str:
-    """The line that tells an LLM where a passage is from: `header_of`, and the document's name.
+def passage_header(header: str, name: str | None = None) -> str:
+    """The line that tells an LLM where a passage is from: its header, and the document's name.
 
     Args:
-        text: The passage.
-        metadata: Of the passage.
-        counter: Counts the header's tokens.
+        header: Title and headings, from `header_of`; may be empty.
         name: From `source_names`; None where the title says enough.
 
     Examples:
-        >>> from sage_core.text.tokens import get_counter
-        >>> metadata = {"title": "Lease", "header_path": "/Rent/"}
-        >>> passage_header("It is due monthly.", metadata, get_counter("bert"), name="east.pdf")
+        >>> passage_header("Lease > Rent", "east.pdf")
         'Lease > Rent (east.pdf)'
     """
-    header = header_of(text, metadata, counter)
     if name is None:
         return header
     return f"{header} ({name})" if header else name

@@ -1,10 +1,17 @@
-"""What an LLM is told of where passages are from: the same in both frameworks."""
+"""What an LLM is told of where passages are from: the same in `Sage` and both frameworks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
 import pytest
 
-from sage_core.text.outline import passage_header, source_names
+from sage_core import Sage, SageConfig
+from sage_core.answering import LLMAnswerer
+from sage_core.llm import OpenAIChat
+from sage_core.text.outline import header_of, passage_header, source_names
 from sage_core.text.tokens import get_counter
 
 pytest.importorskip("llama_index.core")
@@ -20,6 +27,7 @@ from sage_llamaindex import SageQueryEngine
 from sage_llamaindex._places import show_places
 from tests.fakes.langchain import ScriptedChat, graded
 from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import WordReranker
 
 LEASES = [
@@ -60,9 +68,9 @@ def test_sources_are_named_where_titles_do_not_tell() -> None:
 
 def test_a_passage_without_anything_known_has_no_header() -> None:
     counter = get_counter("bert")
-    assert passage_header("Text.", {}, counter) == ""
-    assert passage_header("Text.", {}, counter, name="a.md") == "a.md"
-    assert passage_header("## Rent\n\nText.", {"header_path": "/Rent/"}, counter) == ""
+    assert passage_header(header_of("Text.", {}, counter)) == ""
+    assert passage_header(header_of("Text.", {}, counter), "a.md") == "a.md"
+    assert passage_header(header_of("## Rent\n\nText.", {"header_path": "/Rent/"}, counter)) == ""
 
 
 def test_the_engine_s_llm_sees_where_nodes_are_from() -> None:
@@ -99,6 +107,37 @@ def test_the_chain_s_llm_sees_where_documents_are_from() -> None:
         assert "Lease > Rent (east.pdf)" in prompt and "Lease > Rent (west.pdf)" in prompt
         assert "Rules" in prompt and "rules.pdf" not in prompt
     assert {d.page_content for d in output["context"]} == {text for text, _ in LEASES}
+
+
+@pytest.mark.parametrize("order", ["rank", "document"])
+def test_the_llm_of_sage_sees_where_passages_are_from(
+    tmp_path: Path, order: Literal["rank", "document"]
+) -> None:
+    for name, when in (("east.md", "monthly"), ("west.md", "weekly")):
+        (tmp_path / name).write_text(f"# Lease\n\n## Rent\n\nThe rent is due {when}.\n\nIt is paid in coins.")
+
+    def script(request: Request) -> str:
+        return '{"score": 9, "adjust": 0}' if request.is_critic else "It is due monthly."
+
+    with LLMServer(script) as server:
+        chat = OpenAIChat("test", base_url=server.base_url, api_key="sk-test")
+        config = SageConfig(order=order)
+        with Sage(tmp_path / "store", answerer=LLMAnswerer(chat), config=config) as sage:
+            sage.ingest([tmp_path / "east.md", tmp_path / "west.md"])
+            answer = sage.ask("When is the rent of the east lease due?")
+        prompts = [*server.answer_requests, *server.critic_requests]
+    assert len(prompts) == 2
+    for request in prompts:
+        assert "(east.md)" in request.user and "(west.md)" in request.user
+    found = answer.retrieval
+    assert all(c.place and c.tokens_in_prompt > c.tokens_sent for c in found.hits)
+    whole = {c.chunk.source: Path(c.chunk.source).read_text() for c in found.hits}
+    for passage in found.passages(answer.feedback.selection):
+        assert passage.span is not None and passage.span.of(whole[str(passage.document)]) == passage.text
+    assert any(mark.evidence is not None for mark in answer.marks()), "marks point into the bare text"
+    limit = max(c.tokens for c in found.hits) + 1
+    with Sage(tmp_path / "store", config=replace(config, max_context_tokens=limit)) as sage:
+        assert sage.retrieve(found.question).selection.cut == 1, "the place counts"
 
 
 def test_a_document_prompt_of_one_s_own_stands() -> None:
