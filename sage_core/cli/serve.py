@@ -69,6 +69,11 @@ MOST_QUESTION = 2_000
 SECONDS = 120.0
 """Most seconds of a request."""
 _BODY_SECONDS = 30.0
+# Until the head of a request has come, and until a connection ends whatever it does.
+_HEAD_SECONDS = 10.0
+_CONNECTION_SECONDS = SECONDS + 60.0
+# Beyond this the oldest one that has asked for nothing is closed.
+_MOST_CONNECTIONS = 200
 _WORKERS = 2
 _RERANKERS = ("hybrid", "hybrid+sage-minilm", "none")
 _MOST_TOKENS = 10_000
@@ -87,6 +92,8 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
+    # What is left of a body is not waited for.
+    "connection": "close",
 }
 
 T = TypeVar("T")
@@ -160,12 +167,12 @@ def run_server(workbench: Workbench, token: str, listening: socket.socket, *, br
     address = f"http://{HOST}:{port}/{token}/"
     config = uvicorn.Config(
         make_app(workbench, token, port),
+        http=_limited_protocol(),
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
         date_header=False,
-        timeout_keep_alive=5,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=16_384,
         ws="none",
@@ -182,6 +189,27 @@ def run_server(workbench: Workbench, token: str, listening: socket.socket, *, br
     with contextlib.suppress(KeyboardInterrupt):  # raised again by uvicorn, once it has stopped
         uvicorn.Server(config).run(sockets=[listening])
     out.print("stopped")
+
+
+def _limited_protocol() -> type[asyncio.Protocol]:
+    """Uvicorn's protocol with limits: uvicorn waits for a request as long as the connection lasts."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Limited(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.opened = time.monotonic()
+            idle: list[Any] = [c for c in self.connections if isinstance(c, Limited) and c.cycle is None]
+            if len(self.connections) > _MOST_CONNECTIONS:
+                min(idle, key=lambda c: c.opened).transport.abort()
+            self.loop.call_later(_HEAD_SECONDS, self._require_request)
+            self.loop.call_later(_CONNECTION_SECONDS, transport.abort)
+
+        def _require_request(self) -> None:
+            if self.cycle is None:
+                self.transport.abort()
+
+    return Limited
 
 
 # -- what the page asks for -------------------------------------------------------------------------------

@@ -4,6 +4,8 @@
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = 4;
+// The page begins with a document that is cut at once.
+const MOST_CHUNKS_AT_FIRST = 200;
 
 /** An element with properties, attributes (under `on` and `set`) and children; strings become text. */
 function make(name, { set = {}, on = {}, ...properties } = {}, ...children) {
@@ -482,7 +484,10 @@ async function begin() {
     $("ask-problem").textContent = info.problem;
     $("ask-problem").hidden = false;
   }
+  const first = info.documents.find((found) => found.chunks <= MOST_CHUNKS_AT_FIRST);
+  if (first) $("document").value = first.id;
   resetCut();
+  if (first) await pickDocument();
   document.body.dataset.ready = "true";
 }
 
