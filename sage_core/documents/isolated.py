@@ -21,12 +21,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import Heading
+from sage_core.text.links import Hyperlink
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +43,12 @@ _START = (
 )
 _NEEDS = {"pdf": ("Reading PDF", ["pypdfium2"]), "docx": ("Reading Word files", ["mammoth", "lxml"])}
 
-Parsed = tuple[str, str | None, tuple[int, ...], list[Heading]]
-"""Text, title, page starts and headings."""
+Parsed = tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]
+"""Text, title, page starts, headings and links."""
 
 
 def read_isolated(kind: Literal["pdf", "docx"], data: bytes, *, name: str) -> Parsed:
-    """Text, title, page starts and headings of a PDF or Word file.
+    """Text, title, page starts, headings and links of a PDF or Word file.
 
     Raises:
         InputError: For a file that cannot be read, or not within the limits.
@@ -65,7 +66,8 @@ def read_isolated(kind: Literal["pdf", "docx"], data: bytes, *, name: str) -> Pa
     if "error" in reply:
         raise InputError(reply["error"])
     headings = [Heading(*heading) for heading in reply["headings"]]
-    return reply["text"], reply["title"], tuple(reply["page_starts"]), headings
+    links = [Hyperlink(*link) for link in reply["links"]]
+    return reply["text"], reply["title"], tuple(reply["page_starts"]), headings, links
 
 
 def _job(kind: str, data: bytes, name: str) -> dict[str, Any]:
@@ -199,14 +201,14 @@ def serve() -> None:
 
 def _reply(job: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        text, title, page_starts, headings = _parse(job["kind"], data, job["name"])
+        text, title, page_starts, headings, links = _parse(job["kind"], data, job["name"])
     except InputError as error:
         return {"error": str(error)}
     except MemoryError:
         os._exit(_EXIT_MEMORY)
     except Exception as error:  # a parser's own bug: the file is skipped, the others are read
         return {"error": f"{job['name']} is not readable: {type(error).__name__}: {error}"}
-    return {"text": text, "title": title, "page_starts": page_starts, "headings": headings}
+    return {"text": text, "title": title, "page_starts": page_starts, "headings": headings, "links": links}
 
 
 def _parse(kind: str, data: bytes, name: str) -> Parsed:
@@ -216,8 +218,8 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
         return read_pdf(data, name=name)
     from sage_core.documents.docx import read_docx
 
-    text, title, headings = read_docx(data, name=name)
-    return text, title, (), headings
+    page = read_docx(data, name=name)
+    return page.text, page.title, (), page.headings, page.links
 
 
 class _Records(logging.Handler):

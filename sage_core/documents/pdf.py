@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import MAX_HEADING_CHARS, Heading, find_headings
+from sage_core.text.links import Hyperlink, is_file_link
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ _UNSTORABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 _HYPHEN = 2  # PDFium's mark for a hyphen at which a line ends; it gives no line break there
 _MOST_CHARS = 50_000_000
 _LEAST_PAGE_BYTES = 40  # of a file for each of its pages; a file with fewer repeats one page without end
+_MOST_LINKS, _LONGEST_TARGET = 300, 1_000  # of a page; bytes
 _MOST_LOST_PAGES = 500  # in a row, after which the number of pages is taken for an error of the file
 
 # PDFium keeps its state in globals: one thread at a time.
@@ -42,12 +44,14 @@ class PdfText(NamedTuple):
         page_starts: The offset in ``text`` at which each page starts.
         headings: From its bookmarks where they are found on the pages; else lines in larger or bold type, and
             numbered ones.
+        links: Links to other files, each as the line on which it begins.
     """
 
     text: str
     title: str | None
     page_starts: tuple[int, ...]
     headings: list[Heading]
+    links: Sequence[Hyperlink] = ()
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ class _Line:
         hyphen: Whether the line ends with a hyphen at which a word was broken.
         page: Number of the page, from 0.
         column: 0 for the left or only one; -1 for a line across columns.
+        targets: Files that links on it lead to.
     """
 
     cells: list[str]
@@ -77,6 +82,7 @@ class _Line:
     hyphen: bool
     page: int
     column: int = 0
+    targets: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -136,11 +142,11 @@ def read_pdf(data: bytes, *, name: str = "the file") -> PdfText:
     _drop_running_lines(pages)
     lines = [line for page in pages for line in page.lines]
     paragraphs = list(_paragraphs(lines, pages))
-    text, starts = _write(paragraphs, len(pages))
+    text, starts, links = _write(paragraphs, len(pages))
     headings = _headings(text, paragraphs, outline)
     if title is None and headings and all(h.level > headings[0].level for h in headings[1:]):
         title = headings[0].text
-    return PdfText(text, title, starts, headings)
+    return PdfText(text, title, starts, headings, links)
 
 
 # --- Pages to lines ----------------------------------------------------------------
@@ -168,6 +174,7 @@ def _read_pages(document: Any, size: int, name: str) -> list[_PageLines]:
                     if chars > _MOST_CHARS:
                         raise InputError(f"{name} has more than {_MOST_CHARS:,} characters: split it")
                     lines.lines = _ordered(_lines(text, number))
+                    _add_targets(document, page, lines.lines)
                 finally:
                     text.close()
             finally:
@@ -182,6 +189,32 @@ def _read_pages(document: Any, size: int, name: str) -> list[_PageLines]:
     if damaged:
         logger.warning("%s: %d of %d pages are damaged and left out", name, damaged, count)
     return pages
+
+
+def _add_targets(document: Any, page: Any, lines: Sequence[_Line]) -> None:
+    """Give lines the files that annotations over them lead to."""
+    import pypdfium2.raw as c
+
+    place, link, box = ctypes.c_int(0), c.FPDF_LINK(), c.FS_RECTF()
+    buffer = ctypes.create_string_buffer(_LONGEST_TARGET)
+    for _ in range(_MOST_LINKS):
+        if not c.FPDFLink_Enumerate(page, place, link):
+            break
+        action = c.FPDFLink_GetAction(link)
+        kind = c.FPDFAction_GetType(action) if action else 0
+        if kind == c.PDFACTION_URI:
+            size = c.FPDFAction_GetURIPath(document, action, buffer, _LONGEST_TARGET)
+        elif kind in (c.PDFACTION_LAUNCH, c.PDFACTION_REMOTEGOTO):
+            size = c.FPDFAction_GetFilePath(action, buffer, _LONGEST_TARGET)
+        else:
+            continue
+        target = buffer.raw[: size - 1].decode("utf-8", "replace") if 0 < size <= _LONGEST_TARGET else ""
+        if not is_file_link(target) or not c.FPDFLink_GetAnnotRect(link, box):
+            continue
+        for line in lines:
+            if box.bottom - 1 <= line.y <= box.top and line.x0 <= box.right and line.x1 >= box.left:
+                line.targets.append(target)
+                break
 
 
 class _Word(NamedTuple):
@@ -566,12 +599,13 @@ _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _FIRST_LETTERS = re.compile(r"[^\W\d_]+")
 
 
-def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int, ...]]:
-    """The text, and where each page starts in it. Notes in each paragraph where it stands."""
+def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int, ...], list[Hyperlink]]:
+    """The text, where each page starts in it, and its links. Notes in each paragraph where it stands."""
     known = _vocabulary(paragraphs)
     parts: list[str] = []
     size = 0
     first_of: dict[int, int] = {}  # page: offset of its first character
+    links: list[Hyperlink] = []
     for paragraph in paragraphs:
         parts.append(paragraph.joint)
         size += len(paragraph.joint)
@@ -585,6 +619,7 @@ def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int
                 between = _between(paragraph.lines[index - 1], text, known)
             size += len(between)
             first_of.setdefault(line.page, size)
+            links += [Hyperlink(size, size + len(text), target) for target in line.targets]
             size += len(text)
             parts += [between, text]
         if paragraph.lines[-1].hyphen:
@@ -598,7 +633,7 @@ def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int
         starts.append(following)
     starts.reverse()
     starts[0] = 0
-    return "".join(parts), tuple(starts)
+    return "".join(parts), tuple(starts), links
 
 
 def _vocabulary(paragraphs: Sequence[_Paragraph]) -> frozenset[str]:

@@ -22,11 +22,12 @@ from sage_core.documents.discovery import KINDS, REMEDIES, Kind, PathArgument, a
 from sage_core.documents.structured import read_csv, read_email, read_json, read_notebook
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
+from sage_core.text.links import Hyperlink, find_hyperlinks
 
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 3
+READER_VERSION = 4
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -68,6 +69,7 @@ class Document:
         page_starts: For a PDF, the offset in ``text`` at which each page starts.
         headings: The headings in ``text``, in order; `sage_core.text.headings.heading_paths` makes paths of
             them. The path may begin with ``title``.
+        links: Links in ``text`` to other files, in order.
     """
 
     source: str
@@ -77,6 +79,7 @@ class Document:
     title: str | None = None
     page_starts: tuple[int, ...] = ()
     headings: tuple[Heading, ...] = ()
+    links: tuple[Hyperlink, ...] = ()
 
     def page_of(self, offset: int) -> int | None:
         """The page (from 1) that holds the character at ``offset``; None for a document without pages."""
@@ -175,7 +178,7 @@ def parse_document(
     """
     kind = _kind_of_bytes(Path(path), data)
     try:
-        text, title, page_starts, headings = _parsed(kind, data, encoding, str(path))
+        text, title, page_starts, headings, links = _parsed(kind, data, encoding, str(path))
     except MemoryError:
         raise InputError(f"{path} needs more memory to be read than there is: split it") from None
     if not text or text.isspace():  # without a copy, as strip makes
@@ -188,13 +191,14 @@ def parse_document(
         title,
         page_starts,
         tuple(headings),
+        tuple(links),
     )
 
 
 def _parsed(
     kind: Kind, data: bytes, encoding: str | None, name: str
-) -> tuple[str, str | None, tuple[int, ...], Sequence[Heading]]:
-    """Text, title, page starts and headings."""
+) -> tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]:
+    """Text, title, page starts, headings and links."""
     if kind == "pdf" or kind == "docx":
         from sage_core.documents.isolated import read_isolated
 
@@ -203,20 +207,21 @@ def _parsed(
         from sage_core.documents.html import declared_encoding, read_html
 
         page = read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
-        return page.text, page.title, (), page.headings
+        return page.text, page.title, (), page.headings, page.links
     if kind == "email":
         text, title = read_email(data, name=name)
         headings = find_headings(text, "markdown")
-        return text, title, (), headings[:1] if title else []
+        return text, title, (), headings[:1] if title else [], []
     text = decode(data, encoding, name=name)
     if kind == "code":
-        return text, None, (), []
+        return text, None, (), [], []
     if kind == "csv" or kind == "json":
-        return (read_csv if kind == "csv" else read_json)(text), None, (), []
+        return (read_csv if kind == "csv" else read_json)(text), None, (), [], []
     if kind == "notebook":
         text = read_notebook(text, name=name)
     headings = find_headings(text, _MARKUPS[kind])
-    return text, find_title(text, headings), (), headings
+    links = find_hyperlinks(text, "rst" if kind == "rst" else "markdown")
+    return text, find_title(text, headings), (), headings, links
 
 
 def decode(

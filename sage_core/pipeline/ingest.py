@@ -720,7 +720,9 @@ def _new(
     vectors: NDArray[np.float32],
 ) -> NewDocument:
     document = each.document
-    return NewDocument(document.source, document.digest, chunks, vectors, document.title, each.stat)
+    return NewDocument(
+        document.source, document.digest, chunks, vectors, document.title, each.stat, document.links
+    )
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -228,12 +228,17 @@ class Retriever:
         chunks = [f.chunk for f in hits.found]
         scores = vouch(hits.scores, link(_places(hits.found), longest_gap=0), self.reranker.scale)
         links = named_links(
-            hits.question, [c.text for c in chunks], [c.source for c in chunks], scores, store
+            hits.question,
+            [c.text for c in chunks],
+            [c.source for c in chunks],
+            scores,
+            store,
+            lambda best: _hyperlinks(store, chunks, best),
         )
-        documents = list(dict.fromkeys(x.document for x in links))
-        if documents:
-            found = store.beginning_of(documents, hits.vector, FIRST_CHUNKS, self._check())
-            hits.found += _joining(found, documents, chunks)
+        beginnings = list(dict.fromkeys((x.document, x.first) for x in links))
+        if beginnings:
+            found = store.sections(beginnings, hits.vector, FIRST_CHUNKS, self._check())
+            hits.found += _joining(found, beginnings, chunks)
         return links
 
     def _vectors(self, asked: Sequence[_Asked]) -> NDArray[np.float32]:
@@ -251,7 +256,7 @@ class Retriever:
         if self.config.context:
             own = [_known(score) for score in scores]
             vouched = vouch(scores, link(_places(found), longest_gap=0), self.reranker.scale)
-            edges = link_edges(hits.links or (), _positions(found))
+            edges = link_edges(hits.links or (), _positions(found, {x.document for x in hits.links or ()}))
             scores = [
                 math.nan if score is None else score
                 for score in vouch_named(vouched, edges, self.reranker.scale)
@@ -341,23 +346,43 @@ def _candidates(found: Sequence[Found], n: int) -> list[Found]:
     return [found[i] for i in choose_candidates([f.similarity for f in found], by_words, links, n)]
 
 
-def _joining(found: Sequence[Found], documents: Sequence[str], known: Sequence[Chunk]) -> list[Found]:
+def _hyperlinks(store: NamedStore, chunks: Sequence[Chunk], best: Sequence[int]) -> list[NamedLink]:
+    """The links in some of the chunks."""
+    places = [(chunks[i].source, chunks[i].start, chunks[i].end) for i in best]
+    links = []
+    for place, (start, end), document, first in store.linked(places):
+        chunk = chunks[best[place]]
+        name = chunk.text[start - chunk.start : end - chunk.start]
+        links.append(NamedLink(best[place], document, name, first=first))
+    return links
+
+
+def _joining(
+    found: Sequence[Found], beginnings: Sequence[tuple[str, int]], known: Sequence[Chunk]
+) -> list[Found]:
     """The chunks of named documents that are no candidates yet, all first ones before any second."""
     texts = {chunk.text for chunk in known}
-    places = {document: i for i, document in enumerate(documents)}
+
+    def place(hit: Found) -> tuple[int, int]:
+        return min(
+            (hit.chunk.position - first, i)
+            for i, (document, first) in enumerate(beginnings)
+            if document == hit.chunk.source and hit.chunk.position >= first
+        )
+
     new: list[Found] = []
-    for hit in sorted(found, key=lambda f: (f.chunk.position, places[f.chunk.source])):
+    for hit in sorted(found, key=place):
         if hit.chunk.text not in texts and len(new) < MAX_CHUNKS:
             texts.add(hit.chunk.text)
             new.append(hit)
     return new
 
 
-def _positions(found: Sequence[Found]) -> dict[str, list[tuple[int, int]]]:
-    """By document, the places of its first chunks among the candidates, with their numbers."""
+def _positions(found: Sequence[Found], documents: Collection[str]) -> dict[str, list[tuple[int, int]]]:
+    """By document, the places of its chunks among the candidates, with their numbers."""
     positions: dict[str, list[tuple[int, int]]] = {}
     for i, hit in enumerate(found):
-        if hit.chunk.position < FIRST_CHUNKS:
+        if hit.chunk.source in documents:
             positions.setdefault(hit.chunk.source, []).append((i, hit.chunk.position))
     return positions
 

@@ -1,16 +1,17 @@
-"""Named documents join the candidates: a good chunk that names a document vouches for that document's chunks.
+"""Named documents join the candidates: a good chunk that names one vouches for that document's chunks.
 
 Evidence in several places often hangs together by names: the first passage says who directed the film, and
 the document of that title says when she was born. The question's words do not lead there, but the name does.
 So the documents that the best chunks name are looked up by title, and their chunks are scored as all others;
 then who named them vouches for them, as neighbors do (`sage_core.ranking.vouch`). It takes no model, no LLM.
+Links that an author wrote down are followed in the same way, to the heading that they name.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -18,7 +19,7 @@ from sage_core.errors import InputError
 from sage_core.ranking.neighbors import vouched_score
 from sage_core.selection.scales import Scale, check_scale, plain_scores, rank_order
 from sage_core.text.keywords import index_terms
-from sage_core.text.links import NameTable, document_names, find_mentions, rarest
+from sage_core.text.links import Mention, NameTable, document_names, find_mentions, rarest
 
 SOURCES = 8
 """Chunks whose mentions are followed, of highest score."""
@@ -31,6 +32,9 @@ MAX_DOCUMENTS = 40
 
 MAX_NAMESAKES = 5
 """Where more documents have one name, it says nothing."""
+
+MAX_LINKS = 5
+"""Where a chunk has more links, it is a list of them: each counts for less."""
 
 MAX_CHUNKS = 30
 """Chunks of named documents that join the candidates, all first ones before any second."""
@@ -64,7 +68,7 @@ class Names(NameTable, Protocol):
 
 
 class NamedLink(NamedTuple):
-    """A chunk, or the question, names a document.
+    """A chunk, or the question, names a document, or links to it.
 
     Examples:
         >>> NamedLink(None, "holt.md", "Mara Holt").share
@@ -74,13 +78,15 @@ class NamedLink(NamedTuple):
         source: Position of the chunk among the candidates; None for the question.
         document: The document.
         name: The name as it is written there.
-        share: 1 over the number of documents of that name.
+        share: 1 over the number of documents of that name; for a link, less than 1 in a list of links.
+        first: Number of the chunk that it leads to: the one below the heading that a link names.
     """
 
     source: int | None
     document: str
     name: str
     share: float = 1.0
+    first: int = 0
 
 
 class Edge(NamedTuple):
@@ -102,9 +108,14 @@ class Edge(NamedTuple):
 
 
 def named_links(
-    question: str, texts: Sequence[str], documents: Sequence[str], scores: Sequence[Any], names: Names
+    question: str,
+    texts: Sequence[str],
+    documents: Sequence[str],
+    scores: Sequence[Any],
+    names: Names,
+    hyperlinks: Callable[[Sequence[int]], Iterable[NamedLink]] = lambda best: (),
 ) -> list[NamedLink]:
-    """The documents that the question and the best chunks name, those of the question first.
+    """The documents that the question and the best chunks name or link to, those of the question first.
 
     Args:
         question: The question.
@@ -112,6 +123,7 @@ def named_links(
         documents: Which document each is a chunk of; none names itself.
         scores: Of the candidates, on any scale; those without one name nobody.
         names: Where documents are looked up.
+        hyperlinks: Given the positions of the best chunks, the links that they have. They go before names.
 
     Returns:
         Each pair of a source and a document once, at most `MAX_DOCUMENTS` documents.
@@ -119,33 +131,41 @@ def named_links(
     Examples:
         >>> names = NameIndex({"holt": ["mara holt"]})
         >>> named_links("Who?", ["The Petrel belonged to Mara Holt."], ["petrel"], [0.6], names)
-        [NamedLink(source=0, document='holt', name='Mara Holt', share=1.0)]
+        [NamedLink(source=0, document='holt', name='Mara Holt', share=1.0, first=0)]
     """
     best = [i for i in rank_order(scores)[:SOURCES] if scores[i] is not None and not math.isnan(scores[i])]
     read = [question, *(texts[i] for i in best)]
     mentions = find_mentions(read, names)
     keys = list(dict.fromkeys(m.key for some in mentions for m in some))
-    if not keys:
-        return []
-    counts = names.frequencies(keys)
+    counts = names.frequencies(keys) if keys else {}
     rare = [key for key in keys if key in counts and _is_rare(*counts[key])]
-    documents_of = names.named(rare, MAX_NAMESAKES + 1)
+    documents_of = names.named(rare, MAX_NAMESAKES + 1) if rare else {}
+    of_source: dict[int | None, list[NamedLink]] = {}
+    for hyperlink in hyperlinks(best):
+        of_source.setdefault(hyperlink.source, []).append(hyperlink)
     links: dict[tuple[int | None, str], NamedLink] = {}
     reached: set[str] = set()
     for source, text, some in zip([None, *best], read, mentions, strict=True):
-        for mention in some:
-            targets = documents_of.get(mention.key, ())
-            if len(targets) > MAX_NAMESAKES:
+        written = of_source.get(source, [])
+        share = min(MAX_LINKS / max(len(written), 1), 1.0)
+        for x in [*(x._replace(share=share) for x in written), *_named(source, text, some, documents_of)]:
+            if source is not None and documents[source] == x.document and not x.first:
                 continue
-            for target in targets:
-                if source is not None and documents[source] == target:
-                    continue
-                if target not in reached and len(reached) == MAX_DOCUMENTS:
-                    continue
-                reached.add(target)
-                name = text[mention.start : mention.end]
-                links.setdefault((source, target), NamedLink(source, target, name, 1 / len(targets)))
+            if x.document in reached or len(reached) < MAX_DOCUMENTS:
+                reached.add(x.document)
+                links.setdefault((source, x.document), x)
     return list(links.values())
+
+
+def _named(
+    source: int | None, text: str, mentions: Sequence[Mention], documents: Mapping[str, Sequence[str]]
+) -> Iterator[NamedLink]:
+    """What one text names, where not too many documents have the name."""
+    for mention in mentions:
+        targets = documents.get(mention.key, ())
+        if len(targets) <= MAX_NAMESAKES:
+            for target in targets:
+                yield NamedLink(source, target, text[mention.start : mention.end], 1 / len(targets))
 
 
 def _is_rare(chunks: int, total: int) -> bool:
@@ -161,9 +181,10 @@ def link_edges(links: Iterable[NamedLink], positions: Mapping[str, Sequence[tupl
             the document.
     """
     return [
-        Edge(link.source, at, _weight(link, number) * link.share)
+        Edge(link.source, at, _weight(link, number - link.first) * link.share)
         for link in links
         for at, number in positions.get(link.document, ())
+        if 0 <= number - link.first < FIRST_CHUNKS and at != link.source
     ]
 
 

@@ -36,8 +36,10 @@ from sage_core.store.names import (
     create_names,
     delete_names,
     documents_named,
+    insert_links,
     insert_names,
     known_names,
+    linked_sections,
     name_beginnings,
     name_frequencies,
 )
@@ -550,6 +552,7 @@ class FolderStore:
                 for document in new:
                     key = self._replace(connection, document, first, len(document.chunks))
                     insert_names(connection, key, _names_of(document, document.chunks))
+                    insert_links(connection, key, document.source, document.links)
                     _insert_chunks(connection, key, first, document.chunks)
                     first += len(document.chunks)
                 self._commit_change(connection, written)
@@ -578,6 +581,7 @@ class FolderStore:
             with self._transaction() as connection:
                 self._replace(connection, document, begin, writer.rows - begin, key)
                 insert_names(connection, key, names)
+                insert_links(connection, key, document.source, document.links)
                 self._commit_change(connection, written)
         except BaseException:
             with suppress(sqlite3.Error, StoreError), self._transaction() as connection:
@@ -836,17 +840,25 @@ class FolderStore:
             total = _state(connection)[2]
             return name_frequencies(connection, keys, total)
 
-    def beginning_of(
+    def linked(self, places: Sequence[tuple[str, int, int]]) -> list[tuple[int, tuple[int, int], str, int]]:
+        """Where links in some places lead; see `NamedStore.linked`."""
+        with self._reading() as connection:
+            try:
+                return list(linked_sections(connection, places))
+            except (TypeError, ValueError) as error:
+                raise _DamagedRowError(f"tables links and chunks: {error}") from None
+
+    def sections(
         self,
-        sources: Sequence[str],
+        beginnings: Sequence[tuple[str, int]],
         vector: NDArray[np.float32],
         n: int,
         identity: StoreIdentity | None = None,
     ) -> list[Found]:
-        """The first ``n`` chunks of documents, with their cosines; none of documents that are not there.
+        """The first ``n`` chunks of parts of documents, with their cosines; none of what is not there.
 
         Args:
-            sources: The documents.
+            beginnings: The documents, and the number of the chunk with which each part begins.
             vector: The question's unit vector, shape ``(d,)``.
             n: Most chunks of each.
             identity: The embedding model of ``vector``.
@@ -857,10 +869,18 @@ class FolderStore:
         query = np.asarray(vector, dtype=np.float32)
 
         def read(connection: sqlite3.Connection, view: _View) -> list[Found]:
-            statement = "SELECT first, chunks FROM documents WHERE source IN ({})"
-            documents = list(_select(connection, statement, list(sources)))
-            _require_rows("documents", *(number for both in documents for number in both))
-            rows = [row for first, chunks in documents for row in range(first, first + min(chunks, n))]
+            statement = "SELECT source, first, chunks FROM documents WHERE source IN ({})"
+            sources = list(dict.fromkeys(source for source, _ in beginnings))
+            documents = {row[0]: row[1:] for row in _select(connection, statement, sources)}
+            _require_rows("documents", *(number for both in documents.values() for number in both))
+            rows = list(
+                dict.fromkeys(
+                    row
+                    for source, number in beginnings
+                    for first, chunks in [documents.get(source, (0, 0))]
+                    for row in range(first + number, first + min(chunks, number + n))
+                )
+            )
             chunks = _chunks_of(connection, view, rows)
             cosines = view.index.cosines(query, rows)
             return [Found(chunks[row][1], cosine) for row, cosine in zip(rows, cosines, strict=True)]

@@ -1,28 +1,35 @@
-"""The names of documents in a store's database, so that a text which mentions one leads there.
+"""Names and links of documents in a store's database, so that a text which mentions one leads there.
 
-One row for each name of a document, written and deleted with it. Where a text mentions a name is found when
-the text is among the best for a question: no text is read again when a document comes or goes.
+One row for each name of a document, and one for each path that a link of it may mean, written and deleted
+with it. Whose name a text mentions, and whether a linked file is in the store, is found when the text is
+among the best for a question: no text is read again when a document comes or goes.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from sage_core.text.keywords import index_terms
-from sage_core.text.links import document_names, rarest
+from sage_core.text.links import Hyperlink, document_names, heading_key, link_target, rarest
 
 NAME_TABLES = (
     "CREATE TABLE IF NOT EXISTS names (key TEXT NOT NULL, document INTEGER NOT NULL,"
     " PRIMARY KEY (key, document)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS names_by_document ON names (document)",
 )
+LINK_TABLE = (
+    "CREATE TABLE IF NOT EXISTS links (document INTEGER NOT NULL, start INTEGER NOT NULL,"
+    " stop INTEGER NOT NULL, target TEXT NOT NULL, anchor TEXT NOT NULL,"
+    " PRIMARY KEY (document, start, target, anchor)) WITHOUT ROWID"
+)
 
 
 def create_names(connection: sqlite3.Connection) -> None:
-    """Make the table where a store has none yet, with the names of its documents."""
+    """Make the tables where a store has none yet, with the names of its documents."""
+    connection.execute(LINK_TABLE)
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'names'").fetchone():
         return
     for statement in NAME_TABLES:
@@ -39,9 +46,23 @@ def insert_names(connection: sqlite3.Connection, document: int, names: Iterable[
     connection.executemany("INSERT OR IGNORE INTO names VALUES (?, ?)", [(name, document) for name in names])
 
 
+def insert_links(
+    connection: sqlite3.Connection, document: int, source: str, links: Iterable[Hyperlink]
+) -> None:
+    """Note where a document's links may lead."""
+    rows = [
+        (document, link.start, link.end, path, anchor)
+        for link in links
+        for paths, anchor in [link_target(link.target, source)]
+        for path in paths
+    ]
+    connection.executemany("INSERT OR IGNORE INTO links VALUES (?, ?, ?, ?, ?)", rows)
+
+
 def delete_names(connection: sqlite3.Connection, document: int) -> None:
-    """Forget a document's names."""
+    """Forget a document's names and links."""
     connection.execute("DELETE FROM names WHERE document = ?", (document,))
+    connection.execute("DELETE FROM links WHERE document = ?", (document,))
 
 
 def known_names(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
@@ -86,3 +107,38 @@ def name_frequencies(
         "SELECT term, doc FROM word_counts WHERE term IN (SELECT value FROM json_each(?))", (words,)
     )
     return rarest(terms, dict(counts), total)
+
+
+def linked_sections(
+    connection: sqlite3.Connection, places: Sequence[tuple[str, int, int]]
+) -> Iterator[tuple[int, tuple[int, int], str, int]]:
+    """Where the links in some places lead: see `sage_core.store.protocol.NamedStore.linked`."""
+    found: list[tuple[int, int, int, str, int, int, str]] = []
+    with suppress(sqlite3.OperationalError):  # as for names
+        found = connection.execute(
+            "SELECT p.key, l.start, l.stop, d.source, d.first, d.chunks, l.anchor FROM json_each(?) p"
+            " CROSS JOIN documents own ON own.source = json_extract(p.value, '$[0]')"
+            " CROSS JOIN links l ON l.document = own.key AND l.start >= json_extract(p.value, '$[1]')"
+            " AND l.start < json_extract(p.value, '$[2]')"
+            " CROSS JOIN documents d ON d.source = l.target ORDER BY p.key, l.start",
+            (json.dumps(list(places), ensure_ascii=False),),
+        ).fetchall()
+    sections: dict[int, dict[str, int]] = {}
+    for place, start, stop, source, first, chunks, anchor in found:
+        if anchor and first not in sections:
+            sections[first] = _sections(connection, first, chunks)
+        yield place, (start, stop), source, sections[first].get(anchor, 0) if anchor else 0
+
+
+def _sections(connection: sqlite3.Connection, first: int, chunks: int) -> dict[str, int]:
+    """The number of the first chunk below each heading."""
+    paths = connection.execute(
+        "SELECT headings, MIN(row) - ?1 AS number FROM chunks WHERE row >= ?1 AND row < ?2 GROUP BY headings"
+        " ORDER BY number",
+        (first, first + chunks),
+    )
+    numbers: dict[str, int] = {}
+    for headings, number in paths:
+        for heading in json.loads(headings):
+            numbers.setdefault(heading_key(heading), number)
+    return numbers

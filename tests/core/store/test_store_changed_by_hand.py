@@ -54,6 +54,7 @@ HARMLESS = [
     "UPDATE documents SET first = 1 << 60",
     "UPDATE documents SET stat = 5",
     "UPDATE names SET key = x'ff'",
+    "UPDATE links SET target = x'ff', stop = 'x', anchor = 5",
     "DELETE FROM chunks",
     "DELETE FROM documents",
     "DROP TABLE dead",
@@ -63,7 +64,7 @@ HARMLESS = [
 def made(tmp_path: Path) -> tuple[Path, Path]:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
-    (folder / "mill.md").write_text("A line.\n\nAnother line.")
+    (folder / "mill.md").write_text("A line.\n\nAnother [line](ferry.txt#a).")
     run(store, folder)  # dead rows
     return folder, store
 
@@ -79,7 +80,8 @@ def use(store: Path, folder: Path) -> None:
     with FolderStore(store) as reader:
         for work in (
             lambda: reader.search_many(QUERY[None, :], 5, questions=["brown wool"], words=5),
-            lambda: reader.beginning_of([str(folder / "ferry.txt")], QUERY, 2),
+            lambda: reader.sections([(str(folder / "ferry.txt"), 0)], QUERY, 2),
+            lambda: reader.linked([(str(folder / "mill.md"), 0, 99)]),
             lambda: reader.frequencies(["wool"]),
             reader.documents,
             reader.info,

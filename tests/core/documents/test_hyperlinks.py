@@ -1,0 +1,92 @@
+"""Links to other files, from each kind of document: where they stand in the text, and where they lead."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from sage_core.documents import parse_document, read_html
+
+PAGE = """<html><body><nav><a href="home.html">Home</a></nav><main><h1>Club</h1>
+<p>Read <a href=" rules.html#dues ">the <b>dues</b></a> or <a href="https://x.org">elsewhere</a>.</p>
+<ul><li><a href="a.html">One</a><li><a href="b.html">One</a></ul>
+<table><tr><th>Name<th>File</tr><tr><td>x<td><a href="x.html">X file</a></tr></table>
+<p><a href="javascript:go()">go</a> <a href="mailto:a@x.org">mail</a> <a>none</a>
+<a href="code.html"><code>run()</code></a></p></main></body></html>"""
+
+
+def test_links_of_a_page() -> None:
+    page = read_html(PAGE)
+    said = [(page.text[link.start : link.end], link.target) for link in page.links]
+    assert said[:4] == [
+        ("the dues", "rules.html#dues"),
+        ("One", "a.html"),
+        ("One", "b.html"),
+        ("X file", "x.html"),
+    ]
+    assert said[4:] == [("run()", "code.html")]
+    assert page.links[1].end <= page.links[2].start
+
+
+def test_links_of_a_notebook_and_of_text() -> None:
+    cells = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "markdown", "metadata": {},'
+    notebook = parse_document("a.ipynb", cells + b' "source": ["See [b](b.md)."]}]}')
+    assert [link.target for link in notebook.links] == ["b.md"]
+    assert [x.target for x in parse_document("a.rst", b"See :doc:`b`.").links] == ["b"]
+    assert parse_document("a.py", b"# [b](b.md)").links == ()
+
+
+def test_links_of_a_word_file() -> None:
+    link = '<w:hyperlink r:id="rId9"><w:r><w:t>the dues</w:t></w:r></w:hyperlink>'
+    office = "http://schemas.openxmlformats.org"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{office}/package/2006/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override '
+        'PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+        'wordprocessingml.document.main+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{office}/package/2006/relationships"><Relationship Id="rId1" '
+        f'Type="{office}/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/>'
+        "</Relationships>",
+        "word/_rels/document.xml.rels": f'<Relationships xmlns="{office}/package/2006/relationships">'
+        f'<Relationship Id="rId9" Type="{office}/officeDocument/2006/relationships/hyperlink" '
+        'Target="rules.docx" TargetMode="External"/></Relationships>',
+        "word/document.xml": f'<w:document xmlns:w="{office}/wordprocessingml/2006/main" '
+        f'xmlns:r="{office}/officeDocument/2006/relationships"><w:body><w:p><w:r><w:t xml:space="preserve">'
+        f"Read </w:t></w:r>{link}</w:p></w:body></w:document>",
+    }
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    document = parse_document("a.docx", out.getvalue())
+    [found] = document.links
+    assert (document.text[found.start : found.end], found.target) == ("the dues", "rules.docx")
+
+
+def test_links_of_a_pdf() -> None:
+    out = io.BytesIO()
+    canvas = Canvas(out)
+    for y, line in (
+        (700, "The ferry leaves at seven."),
+        (680, "What it costs is in the rules."),
+        (640, "Bees fly."),
+    ):
+        canvas.drawString(72, y, line)
+    canvas.linkURL("rules.pdf", (72, 676, 250, 692))
+    canvas.linkURL("https://example.org", (72, 696, 250, 712))
+    canvas.linkURL("nowhere.pdf", (400, 100, 410, 110))
+    canvas.save()
+    document = parse_document("a.pdf", out.getvalue())
+    [found] = document.links
+    said = document.text[found.start : found.end]
+    assert (said, found.target) == ("What it costs is in the rules.", "rules.pdf")
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html"])
+def test_a_document_of_5_000_links_has_them_all(name: str) -> None:
+    one = "[n{0}](f{0}.md)\n" if name == "a.md" else '<p><a href="f{0}.md">n{0}</a></p>'
+    document = parse_document(name, "".join(one.format(i) for i in range(5_000)).encode())
+    assert len(document.links) == 5_000 and document.links[-1].target == "f4999.md"
