@@ -845,7 +845,7 @@ class FolderStore:
         with self._reading() as connection:
             try:
                 return list(linked_sections(connection, places))
-            except (TypeError, ValueError) as error:
+            except (AttributeError, TypeError, ValueError) as error:
                 raise _DamagedRowError(f"tables links and chunks: {error}") from None
 
     def sections(
