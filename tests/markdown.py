@@ -318,7 +318,9 @@ def command_lines(code: str) -> list[list[str]]:
 def run_command(words: list[str], patch: pytest.MonkeyPatch) -> None:
     """Run a `sage-rag` command in this process, with the variables written before it."""
     from sage_core.cli.main import run
+    from tests.fakes.commands import add_commands
 
+    add_commands()
     while "=" in words[0]:
         name, _, value = words[0].partition("=")
         patch.setenv(name, value)
@@ -354,7 +356,9 @@ def _check_options(arguments: list[str]) -> None:
     import typer
 
     from sage_core.cli.main import app
+    from tests.fakes.commands import add_commands
 
+    add_commands()
     command: Any = typer.main.get_command(app)
     while arguments and not arguments[0].startswith("-") and hasattr(command, "commands"):
         assert arguments[0] in command.commands, f"sage-rag has no command {arguments[0]}"

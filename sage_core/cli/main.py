@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | tune | calibrate | serve | mcp | demo`.
+"""The command line: `sage-rag ingest | ask | segment | tune | calibrate | mcp | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from sage_core.cli import ask, calibrate, demo, ingest, mcp, segment, serve, tune
+from sage_core.cli import ask, calibrate, demo, ingest, mcp, segment, tune
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
@@ -58,7 +58,6 @@ app.command(epilog=ingest.EXAMPLES)(ingest.ingest)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=segment.EXAMPLES)(segment.segment)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
-app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
@@ -73,8 +72,8 @@ def add_command(command: EntryPoint) -> None:
         app.add_typer(commands, name=command.name)
 
 
-# `sage-rag train` comes with sage-rag-train, `sage-rag eval` with sage-rag-eval.
-_EXTRAS = ("eval", "train")
+# Distributions of their own, such as sage-rag-train.
+_EXTRAS = ("eval", "serve", "train")
 for _command in entry_points(group="sage_rag.commands"):
     add_command(_command)
 

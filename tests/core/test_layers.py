@@ -143,7 +143,7 @@ def test_adapters_never_import_each_other():
 
 
 FRAMEWORK = re.compile(
-    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval|sage_train|sage_ray)\w*(\.[\w.]*)?"
+    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval|sage_train|sage_ray|sage_playground)\w*(\.[\w.]*)?"
 )
 
 
@@ -220,6 +220,7 @@ from sage_core.cli.main import run
 assert run(["segment", "--help"]) == 0
 assert run(["eval", "list"]) == 2
 assert run(["train", "corpus"]) == 2
+assert run(["serve"]) == 2
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sage_playground import serve
+
 from sage_core import FolderStore, Sage
-from sage_core.cli import serve
 from sage_core.pipeline.settings import SageSettings
 from tests.fakes.models import HashEmbedder
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from sage_core.cli.main import add_command, app, run
+from sage_core.cli.main import run
 from tests.cli.support import DEMO
+from tests.fakes.commands import add_commands
 
 pytestmark = pytest.mark.slow
 
 LONG = "x" * 5_000
 
 
-@pytest.fixture(autouse=True)
-def command() -> None:
-    """The command, also where the distribution is on the path and not installed."""
-    if not any(c.callback is not None and c.callback.__name__ == "train" for c in app.registered_commands):
-        add_command(EntryPoint("train", "sage_train.cli:app", "sage_rag.commands"))
+add_commands()
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

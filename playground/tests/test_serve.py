@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -20,18 +21,26 @@ pytest.importorskip("starlette", reason="the serve extra is not installed")
 pytest.importorskip("httpx", reason="httpx, which starlette's test client needs, is not installed")
 
 import httpx
+from sage_playground import serve
 from starlette.testclient import TestClient
 
 from sage_core import FeedbackConfig, Sage, SageConfig, Segmenter, SelectionConfig
-from sage_core.cli import serve
 from sage_core.cli.main import run
 from sage_core.errors import InputError
 from sage_core.pipeline.settings import SageSettings
 from sage_core.selection import FixedK
 from tests.cli.support import mistake
+from tests.fakes.commands import add_commands
 from tests.fakes.models import HashEmbedder
 from tests.fakes.playground import BEES, FERRY, make_store, make_workbench
 
+add_commands()
+PROGRAM = """
+from sage_core.cli.main import main
+from tests.fakes.commands import add_commands
+add_commands()
+main()
+"""
 PORT, TOKEN = 8123, "secret"
 HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"> </textarea>&amp; \u202e\x1b[31m.'
 
@@ -366,12 +375,13 @@ def test_without_a_store_texts_can_be_cut_all_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_command_prints_its_address_serves_and_stops_on_ctrl_c(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sage_core.cli.main", "serve", "--store", str(tmp_path / "none")]
+    command = [sys.executable, "-c", PROGRAM, "serve", "--store", str(tmp_path / "none")]
     process = subprocess.Popen(
         [*command, "--no-browser", "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:

@@ -207,16 +207,3 @@ def _arguments(settings: Mapping[str, Any]) -> str:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else round(value, 5)
-
-
-__all__ = [
-    "ICON",
-    "markup",
-    "retrieval_data",
-    "sage_code",
-    "script",
-    "segmentation_data",
-    "segmenter_code",
-    "selection_data",
-    "style",
-]

@@ -98,7 +98,10 @@ HEADERS = {
 
 T = TypeVar("T")
 
+app = typer.Typer()
 
+
+@app.command(epilog=EXAMPLES)
 def serve(
     store: StoreOption = ".sage",
     port: Annotated[
@@ -305,8 +308,8 @@ class Workbench:
 
     def segment(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """A text, cut with these settings."""
-        from sage_core.rendering.playground import segmentation_data, segmenter_code
-        from sage_core.segmentation.explore import exploring_segmenter
+        from sage_playground.explore import exploring_segmenter
+        from sage_playground.page import segmentation_data, segmenter_code
 
         _fields(data, ("text", "settings"))
         text = _limited(_text(data, "text", None))
@@ -337,7 +340,7 @@ class Workbench:
     def search(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The candidates of a question, with their scores and the cut."""
         from sage_core.pipeline.config import SageConfig
-        from sage_core.rendering.playground import retrieval_data, sage_code
+        from sage_playground.page import retrieval_data, sage_code
 
         question, choice = self._asked(data)
         sage = self._sage(choice)
@@ -462,7 +465,7 @@ def make_app(
     from starlette.responses import Response
     from starlette.routing import Mount, Route
 
-    from sage_core.rendering import playground
+    from sage_playground import page
 
     def fixed(content: Callable[[], str], kind: str) -> Callable[[Request], Response]:
         return lambda request: Response(content(), media_type=kind)
@@ -476,10 +479,10 @@ def make_app(
         return Route(f"/api/{name}", endpoint, methods=["POST"])
 
     routes = [
-        Route("/", fixed(playground.markup, "text/html")),
-        Route("/app.js", fixed(playground.script, "text/javascript")),
-        Route("/app.css", fixed(playground.style, "text/css")),
-        Route("/icon.svg", fixed(lambda: playground.ICON, "image/svg+xml")),
+        Route("/", fixed(page.markup, "text/html")),
+        Route("/app.js", fixed(page.script, "text/javascript")),
+        Route("/app.css", fixed(page.style, "text/css")),
+        Route("/icon.svg", fixed(lambda: page.ICON, "image/svg+xml")),
         api("info", workbench.info),
         api("document", workbench.document),
         api("segment", workbench.segment),
