@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,12 @@ settings.load_profile("sage")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where slow tests are left out, a file of slow tests is not even imported: that takes seconds, too."""
-    if "not slow" not in config.option.markexpr or collection_path.suffix != ".py":
+    """A file whose tests are all left out is not even imported: Ray, servers and models take seconds."""
+    left_out = [name for name in ("slow", "soak", "docs") if f"not {name}" in config.option.markexpr]
+    if not left_out or collection_path.suffix != ".py":
         return None
-    text = collection_path.read_text(encoding="utf-8")
-    return True if "\npytestmark = pytest.mark.slow\n" in text else None
+    marks = rf"^pytestmark = (\[[^]]*)?pytest\.mark\.({'|'.join(left_out)})\b"
+    return True if re.search(marks, collection_path.read_text(encoding="utf-8"), re.MULTILINE) else None
 
 
 @pytest.fixture(scope="session")

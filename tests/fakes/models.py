@@ -52,29 +52,6 @@ class BlankLineSegmenter:
         return list(trimmed(text, (Span(a, b) for a, b in itertools.pairwise(cuts))))
 
 
-class CharacterEmbedder:
-    """Deterministic vectors from characters; counts what it is asked to embed."""
-
-    name = "all-MiniLM-L6-v2"
-
-    def __init__(self, fill: float | None = None) -> None:
-        self.fill = fill
-        self.embedded: list[str] = []
-        self.calls = 0
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.calls += 1
-        self.embedded += texts
-        rows = np.stack([self.embed_query(t) for t in texts])
-        return rows if self.fill is None else np.full_like(rows, self.fill)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        vector = np.zeros(64, dtype=np.float32)
-        for a, b in itertools.pairwise(text):
-            vector[(ord(a) * 31 + ord(b)) % 64] += 1
-        return vector / max(float(np.linalg.norm(vector)), 1e-9)
-
-
 class WordReranker:
     """Share of the question's words that a text has; NaN for texts that call themselves unscorable."""
 

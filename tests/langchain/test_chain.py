@@ -62,14 +62,6 @@ def test_two_rounds_and_the_keys_of_the_output():
     assert all("relevance_score" not in d.metadata for d in DOCUMENTS)
 
 
-def test_the_best_graded_answer_wins_and_rounds_are_bounded():
-    c = chain("one", graded(6, 1), "two", graded(3, 1), "three", graded(4, -1), "four")
-    out = c.invoke("bees?")
-    assert (out["answer"], out["sage"]["stop_reason"]) == ("one", "max_rounds")
-    assert len(c.llm.seen) == 6
-    assert [d.metadata["i"] for d in out["context"]] == [0, 1, 2]
-
-
 def test_gives_the_same_prompts_and_trace_as_the_core():
     replies = ["one", graded(5, 1), "two", graded(4, 1), "three", graded(8)]
     c = chain(*replies)

@@ -78,29 +78,6 @@ def test_results_can_be_indexed_again_unchanged():
     assert index(out, manager, store, **arguments)["num_skipped"] == 8
 
 
-@pytest.mark.parametrize(
-    ("scores", "scale", "expected"),
-    [
-        ([-1.0, -2.5, -9.0, -9.5], "logit", [0]),
-        ([0.5, 0.5, 0.5], "probability", [0, 1, 2]),
-        ([0.5, math.nan, 0.4], "probability", [0, 2]),
-        ([0.0, 0.0], "probability", [0]),
-        ([0.3], "probability", [0]),
-        ([7.0, 30.0, 29.0], "unbounded", [1, 2]),
-        ([0.81, 0.80, 0.30], "cosine", [0, 1]),
-        ([None, 0.7, None], "probability", [1]),
-    ],
-)
-def test_negative_equal_missing_single_and_unsorted_scores(scores, scale, expected):
-    compressor = paper(scores, scale, min_k=1)
-    assert kept(compressor, documents(len(scores))) == expected
-
-
-def test_the_default_rule_is_the_core_s():
-    assert kept(SageCompressor(reranker=ListReranker(CLIFF), min_k=1)) == list(select(CLIFF, min_k=1).indices)
-    assert kept(SageCompressor(reranker=ListReranker(CLIFF), gradient=0.5)) == kept(paper(CLIFF))
-
-
 @given(
     scores=st.lists(st.one_of(st.none(), st.floats(-1e3, 1e3), st.just(math.nan)), max_size=20),
     scale=st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
@@ -304,17 +281,6 @@ def test_is_a_langchain_compressor_in_a_pipeline():
         dropped.compress_documents(documents(), "q")
 
 
-def test_default_reranker_works_offline():
-    docs = [
-        Document(page_content="The bakery opens at six."),
-        Document(page_content="Ibarra keeps her bees on the roof of the old school."),
-        Document(page_content="Rain is likely on Friday."),
-    ]
-    out = SageCompressor(min_k=1).compress_documents(docs, "Where does Ibarra keep bees?")
-    assert "roof" in out[0].page_content
-    assert all(0 <= d.metadata["relevance_score"] <= 1 for d in out)
-
-
 def test_nan_under_a_score_key_is_no_score():
     docs = [Document(page_content=str(i), metadata={"s": s}) for i, s in enumerate([math.nan, 0.9, 0.8])]
     out = SageCompressor(score_key="s", min_k=1).rank(docs, "question")
@@ -339,11 +305,6 @@ def test_logits_that_look_like_probabilities_are_warned_of_once(caplog):
 def test_probabilities_that_are_none_are_an_error():
     with pytest.raises(InputError, match="scale='logit'"):
         SageCompressor(reranker=Plain(), scale="probability").compress_documents(documents(), "q")
-
-
-def test_top_n_is_named():
-    with pytest.raises(InputError, match="top_n must be at least 1, not 0"):
-        SageCompressor(top_n=0)
 
 
 def test_a_copy_with_changes_is_checked_and_works_with_them():

@@ -46,17 +46,6 @@ def test_import_is_light_and_not_deprecated():
     assert not any(name.startswith("sage_llamaindex") for name in loaded)
 
 
-def test_nothing_loads_a_model_before_it_is_used():
-    script = (
-        "import sys, sage_langchain as s;"
-        "before = set(sys.modules);"
-        "s.SageTextSplitter(); s.SageCompressor(); s.SageRetriever(base_retriever=lambda q: []);"
-        "print([m for m in ('torch', 'sentence_transformers', 'transformers') if m in {*sys.modules} - before])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "[]", done.stderr
-
-
 def test_public_names():
     assert sorted(sage_langchain.__all__) == sage_langchain.__all__
     for name in sage_langchain.__all__:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentTransformer, Document
 from langchain_core.runnables import RunnableLambda
@@ -68,29 +67,6 @@ def test_offsets_are_exact_and_the_limit_is_hard(text, size, unit, strip):
         assert all(d.page_content == d.page_content.strip() for d in documents)
 
 
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(text=st.one_of(REPEATED, st.text(max_size=200), st.just(TEXT)), size=st.integers(1, 30))
-def test_limit_is_hard_in_tokens_of_a_real_tokenizer(text, size):
-    text = text.encode("utf-8", "replace").decode()
-    tokenizer = Tokenizer.from_file(str(VOCABULARY))
-    tokenizer.no_truncation()
-    made = SageTextSplitter.from_huggingface_tokenizer(
-        tokenizer, model=HashModel(), chunk_size=size, add_start_index=True, add_end_index=True
-    )
-    documents = made.create_documents([text])
-    assert_exact(text, documents)
-    for document in documents:
-        count = len(tokenizer.encode(document.page_content, add_special_tokens=False))
-        assert count <= size or len(document.page_content) == 1
-
-
-def test_a_repeated_sentence_gets_its_own_position():
-    text = "He waits. He waits. He waits. He waits."
-    made = splitter(chunk_size=9, add_start_index=True)
-    assert [d.metadata["start_index"] for d in made.create_documents([text])] == [0, 10, 20, 30]
-
-
 def test_white_space_that_is_kept_gives_the_text_back():
     made = splitter(chunk_size=80, strip_whitespace=False)
     text = "  One thing here.  \n\n Another thing there.\t\tAnd a third.  "
@@ -119,22 +95,6 @@ def test_nothing_but_white_space_gives_no_chunks(text):
     made = splitter()
     assert made.split_text(text) == []
     assert made.split_documents([Document(page_content=text)]) == []
-
-
-def test_one_sentence_no_punctuation_and_one_giant_token():
-    made = splitter(chunk_size=50)
-    assert made.split_text("One sentence only.") == ["One sentence only."]
-    words = "word " * 4000
-    assert "".join(made.split_text(words)).replace(" ", "") == "word" * 4000
-    giant = "x" * 100_000
-    chunks = made.split_text(giant)
-    assert "".join(chunks) == giant and max(map(len, chunks)) <= 50
-
-
-def test_abbreviations_and_full_width_stops():
-    made = splitter(threshold=1.0, chunk_size=60, min_chunk_size=1, strategy="threshold")
-    chunks = made.split_text("Dr. Ibarra came. 茶叶在山上生长。人们在春天采茶。")
-    assert chunks == ["Dr. Ibarra came.", "茶叶在山上生长。", "人们在春天采茶。"]
 
 
 def test_metadata_is_copied_deeply_for_every_chunk():
@@ -296,14 +256,6 @@ def test_ids_are_not_reused_but_can_be_kept_as_a_reference():
     assert splitter(parent_id_key="parent").split_documents([Document(page_content="x")])[0].metadata == {}
 
 
-def test_documents_are_not_changed():
-    documents = [Document(page_content=TEXT, metadata={"deep": {"x": [1]}})]
-    before = copy.deepcopy(documents)
-    for chunk in splitter(add_start_index=True).split_documents(documents):
-        chunk.metadata["deep"]["x"].append(2)
-    assert documents == before
-
-
 def test_pickles_and_threads():
     made = splitter(chunk_size=40, length_function=word_length, add_start_index=True)
     again = pickle.loads(pickle.dumps(made))
@@ -325,17 +277,6 @@ def test_texts_are_segmented_in_common_batches():
     made = SageTextSplitter(model=Counting())
     made.create_documents([f"One {i}. Two. Three." for i in range(50)])
     assert Counting.calls == 1
-
-
-def test_the_bundled_model():
-    made = SageTextSplitter(add_start_index=True, add_end_index=True)
-    documents = made.split_documents([Document(page_content=TEXT * 5)])
-    assert_exact(TEXT * 5, documents)
-    assert len(documents) > 5
-    assert max(made.segmenter.counter.count(d.page_content) for d in documents) <= made._chunk_size
-    assert pickle.loads(pickle.dumps(made)).split_documents([Document(page_content=TEXT * 5)]) == documents
-    assert made.segmenter.fingerprint == Segmenter().fingerprint
-    assert made.split_spans(TEXT) == Segmenter().segment(TEXT)
 
 
 def test_lengths_are_not_measured_over_and_over():
@@ -363,6 +304,7 @@ def test_huggingface_constructor():
         SageTextSplitter.from_huggingface_tokenizer("bert")
 
 
+@pytest.mark.slow
 def test_huggingface_constructor_with_a_transformers_tokenizer():
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(VOCABULARY))

@@ -90,10 +90,6 @@ class TestEvaluators:
         assert second == "two"
         assert len(wider) > 2
 
-    async def test_the_best_scored_answer_wins(self) -> None:
-        found = engine(FixedEvaluator(*[EvaluationResult(score=s) for s in (0.3, 0.7, 0.1)]))
-        assert str(found.query("q")) == "two"
-
     @pytest.mark.parametrize(
         ("kind", "reply", "accepted"),
         [

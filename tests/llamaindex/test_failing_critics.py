@@ -154,7 +154,3 @@ class TestWhatStillEndsTheQuestion:
             found().query("q")
         with pytest.raises(ValueError, match=r"[Bb]udget"):
             await found().aquery("q")
-
-    def test_an_error_in_making_the_first_answer(self) -> None:
-        with pytest.raises(KeyError):
-            engine(None, llm=ScriptedLLM.of([KeyError("bug")])).query("q")

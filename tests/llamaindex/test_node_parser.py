@@ -88,30 +88,12 @@ def test_chunks_follow_the_topics(parser: SageNodeParser) -> None:
     assert_linked(nodes)
 
 
-def test_a_unit_far_above_the_limit_is_cut_all_the_same() -> None:
-    parser = SageNodeParser(chunk_size=20, tokenizer="words", max_tokens=20)
-    for text in ("word " * 5_000, "x" * 50_000, "词" * 5_000, "a b\n" * 2_000):
-        nodes = parser([Document(text=text)])
-        assert_exact(nodes, text)
-        assert max(len(n.get_content().split()) for n in nodes) <= 20
-
-
 def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
     parser = SageNodeParser(threshold=0.4)
     with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
         parser.threshold = 4.0
     assert parser.threshold == 0.4
     assert parser.split_text(story())
-
-
-def test_duplicate_text_gets_its_own_place(parser: SageNodeParser) -> None:
-    text = "Alpha words. beta.\n\nAlpha words. beta.\n\nbeta."
-    nodes = SageNodeParser(
-        segmenter=Segmenter(OverlapModel(), max_tokens=2, min_tokens=0)
-    ).get_nodes_from_documents([Document(text=text)])
-    assert_exact(nodes, text)
-    starts = [n.start_char_idx for n in nodes if isinstance(n, TextNode)]
-    assert len(set(starts)) == len(starts) > 4
 
 
 @given(st.text(max_size=300), st.sampled_from(["bert", "words", "chars"]), st.integers(1, 40))
@@ -190,7 +172,9 @@ def test_metadata_as_long_as_stock_splitters_take_is_no_error_by_default() -> No
     assert SageNodeParser()([document])
 
 
-@pytest.mark.parametrize("kind", ["function", "tiktoken", "transformers"])
+@pytest.mark.parametrize(
+    "kind", ["function", "tiktoken", pytest.param("transformers", marks=pytest.mark.slow)]
+)
 def test_the_tokenizer_that_the_user_chose_counts(
     kind: str, monkeypatch: pytest.MonkeyPatch, tiktoken_cache: None
 ) -> None:
@@ -293,6 +277,7 @@ class TestChained:
         assert nodes
         assert all(n.start_char_idx is None for n in nodes if isinstance(n, TextNode))
 
+    @pytest.mark.slow  # SentenceSplitter loads NLTK, which takes seconds
     def test_within_a_hierarchy(self, segmenter: Segmenter) -> None:
         parsers: dict[str, NodeParser] = {
             "coarse": SentenceSplitter(chunk_size=120, chunk_overlap=0),
@@ -515,11 +500,3 @@ def test_progress_is_shown_on_request(parser: SageNodeParser, capsys: pytest.Cap
     parser.get_nodes_from_documents([Document(text=story())], show_progress=True)
     captured = capsys.readouterr()
     assert "Segmenting" in captured.out + captured.err
-
-
-def test_the_bundled_model_splits_a_real_text() -> None:
-    document = Document(text=story(), metadata={"source": "written for this test"})
-    nodes = SageNodeParser().get_nodes_from_documents([document])
-    assert_exact(nodes, document.text)
-    assert_linked(nodes)
-    assert 2 <= len(nodes) <= 10

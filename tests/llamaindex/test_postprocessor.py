@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import logging
 import math
 import pickle
 import threading
@@ -276,14 +275,6 @@ class TestScales:
             len(SageNodePostprocessor(reranker=None, min_k=1, rule="gradient").postprocess_nodes(nodes)) == 20
         )
 
-    def test_negative_scores_of_a_cross_encoder(self) -> None:
-        nodes = scored(-1.0, -1.2, -9.0, -9.1)
-        assert ids(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == ["n0", "n1"]
-
-    def test_grades_of_an_llm(self) -> None:
-        nodes = scored(9.0, 9.0, 8.0, 2.0, 1.0)
-        assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == 3
-
     def test_a_named_scale_wins(self) -> None:
         nodes = scored(8.0, 5.0, 4.5)
         assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == 3
@@ -339,17 +330,6 @@ class TestSaving:
             SageNodePostprocessor(reranker=SageNodePostprocessor())
         with pytest.raises(ValueError, match="device is for a cross-encoder"):
             SageNodePostprocessor(reranker="hybrid", device="cpu")
-
-
-def test_many_threads_share_one(caplog: pytest.LogCaptureFixture) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    caplog.set_level(logging.ERROR)
-    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability")
-    lists = [scored(0.9, 0.8, 0.01 * i) for i in range(40)]
-    with ThreadPoolExecutor(8) as pool:
-        kept = list(pool.map(sage.postprocess_nodes, lists))
-    assert [len(k) for k in kept] == [2 if 0.01 * i <= 0.3 * 0.8 else 3 for i in range(40)]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -153,16 +152,6 @@ class TestWrappers:
         assert str(response) == "whole"
         assert len(llm.asked("critic")) >= 1
 
-    async def test_sub_questions_async(self) -> None:
-        llm = Settings.llm = ScriptedLLM.of(["part", "whole"])
-        found = SubQuestionQueryEngine.from_defaults(
-            query_engine_tools=[tool(engine(llm))],
-            question_gen=OneEach(),
-            response_synthesizer=get_response_synthesizer(llm=llm),
-            verbose=False,
-        )
-        assert str(await found.aquery("Why?")) == "whole"
-
     async def test_citations_cut_and_selected_by_ours(self) -> None:
         llm = ScriptedLLM.of(["At noon [1]."])
         parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
@@ -286,6 +275,7 @@ class TestScoresOfOthers:
             ranking = sage.rank(nodes, QueryBundle("q")) if run == "sync" else None
             assert ranking is None or ranking.scale == "unbounded"
 
+    @pytest.mark.slow
     def test_sentence_transformer_rerank_as_the_reranker(self, tmp_path: Any) -> None:
         pytest.importorskip("sentence_transformers")
         from llama_index.core.postprocessor import SentenceTransformerRerank
@@ -303,24 +293,6 @@ class TestScoresOfOthers:
         assert sage.to_dict()["reranker"] == {"custom": "SentenceTransformerRerank"}
         with pytest.raises(ValueError, match="needs the question"):
             sage.postprocess_nodes(nodes)
-
-    def test_behind_sentence_transformer_rerank(self, tmp_path: Any) -> None:
-        pytest.importorskip("sentence_transformers")
-        from llama_index.core.postprocessor import SentenceTransformerRerank
-
-        folder = tiny_cross_encoder(tmp_path)
-        stock = SentenceTransformerRerank(model=folder, top_n=30, device="cpu")
-        both = [stock, SageNodePostprocessor(reranker=None, min_k=2)]
-        found = SageQueryEngine.from_args(
-            FixedRetriever(*[0.5] * 6), llm=ScriptedLLM.of(), node_postprocessors=both
-        )
-        first = found.query("text 3").source_nodes
-        assert 2 <= len(first) <= 6
-        assert {type(n.score) for n in first} == {float}
-        # The same model as ours: raw logits, and the same order.
-        own = SageNodePostprocessor(reranker=folder, device="cpu", min_k=6)
-        ours = own.postprocess_nodes(FixedRetriever(*[0.5] * 6).retrieve("q"), query_str="text 3")
-        assert [n.node_id for n in ours][: len(first)] == [n.node_id for n in first]
 
     def test_links_of_our_chunks_lead_prev_next(self) -> None:
         parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
@@ -372,35 +344,3 @@ def test_the_defaults_of_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
         str(index.as_query_engine(node_postprocessors=[SageNodePostprocessor(reranker=None)]).query("q"))
         == "said"
     )
-
-
-@pytest.mark.slow
-def test_importing_stays_light() -> None:
-    import subprocess
-
-    code = (
-        "import sys, sage_llamaindex; assert 'llama_index' not in sys.modules; "
-        "from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine; "
-        "SageNodeParser(); SageNodePostprocessor(reranker='hybrid'); "
-        "heavy = {'torch', 'transformers', 'sentence_transformers', 'chromadb', 'bm25s'} & set(sys.modules); "
-        "assert not heavy, heavy; assert not hasattr(sage_llamaindex, 'nothing')"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_missing_framework_is_told_with_the_command() -> None:
-    import subprocess
-
-    code = (
-        "import sys\n"
-        "sys.modules['llama_index'] = None\n"
-        "import sage_llamaindex\n"
-        "from sage_core.errors import MissingExtraError\n"
-        "try:\n"
-        "    sage_llamaindex.SageNodeParser\n"
-        "except MissingExtraError as error:\n"
-        "    assert 'pip install \"sage-rag[llamaindex]\"' in str(error) and len(error.args) == 1\n"
-        "else:\n"
-        "    raise SystemExit('no error')\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

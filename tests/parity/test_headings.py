@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from sage_core.text.header import MAX_HEADER_TOKENS
@@ -220,10 +219,3 @@ def test_a_header_that_the_text_does_not_begin_with_takes_nothing_off() -> None:
 
 
 # -- neighbors in the vectors ---------------------------------------------------------------------------
-
-
-def embedded(nodes: list[TextNode], seed: int = 0) -> list[TextNode]:
-    rows = np.random.default_rng(seed).normal(size=(len(nodes), 6))
-    for node, row in zip(nodes, rows / np.linalg.norm(rows, axis=1, keepdims=True), strict=True):
-        node.embedding = row.tolist()
-    return nodes

@@ -17,7 +17,7 @@ from sage_core.embedding import named_embedder
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, named_reranker
 from sage_core.segmentation import Segmenter
-from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter
+from sage_langchain import SageCompressor, SageRetriever
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
@@ -109,10 +109,6 @@ class TestLlamaIndex:
 
 
 class TestLangChain:
-    def test_names_of_the_core_are_explained(self) -> None:
-        with pytest.raises(TypeError, match="use `chunk_size`"):
-            SageTextSplitter(max_tokens=100)
-
     def test_another_kind_of_search(self) -> None:
         store = InMemoryVectorStore(WordEmbeddings())
         with pytest.raises(ValueError, match="as_retriever"):
@@ -135,6 +131,7 @@ def test_words_without_quotes(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("package", "framework"), [("sage_langchain", "langchain_core"), ("sage_llamaindex", "llama_index")]
 )
+@pytest.mark.slow
 def test_both_adapters_are_imported_without_their_framework(package: str, framework: str) -> None:
     code = (
         f"import sys; sys.modules[{framework!r}] = None; import {package}\n"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sage_core.answering import LocalJudge, SentencePruner, mark_answer
+from sage_core.answering import SentencePruner
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("langchain_core")
 
 from langchain_core.documents import Document
-from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from sage_langchain import SagePruner as LangChainPruner
@@ -42,16 +41,3 @@ def test_the_same_slices(threshold: float):
     pruner = LlamaIndexPruner(threshold=threshold, scale="probability")
     kept = pruner.postprocess_nodes(nodes, query_str=QUESTION)
     assert [(n.text, n.node.start_char_idx) for n in kept] == expected
-
-
-def test_the_same_marks():
-    answer = "The ferry leaves for the island at seven. Tickets cost nine crowns on Sundays."
-    judge = LocalJudge(model=False)
-    expected = mark_answer(answer, TEXTS, judge=judge)
-    output = {"answer": answer, "context": [Document(t) for t in TEXTS]}
-    texts = [d.page_content for d in output["context"]]
-    assert mark_answer(output["answer"], texts, judge=judge) == expected
-    response = Response(answer, source_nodes=[NodeWithScore(node=TextNode(text=t)) for t in TEXTS])
-    texts = [n.text for n in response.source_nodes]
-    assert mark_answer(str(response), texts, judge=judge) == expected
-    assert [m.support for m in expected if m.text.strip()] == ["supported", "unsupported"]

@@ -156,6 +156,7 @@ def test_after_a_reranker_of_llamaindex_s_the_engine_selects_on_its_scores():
     assert engine._node_postprocessors[-1].reranker == "hybrid"
 
 
+@pytest.mark.slow
 def test_no_model_is_loaded():
     code = (
         "import sys\n"
