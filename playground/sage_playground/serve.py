@@ -29,12 +29,14 @@ import typer
 from sage_core._checks import check_installed, check_int, near_match
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
+    HOST,
     BaseUrlOption,
     EmbedderOption,
     SettingsOption,
     StoreOption,
     TimeoutOption,
     console,
+    listen_locally,
     require_packages,
 )
 from sage_core.errors import InputError, SageError, StoreError
@@ -61,7 +63,6 @@ Examples:
   sage-rag serve --store .sage --settings sage-settings.json --no-browser --port 8765
 """
 
-HOST = "127.0.0.1"
 _SLOT_POLL_SECONDS = 0.02
 MOST_CHARACTERS = 300_000
 """Of a text that is segmented."""
@@ -133,26 +134,12 @@ def serve(
     workbench = Workbench(kept, embedding, chosen)
     token = secrets.token_urlsafe(24)
     try:
-        listening = _listen(port)
+        listening = listen_locally(port)
         with listening:
             run_server(workbench, token, listening, browser=not no_browser)
     finally:
         kept.close()
     return 0
-
-
-def _listen(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((HOST, port))
-        listening.listen()  # now, for two sockets may be bound to one port until one of them listens
-    except OSError as error:
-        listening.close()
-        raise InputError(
-            f"port {port} of {HOST} cannot be used ({error.strerror}): name another, or leave --port out"
-        ) from None
-    return listening
 
 
 def run_server(workbench: Workbench, token: str, listening: socket.socket, *, browser: bool) -> None:

@@ -26,6 +26,7 @@ from starlette.testclient import TestClient
 
 from sage_core import FeedbackConfig, Sage, SageConfig, Segmenter, SelectionConfig
 from sage_core.cli.main import run
+from sage_core.cli.options import listen_locally
 from sage_core.errors import InputError
 from sage_core.pipeline.settings import SageSettings
 from sage_core.selection import FixedK
@@ -411,10 +412,10 @@ def test_a_port_in_use_and_a_missing_extra(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Taken from the start: two servers started together must not both print the address.
-    with serve._listen(0) as taken:
+    with listen_locally(0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"port {port} of 127.0.0.1 cannot be used"):
-            serve._listen(port)
+            listen_locally(port)
         assert taken.getsockname()[0] == "127.0.0.1"
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     code, message = mistake(capsys, "serve", "--store", tmp_path / "none")
@@ -430,7 +431,7 @@ def address(workbench: serve.Workbench) -> Iterator[tuple[str, int]]:
     """A server on a port of its own, in a thread."""
     import uvicorn
 
-    listening = serve._listen(0)
+    listening = listen_locally(0)
     host, port = listening.getsockname()[:2]
     app = serve.make_app(workbench, TOKEN, port)
     config = uvicorn.Config(app, http=serve._limited_protocol(), log_level="critical", lifespan="off")

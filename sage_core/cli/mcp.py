@@ -1,13 +1,16 @@
-"""`sage-rag mcp`: a store as tools of a Model Context Protocol server on standard input and output."""
+"""`sage-rag mcp`: a store as tools of a Model Context Protocol server, over pipes or HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import sys
+import threading
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +20,7 @@ import typer
 
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
+    HOST,
     BaseUrlOption,
     EmbedderOption,
     ModelOption,
@@ -24,6 +28,8 @@ from sage_core.cli.options import (
     SettingsOption,
     StoreOption,
     TimeoutOption,
+    console,
+    listen_locally,
     path_argument,
     require_packages,
 )
@@ -33,8 +39,11 @@ from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sage_core.pipeline.ingest import IngestProgress
     from sage_core.pipeline.results import Candidate
     from sage_core.pipeline.sage import Sage
+
+logger = logging.getLogger(__name__)
 
 # Of 535 development questions that the candidates answer, the best scored less in none.
 NEGLIGIBLE = 0.01
@@ -45,6 +54,7 @@ Examples:
   sage-rag mcp --store .sage
   sage-rag mcp --store .sage --settings sage-settings.json
   sage-rag mcp --store .sage --allow-ingest --root docs/
+  sage-rag mcp --store .sage --http 8000
 \b
 For a desktop client:
   {"mcpServers": {"docs": {"command": "sage-rag", "args": ["mcp", "--store", "/path/to/.sage"]}}}
@@ -53,7 +63,8 @@ For a desktop client:
 INSTRUCTIONS = (
     "Searches a collection of documents. `search` returns passages, best first, each an exact slice of its "
     "source with character offsets; where `relevant` is false, nothing bears on the question. `ask` returns "
-    "an answer with the passages it rests on. Quote sources by their path and offsets."
+    "an answer with the passages it rests on; where `abstained` is true, the documents do not say. Quote "
+    "sources by their path and offsets."
 )
 
 
@@ -107,6 +118,7 @@ class AskReply:
 
     Attributes:
         answer: Its text.
+        abstained: Whether it says that the documents do not answer the question.
         answered_by: The model that answered.
         stop_reason: Why the rounds of answer and grade ended.
         grade: The grade of the answer, 1 to 10; None where it was not graded.
@@ -114,6 +126,7 @@ class AskReply:
     """
 
     answer: str
+    abstained: bool
     answered_by: str
     stop_reason: str
     grade: float | None
@@ -174,6 +187,16 @@ def mcp(
             parser=path_argument,
         ),
     ] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            help="Serve over HTTP on this port of this machine instead; 0 for any that is free.",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            show_default=False,
+        ),
+    ] = None,
     settings: SettingsOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
@@ -181,11 +204,12 @@ def mcp(
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
     embedder: EmbedderOption = DEFAULT_EMBEDDER,
 ) -> None:
-    """Serve a store to an assistant that speaks the Model Context Protocol (stdio).
+    """Serve a store to an assistant that speaks the Model Context Protocol.
 
     Offers the tools search, ask, segment and list_sources; they read only. With --allow-ingest, ingest too,
-    for files below the folders named by --root. Log lines go to standard error; standard output carries the
-    protocol and nothing else.
+    for files below the folders named by --root. Over standard input and output; log lines go to standard
+    error. With --http, at http://127.0.0.1:PORT/mcp, for programs on this machine: whoever can run one can
+    read the store. Pages of other sites are refused.
     """
     if allow_ingest and not root:
         raise InputError("--allow-ingest needs at least one --root: the folder that may be read from")
@@ -203,11 +227,31 @@ def mcp(
         timeout=timeout,
     ) as sage:
         server = make_server(sage, ingest_roots=root or ())
+        if not sage.store.exists:
+            logger.warning("there is no store at %s yet: `sage-rag ingest` makes one", sage.store.location)
+        if http is not None:
+            _serve_http(server, http)
+            return
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             # The thread that reads standard input cannot be canceled: an orderly end would wait for its next
             # line. A store stands the end of a process.
             signal.signal(signal.SIGINT, lambda *_: os._exit(130))
         asyncio.run(server.run_stdio_async())
+
+
+def _serve_http(server: Any, port: int) -> None:
+    """Serve until Ctrl-C. The library checks the headers Host and Origin, for it knows a local host."""
+    import uvicorn
+
+    with listen_locally(port) as listening:
+        # With its sockets open, uvicorn would otherwise log an error and end the process.
+        config = uvicorn.Config(
+            server.streamable_http_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=2
+        )
+        address = f"http://{HOST}:{listening.getsockname()[1]}/mcp"
+        console(stderr=True).print(f"MCP server: {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
+        with contextlib.suppress(KeyboardInterrupt):  # raised again by uvicorn, once it has stopped
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 def make_server(sage: Sage, *, ingest_roots: Sequence[Path] = ()) -> Any:
@@ -273,8 +317,14 @@ def _describe_parameters() -> None:
     _Tools.ask.__annotations__["question"] = question
     text = Field(description="The text to cut.", max_length=MAX_TEXT)
     _Tools.segment.__annotations__["text"] = Annotated[str, text]
+    package = "fastmcp" if _is_mcp_1() else "mcpserver"
+    _Tools.ingest.__annotations__["context"] = import_module(f"mcp.server.{package}").Context
     paths = Field(description="Absolute paths, or paths below the first allowed folder.", min_length=1)
     _Tools.ingest.__annotations__["paths"] = Annotated[list[str], paths]
+
+
+class _CanceledError(SageError):
+    """Ends the thread of an ingest that nobody waits for."""
 
 
 class _Tools:
@@ -308,9 +358,12 @@ class _Tools:
             answer = await self._sage.aask(question)
         except SageError as error:
             raise _tool_error(error) from error
+        from sage_core.answering import abstains
+
         result = answer.feedback
         return AskReply(
             answer.text,
+            abstains(answer.text),
             self._sage.answerer.label,
             result.stop_reason,
             result.score,
@@ -338,12 +391,28 @@ class _Tools:
             raise _tool_error(error) from error
         return [SourceItem(d.source, d.title, d.chunks) for d in documents]
 
-    async def ingest(self, paths: list[str]) -> IngestReply:
+    async def ingest(self, paths: list[str], context: Any) -> IngestReply:
         """Read files or folders into the store; unchanged files are skipped."""
+        loop, canceled, shown = asyncio.get_running_loop(), threading.Event(), 0.0
+
+        def progress(state: IngestProgress) -> None:
+            nonlocal shown
+            if canceled.is_set():
+                raise _CanceledError("the ingest was canceled; the next one goes on with it")
+            percent = 100 * state.done / max(state.total, 1)
+            if percent - shown >= 1:
+                shown = percent
+                note = context.report_progress(percent, 100, f"{state.files} files, {state.chunks} chunks")
+                asyncio.run_coroutine_threadsafe(note, loop)
+
+        work = partial(self._sage.ingest, roots=self._roots, progress=progress)
         try:
             allowed = [self._allowed(path) for path in paths]
             async with self._ingesting:
-                report = await asyncio.to_thread(self._sage.ingest, allowed, roots=self._roots)
+                report = await asyncio.to_thread(work, allowed)
+        except asyncio.CancelledError:
+            canceled.set()  # the thread has it from here
+            raise
         except SageError as error:
             raise _tool_error(error) from error
         return IngestReply(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from sage_core.segmentation import Segmenter
 
+HOST = "127.0.0.1"
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 
 
@@ -265,6 +267,25 @@ def console(*, stderr: bool = False) -> Console:
             super().print(*(terminal_safe(o) if isinstance(o, str) else o for o in objects), **how)
 
     return SafeConsole(stderr=stderr, highlight=False)
+
+
+def listen_locally(port: int) -> socket.socket:
+    """A socket that listens on the loopback device; 0 for any port that is free.
+
+    Raises:
+        InputError: Where the port cannot be used.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen()  # now, for two sockets may be bound to one port until one of them listens
+    except OSError as error:
+        listening.close()
+        raise InputError(
+            f"port {port} of {HOST} cannot be used ({error.strerror}): name another, or 0"
+        ) from None
+    return listening
 
 
 def print_json(value: object) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from sage_playground import serve
 
 from sage_core import FolderStore, Sage
+from sage_core.cli.options import listen_locally
 from sage_core.pipeline.settings import SageSettings
 from tests.fakes.models import HashEmbedder
 
@@ -42,7 +43,7 @@ def served(workbench: serve.Workbench, token: str = "secret") -> Iterator[str]:
     """The address of the page, served by uvicorn from a thread."""
     import uvicorn
 
-    listening = serve._listen(0)
+    listening = listen_locally(0)
     port = listening.getsockname()[1]
     app = serve.make_app(workbench, token, port)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
