@@ -50,9 +50,3 @@ def test_adapters_load_no_torch_and_not_each_other(package, other):
 def test_every_public_name_exists():
     loaded = modules_after("import sage_core; [getattr(sage_core, name) for name in sage_core.__all__]")
     assert not loaded & (HEAVY | FRAMEWORKS)
-
-
-def test_segmenting_needs_no_torch():
-    code = "from sage_core import Segmenter; assert Segmenter().segment('One here. Two there.')"
-    loaded = modules_after(code)
-    assert not loaded & {"torch", "transformers", "sentence_transformers"}

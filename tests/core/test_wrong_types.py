@@ -57,30 +57,6 @@ def test_options_are_a_list_of_texts(options: Any, tmp_path: Path) -> None:
             use()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_tokens", 2.5),
-        ("max_tokens", "100"),
-        ("max_tokens", True),
-        ("max_tokens", 0),
-        ("min_tokens", -1),
-        ("coarse_tokens", math.nan),
-        ("threshold", math.nan),
-        ("threshold", "0.5"),
-        ("threshold", True),
-        ("strategy", "other"),
-        ("counter", 3),
-        ("layout", {"blank_line": 1}),
-        ("sentences", "abc"),
-        ("model", 3),
-    ],
-)
-def test_settings_of_a_segmenter(name: str, value: object) -> None:
-    with pytest.raises(InputError, match=name):
-        Segmenter(**{name: value})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, "1", None, True])
 def test_settings_of_a_layout(value: Any) -> None:
     with pytest.raises(InputError, match=r"layout\.blank_line"):

@@ -13,22 +13,10 @@ import sage_langchain
 pytestmark = pytest.mark.slow
 
 HEAVY = [
-    "torch",
-    "transformers",
-    "sentence_transformers",
-    "onnxruntime",
-    "chromadb",
-    "openai",
-    "tiktoken",
-    "bm25s",
-    "sqlalchemy",
-    "langchain",
-    "langchain_classic",
-    "langchain_community",
-    "langchain_experimental",
-    "langgraph",
-    "llama_index",
-]
+    "torch", "transformers", "sentence_transformers", "onnxruntime", "chromadb", "openai", "tiktoken",
+    "bm25s", "sqlalchemy", "langchain", "langchain_classic", "langchain_community",
+    "langchain_experimental", "langgraph", "llama_index",
+]  # fmt: skip
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import pytest
@@ -154,22 +152,6 @@ def test_after_a_reranker_of_llamaindex_s_the_engine_selects_on_its_scores():
     assert engine._node_postprocessors[-1].reranker is None
     engine = SageQueryEngine.from_args(FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of([]))
     assert engine._node_postprocessors[-1].reranker == "hybrid"
-
-
-@pytest.mark.slow
-def test_no_model_is_loaded():
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'transformers', 'sentence_transformers'): sys.modules[name] = None\n"
-        "from sage_langchain import SageCompressor; from sage_llamaindex import SageNodePostprocessor\n"
-        "from langchain_core.documents import Document\n"
-        "from llama_index.core.schema import NodeWithScore, TextNode\n"
-        "nodes = [NodeWithScore(node=TextNode(text='The ferry leaves.'), score=0.7)]\n"
-        "assert SageNodePostprocessor().postprocess_nodes(nodes, query_str='The ferry?')\n"
-        "assert SageCompressor().compress_documents([Document('The ferry leaves.')], 'The ferry?')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_on_stock_nodes_one_is_kept_in_both_frameworks():

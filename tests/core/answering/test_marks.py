@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.answering import LocalJudge, mark_answer
@@ -61,7 +61,6 @@ def test_one_text_is_no_list_of_passages():
         mark_answer("It is blue.", "It is blue.")
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.text(st.characters(codec="utf-8") | st.sampled_from(".!? \n“”|#-"), max_size=200),
     st.lists(st.text(max_size=80), max_size=3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.answering import Pruned, SentencePruner
@@ -139,7 +139,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.lists(PIECES | st.text(max_size=30), max_size=8).map("".join), max_size=4),
     st.sampled_from([0.0, 0.01, 0.2, 1.0]),

@@ -80,17 +80,6 @@ def test_missing_files_and_folders_are_told_apart(tmp_path: Path) -> None:
         read_document(tmp_path)
 
 
-def test_pdf_pages_and_title() -> None:
-    document = read_document(DEMO / "harbour-rules.pdf")
-    assert document.kind == "pdf"
-    assert document.title == "Skerrin Harbour: rules and dues"
-    assert "2.60 pounds for each metre of its length" in " ".join(document.text.split())
-    first, second = document.page_starts
-    assert document.page_of(first) == 1 and document.page_of(second) == 2
-    assert document.page_of(second - 2) == 1
-    assert document.page_of(len(document.text) - 1) == 2
-
-
 def test_text_has_no_pages() -> None:
     assert Document("a", "text", "text", "d").page_of(2) is None
 

@@ -58,7 +58,7 @@ def files(draw: st.DrawFn) -> bytes:
 
 
 @given(data=files(), suffix=st.sampled_from(SUFFIXES))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_bytes_give_a_document_or_an_error_of_ours(data: bytes, suffix: str) -> None:
     logging.disable(logging.WARNING)
     try:

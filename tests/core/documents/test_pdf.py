@@ -285,11 +285,3 @@ def test_damaged_and_hostile_files_give_text_or_one_message() -> None:
     assert texts > 30  # much of it can still be read
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 700_000  # kilobytes
-
-
-@pytest.mark.parametrize("data", [b"%PDF-1.4\n", b"no pdf at all, though it is named so"])
-def test_a_damaged_pdf_is_an_input_error(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "a.pdf"
-    path.write_bytes(data)
-    with pytest.raises(InputError, match="readable PDF"):
-        read_document(path)

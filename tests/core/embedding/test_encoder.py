@@ -85,6 +85,7 @@ def encoder():
     return Encoder(CONFIG, tensors, tensors[WORDS])
 
 
+@pytest.mark.slow
 def test_states_are_those_of_transformers(encoder):
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     model = transformers.BertModel(transformers.BertConfig(**CONFIG)).eval()

@@ -8,7 +8,7 @@ import string
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sage_core.feedback import (
@@ -86,7 +86,6 @@ def numbers_in(text: str) -> set[float]:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
 @given(st.one_of(st.text(), MOSAIC, st.text(alphabet=string.printable)))
 @example('{"score": 1e0}')
 @example("\ud800Score: 7")

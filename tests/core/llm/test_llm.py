@@ -15,7 +15,7 @@ import pytest
 
 from sage_core.errors import InputError, LLMError, MissingExtraError
 from sage_core.feedback import VERDICT_SCHEMA
-from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
+from sage_core.llm import Completion, Message, OpenAIChat
 from sage_core.llm.usage import TokenUsage
 from tests.fakes.llm_server import LLMServer, Reply, Script
 
@@ -75,10 +75,6 @@ def test_a_reply_and_its_usage() -> None:
         {"role": "user", "content": "Where is the lighthouse?"},
     ]
     assert request.headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_it_is_a_chat_model() -> None:
-    assert isinstance(OpenAIChat("m"), ChatModel)
 
 
 def test_usage_that_is_absent_is_estimated_and_marked() -> None:
@@ -144,12 +140,6 @@ def test_a_spent_quota_is_not_retried() -> None:
     assert len(server.requests) == 2
 
 
-def test_a_server_that_never_recovers() -> None:
-    error, server = ask_and_fail([Reply(status=503)], max_retries=1)
-    assert "status 503" in str(error)
-    assert len(server.requests) == 4
-
-
 def test_no_server_at_all() -> None:
     with LLMServer(["x"]) as server:
         address = server.base_url
@@ -194,14 +184,6 @@ def test_a_pause_that_would_go_over_the_time_is_not_begun() -> None:
 def test_an_unusable_retry_after_is_passed_over(value: str) -> None:
     _, server = ask([Reply(status=429, headers={"retry-after": value}), "x"])
     assert len(server.requests) == 2
-
-
-def test_structured_output_is_asked_for() -> None:
-    with LLMServer(['{"score": 9}']) as server:
-        chat_with(server).complete(HELLO, schema=VERDICT_SCHEMA)
-    asked = server.requests[0].body["response_format"]
-    assert asked["type"] == "json_schema"
-    assert asked["json_schema"]["schema"] == VERDICT_SCHEMA
 
 
 @pytest.mark.parametrize("status", [400, 422])

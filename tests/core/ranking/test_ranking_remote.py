@@ -122,13 +122,6 @@ def test_no_texts_send_nothing(server):
     assert server.requests == []
 
 
-def test_it_tries_again_and_waits_as_asked(server, waits):
-    busy = (429, {"error": "slow down"}, {"Retry-After": "2.5"})
-    server.replies = [busy, (503, b"", {}), by_length("documents", "score", "results")]
-    assert RemoteReranker(server.url).score("q", TEXTS) == EXPECTED
-    assert waits[0] == 2.5 and 0.5 <= waits[1] <= 1.0
-
-
 def test_it_gives_up_after_max_retries(server, waits):
     server.replies = [(500, b"out of memory", {})]
     with pytest.raises(RerankerError, match=r"500.*out of memory") as caught:
@@ -156,14 +149,6 @@ def test_a_redirect_does_not_carry_the_key_away(server):
         assert other.requests == []
     finally:
         other.close()
-
-
-def test_nobody_there(server, waits):
-    server.close()
-    with pytest.raises(RerankerError, match="connection failed") as caught:
-        RemoteReranker(server.url, max_retries=1).score("q", TEXTS)
-    assert caught.value.retryable
-    assert len(waits) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core import Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
@@ -46,50 +46,10 @@ from tests.fakes.results_to_show import (
 
 VOID = {"meta", "br", "hr"}
 ALLOWED = {
-    *[
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "body",
-        "main",
-        "header",
-        "section",
-        "article",
-        "figure",
-        "div",
-        "span",
-        "p",
-        "h1",
-        "h2",
-        "h3",
-        "b",
-        "dl",
-        "dt",
-        "dd",
-    ],
-    *[
-        "ol",
-        "li",
-        "details",
-        "summary",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "svg",
-        "desc",
-        "rect",
-        "line",
-        "polyline",
-        "path",
-        "circle",
-        "text",
-    ],
-}
+    "html", "head", "meta", "title", "style", "body", "main", "header", "section", "article", "figure",
+    "div", "span", "p", "h1", "h2", "h3", "b", "dl", "dt", "dd", "ol", "li", "details", "summary", "table",
+    "thead", "tbody", "tr", "th", "td", "svg", "desc", "rect", "line", "polyline", "path", "circle", "text",
+}  # fmt: skip
 
 
 class Reader(HTMLParser):
@@ -174,7 +134,6 @@ def test_hostile_texts_stay_texts_in_notebooks(part: str):
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown(list(HOSTILE)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(codec=None), max_size=80))
 def test_any_text_survives_and_stays_text(text: str):
     read = Reader(tag("p", tag("b", text), title=text))
@@ -358,7 +317,6 @@ def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
 NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     st.lists(NUMBERS, max_size=30),
     st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
@@ -378,7 +336,6 @@ def test_any_scores_give_a_picture_within_its_frame(scores, scale):
     assert "nan" not in ElementTree.tostring(svg, encoding="unicode").replace("none", "")
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9), st.booleans())
 def test_ticks_lie_on_the_axis(values, zero):
     axis = value_axis(values, 200, 10, log=False, zero=zero)

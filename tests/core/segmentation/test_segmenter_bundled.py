@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from sage_core.errors import ModelError
 from sage_core.segmentation import Segmenter
@@ -34,7 +34,6 @@ def segmenter() -> Segmenter:
     return Segmenter()
 
 
-@settings(max_examples=60)
 @given(text=MESSY)
 def test_invariants(text: str) -> None:
     segmenter = Segmenter(max_tokens=10, min_tokens=3)

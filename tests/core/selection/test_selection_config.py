@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,6 @@ from sage_core import (
     Generate,
     InputError,
     SelectionConfig,
-    Verdict,
     select,
 )
 from sage_core.selection import FixedK, RelativeToTop, selection_view
@@ -53,11 +52,6 @@ def test_what_is_out_of_range_is_an_error_at_once(settings, named):
             door(**settings)
 
 
-def test_it_is_frozen():
-    with pytest.raises(FrozenInstanceError):
-        SelectionConfig().min_k = 3  # type: ignore[misc]
-
-
 def test_keywords_replace_values_of_the_config():
     config = FeedbackConfig(selection=SelectionConfig(min_k=2, max_k=8), max_k=5)
     assert config.selection == SelectionConfig(min_k=2, max_k=5)
@@ -88,14 +82,6 @@ def test_a_selection_that_was_made_already_is_not_made_again():
     assert (step.selection.indices, step.selection.reason) == (first.indices, "made before")
     with pytest.raises(InputError, match="6 candidates"):
         FeedbackLoop(SCORES[1:], first=first)
-
-
-def test_the_number_kept_follows_from_the_indices():
-    assert select(SCORES, min_k=1, rule=FixedK(4)).cut == 4
-
-
-def test_whether_a_verdict_was_read_follows_from_its_score():
-    assert Verdict(3).parsed and not Verdict(None).parsed
 
 
 def test_auto_ends_before_a_thousand_tokens_but_keeps_one():

@@ -112,12 +112,18 @@ def test_wrong_arguments_of_a_selection_are_named(wrong):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("accept_score", 0),
+        ("accept_score", 11),
         ("accept_score", math.nan),
         ("accept_score", "9"),
         ("accept_score", True),
+        ("max_rounds", 0),
         ("max_rounds", 2.5),
         ("max_rounds", "3"),
+        ("policy", "bold"),
+        ("max_calls", 0),
         ("max_calls", 1.5),
+        ("max_tokens", 0),
         ("max_tokens", True),
         ("no_answer", "no"),
         ("no_answer", (1,)),
@@ -141,15 +147,18 @@ def test_wrong_settings_of_sage_are_named(wrong):
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: FixedK(0),
         lambda: FixedK(2.5),
         lambda: FixedK("3"),
         lambda: Threshold(math.nan),
         lambda: Threshold("0.5"),
         lambda: TopP(math.nan),
+        lambda: TopP(2),
+        lambda: RelativeToTop(1.5),
     ],
 )
 def test_wrong_settings_of_a_rule_are_told(make):
-    with pytest.raises(InputError, match="must be a"):
+    with pytest.raises(InputError):
         make()
 
 

@@ -57,19 +57,6 @@ def test_bounds_overrule_any_rule_and_say_so():
     assert keep(FIGURE_8, FixedK(12), max_k=6) == 6
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: FixedK(0),
-        lambda: RelativeToTop(1.5),
-        lambda: TopP(2),
-    ],
-)
-def test_bad_parameters(make):
-    with pytest.raises(InputError):
-        make()
-
-
 scores = st.lists(st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)), max_size=30)
 rules = st.sampled_from(
     [

@@ -134,28 +134,10 @@ def test_blank_lines_and_windows_line_ends() -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "a",
-        " ",
-        "\n",
-        ".",
-        '."',
-        ".[",
-        "\n ",
-        ". ",
-        "。",
-        "ก ",
-        "- ",
-        "\n- a",
-        "|\n",
-        "```\n",
-        "\n#",
-        "A\n",
-        "x\n\n",
-        "(a)",
-        "1.",
-        "\r",
+        "a", " ", "\n", ".", '."', ".[", "\n ", ". ", "。", "ก ", "- ", "\n- a", "|\n", "```\n", "\n#",
+        "A\n", "x\n\n", "(a)", "1.", "\r",
     ],
-)
+)  # fmt: skip
 def test_work_is_linear(unit: str) -> None:
     """Counted, not timed: no rule may look at more than a constant times the text, however it is made."""
     text = unit * (100_000 // len(unit))
