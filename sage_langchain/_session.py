@@ -23,7 +23,15 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.config import merge_configs, run_in_executor
 
-from sage_core.answering import answer_messages, local_check, vetoed
+from sage_core.answering import (
+    AnswerMark,
+    StreamMarks,
+    amarked_stream,
+    answer_messages,
+    local_check,
+    marked_stream,
+    vetoed,
+)
 from sage_core.feedback import (
     NO_HITS,
     Check,
@@ -184,12 +192,25 @@ class Session:
     def _generate(self, selection: Selection) -> Steps[Answered]:
         yield self._select(selection)
         prompt, step = self._answer_prompt(selection), _StepResult()
+        stops = self.parts.feedback.stop_on is not None and not _parses(self.parts.llm)
 
         def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            return step.answer(self.parts.llm.invoke(prompt, config), prompt, self.parts.counter)
+            if not stops:
+                return step.answer(self.parts.llm.invoke(prompt, config), prompt, self.parts.counter)
+            written = _Written()
+            for _piece in written.gather(self._judged(self.parts.llm.stream(prompt, config), selection)):
+                pass
+            return step.answer(written.whole, prompt, self.parts.counter)
 
         async def arun(_: Any, config: RunnableConfig) -> dict[str, object]:
-            output = await self.parts.llm.ainvoke(prompt, config)
+            if stops:
+                written = _Written()
+                chunks = self._ajudged(self.parts.llm.astream(prompt, config), selection)
+                async for _piece in written.agather(chunks):
+                    pass
+                output = written.whole
+            else:
+                output = await self.parts.llm.ainvoke(prompt, config)
             return await run_in_executor(None, step.answer, output, prompt, self.parts.counter)
 
         runnable = RunnableLambda(run, arun, name="sage_generate")
@@ -279,6 +300,31 @@ class Session:
 
     # The answer in pieces
 
+    def _marks(self, selection: Selection) -> StreamMarks:
+        question, stop_on = self.inputs["input"], self.parts.feedback.stop_on
+        return StreamMarks(self._texts_of(selection), question=question, stop_on=stop_on)
+
+    def _judged(self, chunks: Iterator[Any], selection: Selection) -> Iterator[Any]:
+        """The chunks, with an event for each sentence before the next one begins."""
+        for piece in marked_stream(chunks, self._marks(selection), _plain_text):
+            if isinstance(piece, AnswerMark):
+                callbacks.dispatch_custom_event("sage_mark", self._mark_event(piece), config=self.config)
+            else:
+                yield piece
+
+    async def _ajudged(self, chunks: AsyncIterator[Any], selection: Selection) -> AsyncIterator[Any]:
+        """`_judged`, awaited."""
+        async for piece in amarked_stream(chunks, self._marks(selection), _plain_text):
+            if isinstance(piece, AnswerMark):
+                event = self._mark_event(piece)
+                await callbacks.adispatch_custom_event("sage_mark", event, config=self.config)
+            else:
+                yield piece
+
+    def _mark_event(self, mark: AnswerMark) -> dict[str, object]:
+        """What the custom event ``sage_mark`` carries."""
+        return {"round": self._number, **mark.to_dict()}
+
     def answer_chunks(self) -> Iterator[Any]:
         """The final answer: as the model writes it where it is sure to be final, else at once."""
         if self.result is not None:
@@ -286,7 +332,7 @@ class Session:
             return
         self._select(self._first).run()
         written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self.parts.llm.stream(prompt, self._generating())
+        chunks = self._judged(self.parts.llm.stream(prompt, self._generating()), self._first)
         yield from _final(written.gather(chunks), self.config)
         self._outputs.append(written.whole)
         usage = usage_of(written.whole, prompt, self.parts.counter)
@@ -300,7 +346,7 @@ class Session:
             return
         await self._select(self._first).arun()
         written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self.parts.llm.astream(prompt, self._generating())
+        chunks = self._ajudged(self.parts.llm.astream(prompt, self._generating()), self._first)
         async for piece in _afinal(written.agather(chunks), self.config):
             yield piece
         self._outputs.append(written.whole)
@@ -383,6 +429,11 @@ def _parses(llm: Runnable[Any, Any]) -> bool:
     last = llm.last if isinstance(llm, RunnableSequence) else None
     parser = isinstance(last, BaseOutputParser) and not isinstance(last, StrOutputParser)
     return parser or isinstance(last, RunnableWithFallbacks)  # the latter with include_raw=True
+
+
+def _plain_text(chunk: Any) -> str:
+    """The text of a chunk; none of an object, which is judged once it is complete."""
+    return "" if is_structured(chunk) else text_of(chunk)
 
 
 def _identity(document: Document) -> str:

@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, Policy, Veto
+from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, Policy, StopOn, Veto
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
@@ -56,7 +56,9 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     the answer: with ``max_rounds=1`` (or ``max_calls=1``) tokens arrive as the model writes them, else the
     winner arrives once it is known. Model calls carry the tags ``sage:generate`` or ``sage:critic`` and
     ``sage:round:N``. To show nothing but the final answer from `astream_events`, keep ``on_chain_stream``
-    events with the tag ``sage:final``. After each graded round a custom event ``sage_round`` is sent.
+    events with the tag ``sage:final``. After each graded round a custom event ``sage_round`` is sent; while
+    an answer is streamed, or ``stop_on`` is set, a ``sage_mark`` for each sentence before the next begins,
+    with the round and the fields of a `sage_core.answering.AnswerMark`.
 
     An error of the first answer or of the retriever is raised. A critic that fails or cannot be read costs
     nothing but the grade: the best answer so far is returned with ``stop_reason`` ``"critic_failed"``. There
@@ -99,6 +101,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
             answer needs a passage that only another passage names.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
+        stop_on: ``"contradicted"`` ends the generation of an answer at the first sentence that the documents
+            contradict, and goes on as a failed grade does.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 
@@ -121,6 +125,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     prune: bool = False
     hops: int = DEFAULT_FEEDBACK.hops
     veto: Veto = DEFAULT_FEEDBACK.veto
+    stop_on: StopOn | None = DEFAULT_FEEDBACK.stop_on
     counter: str = "bert"
 
     @model_validator(mode="before")
@@ -173,6 +178,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             critic=self.grading,
             hops=self.hops,
             veto=self.veto,
+            stop_on=self.stop_on,
         )
 
     def _critic(self) -> Critic:

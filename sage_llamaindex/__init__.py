@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sage_llamaindex.embedding import MiniLMEmbedding
     from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
-    from sage_llamaindex.events import SageFeedbackEvent
+    from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.pruner import SagePruner
     from sage_llamaindex.query_engine import SageQueryEngine, feedback_of, marks_of
     from sage_llamaindex.retriever import SageRetriever
-    from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageWorkflow
+    from sage_llamaindex.workflow import SageQueryEvent, SageRoundEvent, SageSentenceEvent, SageWorkflow
 
 __all__ = [
     "LocalContextRelevancyEvaluator",
     "LocalFaithfulnessEvaluator",
     "MiniLMEmbedding",
     "SageFeedbackEvent",
+    "SageMarkEvent",
     "SageNodeParser",
     "SageNodePostprocessor",
     "SagePruner",
@@ -33,6 +34,7 @@ __all__ = [
     "SageQueryEvent",
     "SageRetriever",
     "SageRoundEvent",
+    "SageSentenceEvent",
     "SageWorkflow",
     "feedback_of",
     "marks_of",
@@ -43,6 +45,7 @@ _HOMES = {
     "LocalFaithfulnessEvaluator": "evaluator",
     "MiniLMEmbedding": "embedding",
     "SageFeedbackEvent": "events",
+    "SageMarkEvent": "events",
     "SageNodeParser": "node_parser",
     "SageNodePostprocessor": "postprocessor",
     "SagePruner": "pruner",
@@ -50,6 +53,7 @@ _HOMES = {
     "SageQueryEvent": "workflow",
     "SageRetriever": "retriever",
     "SageRoundEvent": "workflow",
+    "SageSentenceEvent": "workflow",
     "SageWorkflow": "workflow",
     "feedback_of": "query_engine",
     "marks_of": "query_engine",

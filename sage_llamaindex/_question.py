@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,14 @@ from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 
-from sage_core.answering import local_check, vetoed
+from sage_core.answering import (
+    AnswerMark,
+    StreamMarks,
+    amarked_stream,
+    local_check,
+    marked_stream,
+    vetoed,
+)
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
     NO_HITS,
@@ -54,7 +61,7 @@ from sage_llamaindex import _streams
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, plain_response
 from sage_llamaindex._usage import Meter, ameasured, measured, metered
-from sage_llamaindex.events import SageFeedbackEvent
+from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, tokens_of
 
 logger = logging.getLogger(__name__)
@@ -126,6 +133,7 @@ class SageQuestion:
         self._round = 0
         self._local: Check | None = None
         self._config = FeedbackConfig()
+        self.on_mark: Callable[[SageMarkEvent], None] | None = None
 
     def run_once(self) -> RESPONSE_TYPE:
         """Answer from the rule's selection, without a grade."""
@@ -273,9 +281,41 @@ class SageQuestion:
     def _answering(self, nodes: list[NodeWithScore]) -> Steps[Answered]:
         with metered() as meter, service_errors(bool(self._attempts)):
             nodes = yield from self._finishing(nodes)
-            text, response = yield Twin(_streams, "drained", (yield self._synthesis(nodes)))
+            response = self._judged((yield self._synthesis(nodes)), nodes)
+            text, response = yield Twin(_streams, "drained", response)
         self._attempts.append(Attempt(nodes, text, response))
         return text, _spent(meter, nodes)
+
+    def _judged(self, response: RESPONSE_TYPE, nodes: Sequence[NodeWithScore]) -> RESPONSE_TYPE:
+        """A streamed response that sends an event for each sentence before the next one begins."""
+        question, stop_on = self._bundle.query_str, self._config.stop_on
+        marks = StreamMarks(_texts(nodes), question=question, stop_on=stop_on)
+
+        def plain(source: Iterator[str]) -> Generator[str, None, None]:
+            for piece in marked_stream(source, marks):
+                if isinstance(piece, AnswerMark):
+                    self._send_mark(piece)
+                else:
+                    yield piece
+
+        async def awaited(source: AsyncIterator[str]) -> AsyncGenerator[str, None]:
+            async for piece in amarked_stream(source, marks):
+                if isinstance(piece, AnswerMark):
+                    self._send_mark(piece)
+                else:
+                    yield piece
+
+        if isinstance(response, AsyncStreamingResponse):
+            response.response_gen = awaited(response.response_gen)
+        elif isinstance(response, StreamingResponse):
+            response.response_gen = plain(response.response_gen)
+        return response
+
+    def _send_mark(self, mark: AnswerMark) -> None:
+        event = SageMarkEvent(query=self._bundle.query_str, round=max(self._round, 1), mark=mark.to_dict())
+        dispatcher.event(event)
+        if self.on_mark is not None:
+            self.on_mark(event)
 
     def _check(self, selection: Selection, answer: str) -> Verdict | None:
         """A grade without an LLM: where later postprocessors left no node, or the local judge knows."""
@@ -285,7 +325,7 @@ class SageQuestion:
 
     def _shown(self) -> list[str]:
         """Texts of the nodes of the latest answer."""
-        return [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in self._attempts[-1].nodes]
+        return _texts(self._attempts[-1].nodes)
 
     def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
         graded: Judged = yield Twin(self, "critic", max(self._round, 1), answer)
@@ -318,7 +358,7 @@ class SageQuestion:
     def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
         with metered() as meter:
             nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-            response: RESPONSE_TYPE = yield self._synthesis(nodes)
+            response: RESPONSE_TYPE = self._judged((yield self._synthesis(nodes)), nodes)
 
         def grading(text: str) -> Steps[None]:
             self._attempts.append(Attempt(nodes, text, response))
@@ -353,6 +393,11 @@ class SageQuestion:
         """Send the event that carries the trace, as a step of its own in traces: few viewers show events."""
         dispatcher.event(SageFeedbackEvent(query=self._bundle.query_str, trace=trace))
         return outcome
+
+
+def _texts(nodes: Sequence[NodeWithScore]) -> list[str]:
+    """The texts of nodes as an LLM sees them."""
+    return [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in nodes]
 
 
 def _spent(meter: Meter, nodes: Sequence[NodeWithScore]) -> TokenUsage | None:

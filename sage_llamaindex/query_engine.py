@@ -28,7 +28,15 @@ from typing_extensions import Self
 from sage_core._checks import near_match
 from sage_core.answering import AnswerMark, LocalJudge, mark_answer
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, FeedbackResult, Policy, Veto
+from sage_core.feedback import (
+    DEFAULT_FEEDBACK,
+    CriticChoice,
+    FeedbackConfig,
+    FeedbackResult,
+    Policy,
+    StopOn,
+    Veto,
+)
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
@@ -59,6 +67,7 @@ class EngineOptions:
     trace_key: str | None = "sage"
     hops: int = DEFAULT_FEEDBACK.hops
     veto: Veto = DEFAULT_FEEDBACK.veto
+    stop_on: StopOn | None = DEFAULT_FEEDBACK.stop_on
 
     def __post_init__(self) -> None:
         if self.feedback not in get_args(Feedback):
@@ -90,6 +99,7 @@ class EngineOptions:
             critic=self.grading,
             hops=self.hops,
             veto=self.veto,
+            stop_on=self.stop_on,
         )
 
 
@@ -198,6 +208,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
             answer needs a passage that only another passage names.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
+        stop_on: ``"contradicted"`` ends a streamed answer (``streaming=True`` of the synthesizer) at the
+            first sentence that the nodes contradict, and goes on as a failed grade does.
         selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own
             say it there.
         rule: Short for ``selection.rule``, as are the following: what is given replaces its value.
@@ -229,6 +241,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         trace_key: str | None = "sage",
         hops: int = DEFAULT_FEEDBACK.hops,
         veto: Veto = DEFAULT_FEEDBACK.veto,
+        stop_on: StopOn | None = DEFAULT_FEEDBACK.stop_on,
         selection: SelectionConfig | None = None,
         rule: Rule | RuleName | None = None,
         min_k: int | None = None,
@@ -252,6 +265,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             trace_key=trace_key,
             hops=hops,
             veto=veto,
+            stop_on=stop_on,
         )
         given = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from llama_index.core.base.response.schema import PydanticResponse, Response
@@ -18,6 +18,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Step
 from sage_core.selection import Scale
 from sage_llamaindex._question import Attempt, SageQuestion
+from sage_llamaindex.events import SageMarkEvent
 from sage_llamaindex.postprocessor import Ranking
 from sage_llamaindex.query_engine import SageQueryEngine, checked_question
 
@@ -62,6 +63,22 @@ class SageRoundEvent(Event):
     source: str = ""
     reason: str = ""
     vetoed_by: str = ""
+
+
+class SageSentenceEvent(Event):
+    """Streamed for each part of an answer before the next sentence, where the synthesizer streams.
+
+    Examples:
+        >>> SageSentenceEvent(round=1, mark={"support": "supported"}).round
+        1
+
+    Attributes:
+        round: Number of the round, from 1.
+        mark: ``AnswerMark.to_dict()``: the part, its place, and whether the nodes support it.
+    """
+
+    round: int
+    mark: dict[str, Any]
 
 
 def _dumped(found: NodeWithScore) -> dict[str, Any]:
@@ -171,9 +188,13 @@ class SageWorkflow(Workflow):
         return _AnswerWanted(progress=progress)
 
     @step
-    async def answer(self, event: _AnswerWanted) -> _GradeWanted | _RoundEnded:
+    async def answer(self, ctx: Context, event: _AnswerWanted) -> _GradeWanted | _RoundEnded:
         """Answer from this round's selection."""
-        progress, wanted = await self._advanced(event.progress)
+
+        def send(found: SageMarkEvent) -> None:
+            ctx.write_event_to_stream(SageSentenceEvent(round=found.round, mark=found.mark))
+
+        progress, wanted = await self._advanced(event.progress, send)
         return (
             _GradeWanted(progress=progress) if isinstance(wanted, Judge) else _RoundEnded(progress=progress)
         )
@@ -229,9 +250,12 @@ class SageWorkflow(Workflow):
         function = ask_in_agent if stream_rounds else ask
         return FunctionTool.from_defaults(async_fn=function, name=name, description=description)
 
-    async def _advanced(self, progress: _Progress) -> tuple[_Progress, Step]:
+    async def _advanced(
+        self, progress: _Progress, on_mark: Callable[[SageMarkEvent], None] | None = None
+    ) -> tuple[_Progress, Step]:
         """Carry out the loop's next request; what is known then, and the request after it."""
         question, loop, wanted = await self._resumed(progress)
+        question.on_mark = on_mark
         if not isinstance(wanted, Done):
             wanted = await question.astep(loop, wanted)
         news = {

@@ -119,10 +119,28 @@ def local_check(
     texts: Callable[[Selection], Sequence[str]],
     judge: LocalJudge | None = None,
 ) -> Check | None:
-    """The ``check`` of `sage_core.feedback.run_loop` for the config's ``critic``; None for ``"llm"``."""
-    if config.critic == "llm":
-        return None
-    return LocalCritic(question, texts, judge=judge, alone=config.critic == "local")
+    """The ``check`` of `sage_core.feedback.run_loop` for the config's ``critic`` and ``stop_on``.
+
+    Returns:
+        None where the critic alone grades.
+    """
+    critic = None
+    if config.critic != "llm":
+        critic = LocalCritic(question, texts, judge=judge, alone=config.critic == "local")
+    if config.stop_on is None:
+        return critic
+
+    def check(selection: Selection, answer: str) -> Verdict | None:
+        claims = (judge if judge is not None else shared_judge()).grounding(answer, texts(selection))
+        for claim in claims:
+            if claim.refuted:  # what ended the answer before its end
+                name = LocalJudge.name
+                return Verdict(
+                    VETOED_GRADE, 1, source=name, reason=f"“{claim.text}”: {claim.reason}", vetoed_by=name
+                )
+        return critic(selection, answer) if critic is not None else None
+
+    return check
 
 
 def vetoed(

@@ -14,7 +14,9 @@ from sage_core.errors import InputError
 from sage_core.text.sentences import split_sentences
 
 # A sentence may have ended before what begins here. Whether it has, the splitter says.
-_MAY_END = re.compile(r"[.!?…][^\w\s]*\s+\S|\n\s*\S|[。！？]\S")
+_MAY_END = re.compile(r"[.!?…][^\w\s]*(?:\s+\S|[ \t]*\n)|\n\s*\S|[。！？]\S")
+# The end of a line after a full stop needs no more to show it.
+_LINE_ENDED = re.compile(r"[.!?…。！？][^\w\s]*\s*\n\s*\Z")
 _TAIL = 40  # Characters after an end in which it is looked at again: words after it may tell more.
 _BLOCK = re.compile(r"\n\s*\n")
 
@@ -75,7 +77,9 @@ class StreamMarks:
         """Whether the answer has ended at a contradicted sentence."""
 
     def may_end(self, piece: str) -> bool:
-        """Whether a sentence may end with the text before or in ``piece``: where `feed` has work to do."""
+        """Whether `feed` has work to do: with the first piece, and where a sentence may have ended."""
+        if not self.text:
+            return True
         tail = self.text[max(self._judged, len(self.text) - _TAIL) :]
         return _MAY_END.search(tail + piece) is not None
 
@@ -84,12 +88,16 @@ class StreamMarks:
         if self.stopped:
             return ()
         ended = self.may_end(piece)
+        if not self.text:  # The passages are taken apart before the first sentence ends.
+            self._judge.claims_at("", (), self._passages)
         self.text += piece
         if not ended:
             return ()
         start = max((m.end() for m in _BLOCK.finditer(self.text, 0, self._judged)), default=0)
         spans = split_sentences(self.text[start:])
         end = start + spans[-1].start if spans else self._judged
+        if _LINE_ENDED.search(self.text, max(self._judged, len(self.text) - _TAIL)):
+            end = len(self.text)
         while end > self._judged and self.text[end - 1].isspace():
             end -= 1
         return self._marks(start, end) if end > self._judged else ()
@@ -136,12 +144,17 @@ def marked_stream(
         marks: Takes the text; not used for another answer.
         text_of: The text of a piece.
     """
+    shown = 0
     try:
         for piece in pieces:
-            yield from marks.feed(text_of(piece))
+            text = text_of(piece)
+            yield from marks.feed(text)
+            # A long piece may hold the end of the sentence that stops the answer.
+            if not marks.stopped or shown < len(marks.text):
+                yield piece
             if marks.stopped:
                 return
-            yield piece
+            shown += len(text)
         yield from marks.finish()
     finally:
         if (close := getattr(pieces, "close", None)) is not None:
@@ -152,15 +165,18 @@ async def amarked_stream(
     pieces: AsyncIterator[Piece], marks: StreamMarks, text_of: Callable[[Piece], str] = str
 ) -> AsyncIterator[Piece | AnswerMark]:
     """`marked_stream` for an async iterator; sentences are judged in a thread."""
+    shown = 0
     try:
         async for piece in pieces:
             text = text_of(piece)
             found = await asyncio.to_thread(marks.feed, text) if marks.may_end(text) else marks.feed(text)
             for mark in found:
                 yield mark
+            if not marks.stopped or shown < len(marks.text):
+                yield piece
             if marks.stopped:
                 return
-            yield piece
+            shown += len(text)
         for mark in await asyncio.to_thread(marks.finish):
             yield mark
     finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -82,6 +82,63 @@ class Compute:
         return await asyncio.to_thread(self._function, *self._arguments)
 
 
+class Pieces:
+    """A call whose reply comes in pieces: `drive` reads them, `drive_pieces` hands them on as they come.
+
+    Examples:
+        >>> pieces = Pieces(lambda: iter(["At ", "seven."]), None, lambda: "At seven.")
+        >>> def steps():
+        ...     return (yield pieces)
+        >>> list(drive_pieces(steps())), drive(steps())
+        (['At ', 'seven.', 'At seven.'], 'At seven.')
+
+    Args:
+        pieces: Begins the call.
+        apieces: Begins it for an async driver; None reads ``pieces`` in place.
+        result: What the call gives once the pieces are read.
+    """
+
+    __slots__ = ("_apieces", "_pieces", "_result")
+
+    def __init__(
+        self,
+        pieces: Callable[[], Iterator[Any]],
+        apieces: Callable[[], AsyncIterator[Any]] | None,
+        result: Callable[[], Any],
+    ) -> None:
+        self._pieces, self._apieces, self._result = pieces, apieces, result
+
+    def stream(self) -> Iterator[Any]:
+        """The pieces."""
+        yield from self._pieces()
+
+    async def astream(self) -> AsyncIterator[Any]:
+        """The pieces, awaited."""
+        if self._apieces is None:
+            for piece in self._pieces():
+                yield piece
+        else:
+            async for piece in self._apieces():
+                yield piece
+
+    def run(self) -> Any:
+        """Read all pieces."""
+        for _ in self.stream():
+            pass
+        return self._result()
+
+    async def arun(self) -> Any:
+        """Read all pieces as a coroutine."""
+        async for _ in self.astream():
+            pass
+        return self._result()
+
+    @property
+    def result(self) -> Any:
+        """What the call gave."""
+        return self._result()
+
+
 class _Plain:
     """A caller's own function, a coroutine function where the driver is async."""
 
@@ -124,6 +181,49 @@ async def adrive(steps: Steps[T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+def drive_pieces(steps: Steps[Any]) -> Iterator[Any]:
+    """`drive`, with the pieces of every `Pieces` as they come, and last what the generator returns."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                if isinstance(request, Pieces):
+                    yield from request.stream()
+                    result = request.result
+                else:
+                    result = request.run()
+            except Exception as error:  # any: the generator knows which it can live with
+                request = steps.throw(error)
+            else:
+                request = steps.send(result)
+    except StopIteration as end:
+        yield end.value
+    finally:
+        steps.close()
+
+
+async def adrive_pieces(steps: Steps[Any]) -> AsyncIterator[Any]:
+    """`drive_pieces` with coroutines."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                if isinstance(request, Pieces):
+                    async for piece in request.astream():
+                        yield piece
+                    result = request.result
+                else:
+                    result = await request.arun()
+            except Exception as error:  # any: the generator knows which it can live with
+                request = steps.throw(error)
+            else:
+                request = steps.send(result)
+    except StopIteration as end:
+        yield end.value
+    finally:
+        steps.close()
 
 
 def loop_steps(

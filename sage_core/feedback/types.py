@@ -19,6 +19,7 @@ from sage_core.selection.rules import Rule, RuleName
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
 Veto = Literal["contradicted", "unsupported", "off"]
+StopOn = Literal["contradicted"]
 StopReason = Literal[
     "accepted", "max_rounds", "unchanged", "budget", "critic_failed", "answer_failed", "empty"
 ]
@@ -124,6 +125,8 @@ class FeedbackConfig:
         veto: What overrules a grade of the critic that would be accepted: ``"contradicted"``, a statement
             that the passages contradict; ``"unsupported"``, also an answer that they do not support;
             ``"off"``, nothing. See `sage_core.answering.vetoed`; no call of an LLM.
+        stop_on: ``"contradicted"`` ends a streamed answer after the first sentence that the passages
+            contradict; it is graded low without a call, and the loop goes on. None ends none.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -139,6 +142,7 @@ class FeedbackConfig:
     critic: CriticChoice
     hops: int
     veto: Veto
+    stop_on: StopOn | None
 
     def __init__(
         self,
@@ -157,6 +161,7 @@ class FeedbackConfig:
         hops: int = 0,
         min_tokens: int | None = None,
         veto: Veto = "contradicted",
+        stop_on: StopOn | None = None,
     ) -> None:
         if selection is not None and not isinstance(selection, SelectionConfig):
             raise InputError(f"selection is a SelectionConfig, not {selection!r}")
@@ -168,6 +173,8 @@ class FeedbackConfig:
             raise InputError(f"unknown critic {critic!r}: one of {', '.join(get_args(CriticChoice))}")
         if veto not in get_args(Veto):
             raise InputError(f"unknown veto {veto!r}: one of {', '.join(get_args(Veto))}")
+        if stop_on not in (None, *get_args(StopOn)):
+            raise InputError(f"unknown stop_on {stop_on!r}: 'contradicted' or None")
         check_int("hops", hops, minimum=0)
         check_optional_int("max_calls", max_calls, minimum=1)
         check_optional_int("max_tokens", max_tokens, minimum=1)
@@ -186,6 +193,7 @@ class FeedbackConfig:
             "critic": critic,
             "hops": hops,
             "veto": veto,
+            "stop_on": stop_on,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from sage_core._checks import check_part, checked_options
 from sage_core._display import ingest_bar
-from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, SentencePruner, local_check, vetoed
+from sage_core.answering import (
+    Answerer,
+    AnswerMark,
+    ExtractiveAnswerer,
+    LLMAnswerer,
+    SentencePruner,
+    StreamMarks,
+    amarked_stream,
+    answer_messages,
+    local_check,
+    marked_stream,
+    vetoed,
+)
 from sage_core.documents.discovery import PathArgument
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.embedding.named import named_embedder
@@ -19,13 +31,31 @@ from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
     NO_HITS,
+    Done,
     FeedbackLoop,
     Hits,
+    Judge,
+    Round,
     Search,
+    Step,
     follow_up,
 )
-from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, Twin, adrive, drive, loop_steps
+from sage_core.feedback.drivers import (
+    Answered,
+    Compute,
+    Judged,
+    Pieces,
+    Steps,
+    Twin,
+    adrive,
+    adrive_pieces,
+    drive,
+    drive_pieces,
+    one_step,
+)
 from sage_core.feedback.pool import EvidencePool
+from sage_core.llm.messages import Completion
+from sage_core.llm.usage import TokenUsage
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_core.pipeline.results import Answer, Retrieval
@@ -291,7 +321,37 @@ class Sage:
         """`answer` as a coroutine."""
         return await adrive(self._answering(retrieval, checked_options(options)))
 
-    def _answering(self, retrieval: Retrieval, options: tuple[str, ...] | None) -> Steps[Answer]:
+    def stream(
+        self, question: str | Retrieval, options: Sequence[str] | None = None
+    ) -> Iterator[str | AnswerMark | Round | Answer]:
+        """`ask`, with what happens while it happens.
+
+        Args:
+            question: The question, or what `retrieve` gave for it.
+            options: Options of a multiple-choice question.
+
+        Yields:
+            Pieces of an answer as the model writes them. Before a new sentence begins, the marks of the last
+            one (`sage_core.answering.StreamMarks`). After each round its `Round`, and then the pieces of the
+            next one. Last the `Answer`, whose text may be that of an earlier round.
+
+        Raises:
+            InputError: As `ask`, as are the others, with the first piece.
+        """
+        retrieval = question if isinstance(question, Retrieval) else self.retrieve(question)
+        yield from drive_pieces(self._answering(retrieval, checked_options(options), streamed=True))
+
+    async def astream(
+        self, question: str | Retrieval, options: Sequence[str] | None = None
+    ) -> AsyncIterator[str | AnswerMark | Round | Answer]:
+        """`stream` as an async iterator."""
+        retrieval = question if isinstance(question, Retrieval) else await self.aretrieve(question)
+        async for event in adrive_pieces(self._answering(retrieval, checked_options(options), streamed=True)):
+            yield event
+
+    def _answering(
+        self, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool = False
+    ) -> Steps[Answer]:
         question, rounds, evidence = (
             retrieval.question,
             Rounds(retrieval.question),
@@ -303,11 +363,19 @@ class Sage:
         # Critics of users' own say what they know.
         missing = self.config.feedback.hops > 0 and isinstance(self.answerer, LLMAnswerer)
         extra = {"missing": True} if missing else {}
+        stop_on = self.config.feedback.stop_on
 
         def generate(selection: Selection) -> Steps[Answered]:
             context = (yield Compute(shown, selection)) if self.config.prune else shown(selection)
             with rounds.answering(selection, context) as span:
-                made = yield Twin(self.answerer, "generate", question, context, options=options)
+                if isinstance(self.answerer, LLMAnswerer) and (streamed or stop_on is not None):
+                    marks = StreamMarks(context, question=question, stop_on=stop_on)
+                    made = yield _streamed(self.answerer, marks, question, context, options, self.counter)
+                else:
+                    made = yield Twin(self.answerer, "generate", question, context, options=options)
+                    if streamed:
+                        marks = StreamMarks(context, question=question)
+                        yield Pieces(partial(marked_stream, iter(made[:1]), marks), None, lambda: None)
                 return note_text(span, made)
 
         def judge(selection: Selection, answer: str) -> Steps[Judged]:
@@ -327,7 +395,15 @@ class Sage:
             check = local_check(self.config.feedback, question, texts)
             # Whatever a critic raises: the answer is there, and is not lost.
             failures = (Exception,)
-            result = yield from loop_steps(self._loop(retrieval), generate, judge, check, search, failures)
+            loop, ended = self._loop(retrieval), 0
+            request: Step = loop.start()
+            while not isinstance(request, Done):
+                request = yield from one_step(loop, request, generate, judge, check, search, failures)
+                if streamed and not isinstance(request, Judge | Search):
+                    over = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
+                    yield Pieces(partial(iter, over[ended:]), None, lambda: None)
+                    ended = len(over)
+            result = request.result
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
         return Answer(result.answer, self.answerer.label, evidence.of(result.selection), result)
@@ -392,6 +468,43 @@ class Sage:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _streamed(
+    answerer: LLMAnswerer,
+    marks: StreamMarks,
+    question: str,
+    context: Sequence[str],
+    options: Sequence[str] | None,
+    counter: TokenCounter,
+) -> Pieces:
+    """An answer in pieces, with the marks of its sentences; what it took is counted where it was stopped."""
+    whole: list[Completion] = []
+
+    def text_of(piece: str | Completion) -> str:
+        if isinstance(piece, str):
+            return piece
+        whole.append(piece)
+        return ""
+
+    def result() -> Answered:
+        if whole:
+            return whole[0].text.strip(), whole[0].usage
+        sent = [message.content for message in answer_messages(question, context, options=options)]
+        written, *read = counter.count_many([marks.text, *sent])
+        return marks.text.strip(), TokenUsage(sum(read), written, calls=1, estimated=True)
+
+    def pieces() -> Iterator[str | AnswerMark]:
+        found = marked_stream(answerer.stream(question, context, options=options), marks, text_of)
+        return (piece for piece in found if not isinstance(piece, Completion))
+
+    async def apieces() -> AsyncIterator[str | AnswerMark]:
+        found = amarked_stream(answerer.astream(question, context, options=options), marks, text_of)
+        async for piece in found:
+            if not isinstance(piece, Completion):
+                yield piece
+
+    return Pieces(pieces, apieces, result)
 
 
 class _Evidence:
