@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,29 +22,44 @@ class _LocalEvaluator(BaseEvaluator):
         self.judge = judge if judge is not None else shared_judge()
         self.threshold = check_float("threshold", threshold, minimum=0, maximum=1)
 
+    async def aevaluate(
+        self,
+        query: str | None = None,
+        response: str | None = None,
+        contexts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Evaluate one query with its contexts, and its response where that is looked at.
+
+        Raises:
+            InputError: Where one that is looked at is missing.
+        """
+        score, feedback = await asyncio.to_thread(self._judged, query, response, contexts)
+        return EvaluationResult(
+            query=query,
+            response=response,
+            contexts=list(contexts or ()),
+            passing=None if score is None else score >= self.threshold,
+            score=score,
+            feedback=feedback,
+            invalid_result=score is None,
+            invalid_reason="the local judge is unsure: not English, too long, or no claim"
+            if score is None
+            else None,
+        )
+
+    @abstractmethod
+    def _judged(
+        self, query: str | None, response: str | None, contexts: Sequence[str] | None
+    ) -> tuple[float | None, str]:
+        """The probability, None where the judge is unsure, and what there is to say of it."""
+
     def _get_prompts(self) -> PromptDictType:
         return {}
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         if prompts:
             raise InputError("the local judge has no prompts")
-
-    def _result(
-        self, query: str | None, response: str | None, contexts: Sequence[str], score: float | None, said: str
-    ) -> EvaluationResult:
-        unsure = score is None
-        return EvaluationResult(
-            query=query,
-            response=response,
-            contexts=list(contexts),
-            passing=None if score is None else score >= self.threshold,
-            score=score,
-            feedback=said,
-            invalid_result=unsure,
-            invalid_reason="the local judge is unsure: not English, too long, or no claim"
-            if unsure
-            else None,
-        )
 
 
 class LocalFaithfulnessEvaluator(_LocalEvaluator):
@@ -67,29 +83,18 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
         InputError: For a threshold out of its range.
     """
 
-    async def aevaluate(
-        self,
-        query: str | None = None,
-        response: str | None = None,
-        contexts: Sequence[str] | None = None,
-        **kwargs: Any,
-    ) -> EvaluationResult:
-        """Evaluate one response.
-
-        Raises:
-            InputError: Without a response or contexts.
-        """
+    def _judged(
+        self, query: str | None, response: str | None, contexts: Sequence[str] | None
+    ) -> tuple[float | None, str]:
         if response is None or contexts is None:
             raise InputError("faithfulness needs a response and contexts")
-        claims = await asyncio.to_thread(self.judge.grounding, response, list(contexts))
-        score = support(claims)
-        if query:
-            score = await asyncio.to_thread(self.judge.supported, query, response, list(contexts))
+        claims = self.judge.grounding(response, list(contexts))
+        score = self.judge.supported(query, response, list(contexts)) if query else support(claims)
         lines = [
             f"{'?' if c.probability is None else f'{c.probability:.2f}'} {c.text} ({c.reason})"
             for c in claims
         ]
-        return self._result(query, response, contexts, score, "\n".join(lines))
+        return score, "\n".join(lines)
 
 
 class LocalContextRelevancyEvaluator(_LocalEvaluator):
@@ -109,24 +114,12 @@ class LocalContextRelevancyEvaluator(_LocalEvaluator):
         InputError: For a threshold out of its range.
     """
 
-    async def aevaluate(
-        self,
-        query: str | None = None,
-        response: str | None = None,
-        contexts: Sequence[str] | None = None,
-        **kwargs: Any,
-    ) -> EvaluationResult:
-        """Evaluate the contexts of one query; the response is not looked at.
-
-        Raises:
-            InputError: Without a query or contexts.
-        """
+    def _judged(
+        self, query: str | None, response: str | None, contexts: Sequence[str] | None
+    ) -> tuple[float | None, str]:
         if query is None or contexts is None:
             raise InputError("context relevancy needs a query and contexts")
-        texts = list(contexts)
-        found = await asyncio.to_thread(self.judge.locate, query, texts)
-        if found is None:
-            score = await asyncio.to_thread(self.judge.answerable, query, texts)
-            return self._result(query, response, contexts, score, "")
-        said = f"likeliest answer, in context {found.passage + 1}: {found.quote}"
-        return self._result(query, response, contexts, found.probability, said)
+        located = self.judge.locate(query, list(contexts))
+        if located is None:
+            return self.judge.answerable(query, list(contexts)), ""
+        return located.probability, f"likeliest answer, in context {located.passage + 1}: {located.quote}"

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file
+from sage_train.folders import save_folder
 
 from sage_core.embedding.encoder import MINILM, WORDS
 from sage_core.embedding.minilm import DEFAULT_EMBEDDER, WEIGHTS
-from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, load_folder, save_folder
+from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, load_folder
 
 GROUP = 32
 SETTINGS = (

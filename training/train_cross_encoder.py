@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from sage_train.folders import pack
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-from sage_core.ranking.packed import pack
 
 MINILM = os.environ.get("SAGE_MINILM", "sentence-transformers/all-MiniLM-L6-v2")
 """The original all-MiniLM-L6-v2: a folder, or a name to download."""

@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from fit_judge import fit
 from judge_examples import Example, Maker, prepared
+from sage_train.folders import save_folder
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
@@ -35,7 +36,7 @@ from transformers import BertConfig, BertModel
 
 from sage_core.answering.judge import COEFFICIENTS
 from sage_core.answering.pair_model import FOLDER
-from sage_core.embedding.storage import load_folder, save_folder
+from sage_core.embedding.storage import load_folder
 from sage_core.ranking.packed import PackedCrossEncoder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 

@@ -18,7 +18,7 @@ from sage_core.ranking.neighbors import WEIGHT
 from sage_core.rendering.html.markup import Markup, tag
 from sage_core.rendering.html.style import page_css
 from sage_core.rendering.html.views import boundary_words
-from sage_core.rendering.rows import place_of, shares
+from sage_core.rendering.rows import retrieval_rows
 from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.rendering.wording import counted
 from sage_core.segmentation.view import REASONS, SegmentationView
@@ -110,31 +110,29 @@ def retrieval_data(retrieval: Retrieval) -> dict[str, Any]:
         [Place(c.chunk.source, c.chunk.position, c.chunk.position + 1) for c in candidates], longest_gap=0
     )
     ranks = {c.chunk.id: i for i, c in enumerate(candidates, 1)}
-    share = shares([c.score for c in candidates], retrieval.scale)
     rows = []
-    for i, (candidate, near) in enumerate(zip(candidates, links, strict=True)):
+    for row, candidate, near in zip(retrieval_rows(retrieval), candidates, links, strict=True):
         votes = [
             {"rank": j + 1, "where": where, "score": _finite(candidates[j].own_score)}
             for j, where in ((near.previous, "before"), (near.next, "after"))
             if j is not None and candidate.own_score is not None
         ]
-        chunk = candidate.chunk
         rows.append(
             {
-                "rank": i + 1,
-                "score": _finite(candidate.score),
+                "rank": row.rank,
+                "score": _finite(row.score),
                 "own": _finite(candidate.own_score),
                 "votes": votes,
                 "named_by": [
                     {"name": one_line(by.name), "rank": ranks.get(by.chunk_id or "")}
                     for by in candidate.named_by
                 ],
-                "share": round(share[i], 4),
+                "share": round(row.share, 4),
                 "similarity": round(candidate.similarity, 4),
-                "tokens": candidate.tokens,
-                "place": place_of(chunk.source, chunk.start, chunk.page),
-                "headings": [one_line(h) for h in chunk.headings],
-                "text": terminal_safe(chunk.text),
+                "tokens": row.tokens,
+                "place": row.place,
+                "headings": [one_line(h) for h in candidate.chunk.headings],
+                "text": terminal_safe(row.text),
             }
         )
     return {

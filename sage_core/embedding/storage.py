@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,40 +17,7 @@ from sage_core.errors import ModelError
 FORMAT = 1
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
-_SCALE = ".scale"
-
-
-def save_folder(
-    folder: Path,
-    config: dict[str, Any],
-    tensors: Tensors,
-    *,
-    tables: Sequence[str] = (),
-    group: int | None = None,
-) -> None:
-    """Write a model.
-
-    Args:
-        folder: Made where it does not exist.
-        config: Plain data for ``config.json``.
-        tensors: The weights; stored as float16.
-        tables: Names of those stored as 8-bit integers with one scale a row.
-        group: Numbers of a row of a table that share a scale; all where None.
-    """
-    from safetensors.numpy import save_file
-
-    stored: dict[str, np.ndarray[Any, Any]] = {}
-    for name, value in tensors.items():
-        if name in tables:
-            stored[name], stored[name + _SCALE] = quantize_rows(value, group)
-        else:
-            stored[name] = np.ascontiguousarray(value, dtype=np.float16)
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(stored, folder / MODEL_FILE)
-    text = json.dumps({"format": FORMAT, **config}, indent=2, sort_keys=True, ensure_ascii=False)
-    (folder / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
-    # safetensors makes its file readable by the owner alone.
-    (folder / MODEL_FILE).chmod((folder / CONFIG_FILE).stat().st_mode)
+SCALE = ".scale"
 
 
 def read_folder(
@@ -95,7 +62,7 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], Tensors, str]:
     """
     config, stored = read_folder(folder)
     try:
-        tensors = {name: restored(stored, name) for name in stored if not name.endswith(_SCALE)}
+        tensors = {name: restored(stored, name) for name in stored if not name.endswith(SCALE)}
     except ModelError as error:
         raise ModelError(f"{folder / MODEL_FILE}: {error}") from error
     canonical = json.dumps(config, sort_keys=True, ensure_ascii=False).encode()
@@ -151,8 +118,8 @@ class Rows:
         Raises:
             ModelError: Where it or its scale is missing, or they do not fit each other.
         """
-        require(stored, {name: None, name + _SCALE: None})
-        rows, scale = stored[name], stored[name + _SCALE]
+        require(stored, {name: None, name + SCALE: None})
+        rows, scale = stored[name], stored[name + SCALE]
         if rows.ndim != 2 or rows.dtype != np.int8 or scale.shape != rows.shape[:1]:
             raise ModelError(f"the scales of the table {name!r} do not fit it; copy or train the model again")
         return cls(rows, scale)
@@ -163,24 +130,6 @@ class Rows:
         return result
 
 
-def quantize_rows(
-    table: Floats, group: int | None = None
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """``(rows as int8, scales as float16)`` such that rows times scales are close to ``table``.
-
-    Args:
-        table: A matrix, shape ``(n, size)``.
-        group: Numbers of a row that share a scale, a divisor of ``size``; the whole row where None.
-
-    Returns:
-        The scales have the shape ``(n,)``, or ``(n, size / group)``.
-    """
-    parts = table.reshape(len(table), -1, group or table.shape[1])
-    scale = np.maximum((np.abs(parts).max(axis=2) / 127.0).astype(np.float16), np.float16(1e-6))
-    rows = np.clip(np.rint(parts / scale.astype(np.float32)[:, :, None]), -127, 127)
-    return rows.astype(np.int8).reshape(table.shape), scale if group else scale[:, 0]
-
-
 def restored(stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Floats:
     """A stored tensor as float32, times its scales where it has any.
 
@@ -188,7 +137,7 @@ def restored(stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Floats:
         ModelError: Where the scales do not fit, or the tensor is none of numbers.
     """
     value: Floats = stored[name].astype(np.float32)
-    scale = stored.get(name + _SCALE)
+    scale = stored.get(name + SCALE)
     if scale is None:
         return value
     groups = scale.shape[1] if scale.ndim == 2 else 1

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.embedding.encoder import MINILM, load_encoder
 from sage_core.embedding.ops import linear
-from sage_core.embedding.sentence_transformer import quiet_loading
-from sage_core.embedding.storage import CONFIG_FILE, save_folder
+from sage_core.embedding.storage import CONFIG_FILE
 from sage_core.errors import InputError, ModelError
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
@@ -22,55 +20,25 @@ BUNDLED = MINILM.name
 
 BUNDLED_FOLDER = MINILM
 
-_KIND = "cross-encoder"
+KIND = "cross-encoder"
 _LONGEST = 256  # Word pieces of a pair, where nobody says.
 _PAIRS = 256  # Whose word pieces are in memory at a time.
-_SETTINGS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "layer_norm_eps",
-    "hidden_act",
-)
 
 
 def is_packed(folder: Path) -> bool:
-    """Whether a folder holds what `pack` writes."""
+    """Whether a folder holds what `sage_train.folders.pack` writes."""
     try:
         config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(config, dict) and config.get("kind") == _KIND
-
-
-def pack(source: Path, target: Path, about: dict[str, Any] | None = None) -> None:
-    """Write a trained cross-encoder as a packed folder, a quarter of its size.
-
-    Args:
-        source: A folder of transformers with a BERT for sequence classification with one output, on the
-            uncased English vocabulary.
-        target: Where to write ``model.safetensors`` and ``config.json``.
-        about: Added to the configuration, for the record.
-    """
-    from transformers import AutoModelForSequenceClassification
-
-    with quiet_loading():
-        model = AutoModelForSequenceClassification.from_pretrained(source, use_safetensors=True)
-    tensors = {name: value.float().numpy() for name, value in model.state_dict().items()}
-    tables = [n for n, v in tensors.items() if v.ndim == 2 and len(v) > 1]
-    bert = {name: getattr(model.config, name) for name in _SETTINGS}
-    save_folder(target, {**(about or {}), "kind": _KIND, "bert": bert}, tensors, tables=tables)
+    return isinstance(config, dict) and config.get("kind") == KIND
 
 
 class PackedCrossEncoder:
     """A packed cross-encoder, unpacked and ready. It runs on the CPU.
 
     Args:
-        folder: What `pack` wrote.
+        folder: What `sage_train.folders.pack` wrote.
         device: ``"cpu"`` or None.
         max_length: Most word pieces of a pair; beyond, the longer of the two is read by its beginning. None
             for 256.
@@ -89,7 +57,7 @@ class PackedCrossEncoder:
         from tokenizers import Tokenizer
 
         model = load_encoder(folder)
-        if model.config.get("kind") != _KIND:
+        if model.config.get("kind") != KIND:
             raise ModelError(f"{folder} does not hold a packed cross-encoder")
         self._encoder = model.encoder
         self._head = model.head("classifier", 1)

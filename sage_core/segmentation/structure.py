@@ -28,7 +28,6 @@ _QUESTION = re.compile(r"(?:Q|Question|F|Frage)\s?\d{0,3}[.:]\s", re.IGNORECASE)
 _ITEM_STYLE = re.compile(r"\W*(\d|[ivx]{1,4}(?=[.)])|[IVX]{1,4}(?=[.)])|[a-z]|[A-Z]|\W)")
 _CODE_PREFACE = ("#", "//", "@", "/*", "*", "--", ";")
 _CODE_GOES_ON = re.compile(r"[\])}]|(?:else|elif|except|finally|catch|end)\b")
-_CLOSERS_ONLY = re.compile(r"[\])}>]+[;,]?\Z|end;?\Z")
 
 _HEADING, _CLAUSE, _ITEM = 0, 100, 200  # ranks: an outer one ends what an inner one opened
 

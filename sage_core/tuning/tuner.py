@@ -65,7 +65,6 @@ CHARACTERS_PER_MINUTE = 100_000
 """Characters of documents for a minute of two cores: each is segmented and embedded some seven times."""
 
 _LEVEL = 0.05
-_CONFIDENCE = 1 - _LEVEL
 # Texts embedded between two looks at the clock.
 _BATCH = 64
 # A rule may leave this share of the default's tokens unused and still be compared with it.

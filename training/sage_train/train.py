@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sage_core.embedding.ops import sigmoid
-from sage_core.embedding.storage import save_folder
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.segmentation.models.encoder import ENCODER_TABLES
 from sage_core.segmentation.models.load import read_model
@@ -38,6 +37,7 @@ from sage_train.corpus import (
     read_corpus,
     split_by_document,
 )
+from sage_train.folders import save_folder
 from sage_train.metrics import best_f1, f1, roc_auc
 from sage_train.options import Progress, TrainOptions, TrainReport
 

@@ -7,10 +7,10 @@ import weakref
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from sage_train.folders import save_folder
 
 from sage_core.embedding.encoder import MINILM, WORDS, Encoder, load_encoder, mean_of_texts
 from sage_core.embedding.minilm import WEIGHTS
-from sage_core.embedding.storage import save_folder
 from sage_core.errors import ModelError
 
 VOCABULARY = 30_522

@@ -4,10 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
+from sage_train.folders import pack
 
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker
-from sage_core.ranking.packed import BUNDLED_FOLDER, PackedCrossEncoder, is_packed, pack
+from sage_core.ranking.packed import BUNDLED_FOLDER, PackedCrossEncoder, is_packed
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
 torch = pytest.importorskip("torch")

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sage_train.folders import quantize_rows, save_folder
 
-from sage_core.embedding.storage import load_folder, quantize_rows, save_folder
+from sage_core.embedding.storage import load_folder
 from sage_core.errors import MissingExtraError, ModelError
 from sage_core.segmentation.models import context as context_module
 from sage_core.segmentation.models.context import ContextConfig
