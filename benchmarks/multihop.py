@@ -2,6 +2,7 @@
 
     python benchmarks/multihop.py --sets 2wiki_pool --questions 70 --documents 520
     python benchmarks/multihop.py                     # both pools, 1,600 documents each
+    python benchmarks/multihop.py --no-links          # the same without following names
     python benchmarks/multihop.py --sets clapnq_dev squad2_dev16 --questions 70 --knows --errs 0.3
 
 `Sage` as it is by default, and a budget of 1,000 tokens of context. The LLM is scripted: its critic accepts
@@ -25,7 +26,7 @@ import random
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def run(
     """By question: all evidence in the answer's context, calls, thousands of tokens, tokens of context."""
     answerer = Scripted(knows, **critic)
     sage.answerer = answerer
-    sage.config = SageConfig(feedback=feedback, max_context_tokens=BUDGET)
+    sage.config = replace(sage.config, feedback=feedback, max_context_tokens=BUDGET)
     rows = []
     for question in questions:
         answerer.about(question)
@@ -190,7 +191,7 @@ def run(
 
 def full(sage: Sage, questions: Sequence[Question]) -> np.ndarray:
     """One round with as much as the budget holds."""
-    sage.config = SageConfig(max_context_tokens=BUDGET)
+    sage.config = replace(sage.config, max_context_tokens=BUDGET)
     rows = []
     for question in questions:
         found = sage.retrieve(question.text)
@@ -231,14 +232,16 @@ def main() -> None:
     parser.add_argument("--knows", nargs="*", type=float, default=[1.0, 0.5], metavar="SHARE")
     parser.add_argument("--errs", nargs="*", type=float, default=[], metavar="SHARE")
     parser.add_argument("--hops", type=int, default=2)
+    parser.add_argument("--no-links", action="store_true", help="do not follow names (SageConfig.links)")
     parser.add_argument("--store", type=Path, help="folder to keep stores in; a temporary one where left out")
     arguments = parser.parse_args()
+    links = not arguments.no_links
     with tempfile.TemporaryDirectory() as place:
         for name in arguments.sets:
             home = (arguments.store or Path(place)) / f"{name}-{arguments.questions}-{arguments.documents}"
             (home / "documents").mkdir(parents=True, exist_ok=True)
             questions = read(name, arguments.questions, arguments.documents, home / "documents")
-            with Sage(home / "store") as sage:
+            with Sage(home / "store", config=SageConfig(links=links)) as sage:
                 sage.ingest(home / "documents", progress=True)
                 rows = {"full": full(sage, questions)}
                 rows["one round"] = run(sage, questions, 0, FeedbackConfig(max_rounds=1))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sage_core.pipeline.ingest import IngestProgress
-    from sage_core.pipeline.results import Candidate
+    from sage_core.pipeline.results import Candidate, Retrieval
     from sage_core.pipeline.sage import Sage
 
 logger = logging.getLogger(__name__)
@@ -62,9 +62,10 @@ For a desktop client:
 
 INSTRUCTIONS = (
     "Searches a collection of documents. `search` returns passages, best first, each an exact slice of its "
-    "source with character offsets; where `relevant` is false, nothing bears on the question. `ask` returns "
-    "an answer with the passages it rests on; where `abstained` is true, the documents do not say. Quote "
-    "sources by their path and offsets."
+    "source with character offsets; where `relevant` is false, nothing bears on the question. `names` says "
+    "which other documents of the collection a passage names: what they say of the question was searched "
+    "with it. `ask` returns an answer with the passages it rests on; where `abstained` is true, the "
+    "documents do not say. Quote sources by their path and offsets."
 )
 
 
@@ -83,6 +84,7 @@ class PassageItem:
         text: The document's text from ``start`` to ``end``.
         score: The reranker's score; None where it gave none.
         page: Page of a PDF on which it starts, from 1.
+        names: Names in it of other documents that are there, each with its path.
     """
 
     source: str
@@ -91,6 +93,7 @@ class PassageItem:
     text: str
     score: float | None
     page: int | None
+    names: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -349,7 +352,7 @@ class _Tools:
         checked = negligible.select([c.score for c in found.candidates], found.scale)
         if not checked.cut:
             hits, reason = (), checked.reason
-        passages = [_passage(hit) for hit in hits]
+        passages = [_passage(hit, found) for hit in hits]
         return SearchReply(question, bool(passages), passages, len(found.candidates), reason)
 
     async def ask(self, question: str) -> AskReply:
@@ -367,7 +370,7 @@ class _Tools:
             self._sage.answerer.label,
             result.stop_reason,
             result.score,
-            [_passage(c) for c in answer.retrieval.chosen(result.selection)],
+            [_passage(c, answer.retrieval) for c in answer.retrieval.chosen(result.selection)],
         )
 
     async def segment(self, text: str) -> list[ChunkItem]:
@@ -441,9 +444,9 @@ def _resolved_folder(root: Path) -> Path:
     return resolved
 
 
-def _passage(candidate: Candidate) -> PassageItem:
-    chunk = candidate.chunk
-    return PassageItem(chunk.source, chunk.start, chunk.end, chunk.text, candidate.score, chunk.page)
+def _passage(candidate: Candidate, found: Retrieval) -> PassageItem:
+    chunk, names = candidate.chunk, found.names_in(candidate)
+    return PassageItem(chunk.source, chunk.start, chunk.end, chunk.text, candidate.score, chunk.page, names)
 
 
 def _tool_error(error: SageError) -> Exception:

@@ -118,7 +118,8 @@ class FeedbackConfig:
         selection: Settings of the first selection, whose ``max_k`` holds for every round.
         hops: Most further searches for what the critic says is missing (`Verdict.missing`), or, where it
             asks for more and does not say what, for a name in the passages; 0 for none. The answer to a
-            question may need a passage that only another passage names.
+            question may need a passage that only another passage names. `Sage` shows the candidates that the
+            passages name (`SageConfig.links`) before it searches for a name.
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
             where it is not. ``"local"``: the local judge alone, without a call. See
             `sage_core.answering.LocalJudge`.

@@ -147,6 +147,11 @@ class Retrieval(Displayable):
         """The candidates of another selection, such as a later round's."""
         return tuple(self.candidates[i] for i in selection.indices)
 
+    def names_in(self, candidate: Candidate) -> dict[str, str]:
+        """Names and links in a candidate's text, each with the document in the store that it leads to."""
+        own = candidate.chunk.id
+        return {by.name: c.chunk.source for c in self.candidates for by in c.named_by if by.chunk_id == own}
+
     def passages(self, selection: Selection) -> list[Passage]:
         """What is sent for a selection; ``members`` are positions in ``candidates``."""
         parts = [(i, part) for i in selection.indices for part in _passages(self.candidates[i])]

@@ -388,6 +388,8 @@ class Sage:
                 return note_verdict(span, (verdict, graded[1]))
 
         def search(step: Search) -> Steps[Hits]:
+            if not step.question and (linked := evidence.named(step.selection)):
+                return linked
             query = step.question or follow_up(question, texts(step.selection), step.asked)
             return evidence.add((yield Twin(self, "retrieve", query))) if query else NO_HITS
 
@@ -540,6 +542,19 @@ class _Evidence:
     def prompt_texts(self, selection: Selection) -> list[str]:
         """The texts that are sent, as an LLM is shown them."""
         return self.of(selection).prompt_texts(selection)
+
+    def named(self, selection: Selection) -> Hits | None:
+        """The candidates that the chunks of a selection name and that are not shown yet; None for none."""
+        candidates = self._retrieval.candidates
+        shown = {self._pool.items[i].chunk.id for i in selection.indices}
+        names: dict[str, None] = {}
+        hits = []
+        for i, candidate in enumerate(candidates):
+            naming = [by.name for by in candidate.named_by if by.chunk_id in shown]
+            if naming and candidate.chunk.id not in shown:
+                hits.append((i, candidate.score))
+                names.update(dict.fromkeys(naming))
+        return (hits, [], ", ".join(names)) if hits else None
 
     def add(self, other: Retrieval) -> Hits:
         """Add the candidates of another search; what was pruned there was pruned for another question."""

@@ -63,6 +63,17 @@ async def test_search_returns_exact_slices(store):
     assert scores == sorted(scores, reverse=True)
 
 
+async def test_a_passage_says_which_documents_it_names(tmp_path):
+    holt = tmp_path / "holt.md"
+    holt.write_text("# Mara Holt\n\nShe was born near Ulm in 1820 and raised goats.\n")
+    (tmp_path / "petrel.md").write_text("# Petrel\n\nThe Petrel was a boat that Mara Holt owned.\n")
+    with Sage(tmp_path / "store") as sage:
+        sage.ingest(tmp_path)
+        reply = await call(make_server(sage), "search", {"question": "Who owned the Petrel?"})
+    names = [p["names"] for p in reply.structured_content["passages"] if "owned" in p["text"]]
+    assert names == [{"Mara Holt": str(holt)}]
+
+
 async def test_ask_answers_with_its_passages(store):
     with Sage(store) as sage:
         reply = await call(make_server(sage), "ask", {"question": QUESTION})

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, Verdict
+from sage_core.llm.usage import TokenUsage
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.results import NamedBy, Retrieval
 from sage_core.pipeline.sage import Sage
@@ -194,3 +196,46 @@ def test_a_list_of_5_000_links_counts_for_little(tmp_path: Path) -> None:
     found = retrieve(tmp_path, Shared(), "petrel")
     scores = [c.score for c in found.candidates if c.chunk.text.startswith("# Bees")]
     assert len(scores) > 20 and all(score is not None and score < 0.01 for score in scores)
+
+
+class Critic:
+    """Asks for more until a text is shown, and does not say what is missing."""
+
+    label = "scripted"
+
+    def __init__(self, needed: str) -> None:
+        self.needed = needed
+
+    def generate(self, question: str, context: Sequence[str], **_: object) -> tuple[str, TokenUsage]:
+        return "an answer", TokenUsage(1, 1, 1)
+
+    def judge(
+        self, question: str, context: Sequence[str], answer: str, **_: object
+    ) -> tuple[Verdict, TokenUsage]:
+        return Verdict(10) if self.needed in "".join(context) else Verdict(4, 1), TokenUsage(1, 1, 1)
+
+
+def test_a_hop_shows_what_the_passages_name_before_it_searches(tmp_path: Path) -> None:
+    config = SageConfig(candidates=5, feedback=FeedbackConfig(min_k=1, max_rounds=2, hops=1, min_tokens=None))
+    with Sage(
+        tmp_path / "store",
+        segmenter=BlankLineSegmenter(),
+        embedder=HashEmbedder(),
+        reranker=Shared(),  # type: ignore[arg-type]
+        answerer=Critic("goats"),  # type: ignore[arg-type]
+        config=config,
+    ) as sage:
+        sage.ingest(fill(tmp_path / "docs", TEXTS))
+        answer = sage.ask(QUESTION)
+    first, second = answer.feedback.rounds
+    assert "goats" not in "".join(answer.retrieval.texts(first.selection))
+    assert second.searched == "Mara Holt" and answer.feedback.stop_reason == "accepted"
+    assert answer.retrieval.found_first is None, "nothing was searched for"
+
+
+def test_a_passage_says_which_documents_it_names(tmp_path: Path) -> None:
+    found = retrieve(tmp_path, Shared())
+    [petrel] = [c for c in found.candidates if "sold" in c.chunk.text]
+    names = {name: Path(source).name for name, source in found.names_in(petrel).items()}
+    assert names == {"Mara Holt": "holt.md"}
+    assert found.names_in(found.candidates[of(found, "holt.md")[0]]) == {}
