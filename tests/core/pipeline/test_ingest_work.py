@@ -77,6 +77,7 @@ def test_an_unchanged_file_costs_a_stat(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_file_that_has_just_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sage_core.pipeline.ingest, "_SETTLED", float("inf"))  # whatever time passes here
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
     run(store, folder)
     reads = count_reads(monkeypatch)
