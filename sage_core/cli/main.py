@@ -1,4 +1,4 @@
-"""The command line: `sage-rag ingest | ask | segment | tune | calibrate | mcp | demo`.
+"""The command line: `sage-rag ingest | ask | list | remove | segment | tune | calibrate | mcp | demo`.
 
 Commands import what they need when they run, so that `sage-rag segment` works on the base install and
 `--help` is instant.
@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from sage_core.cli import ask, calibrate, demo, ingest, mcp, segment, tune
+from sage_core.cli import ask, calibrate, demo, documents, ingest, mcp, segment, tune
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
@@ -34,6 +34,7 @@ First steps:
   sage-rag ingest docs/ --store .sage             read a folder (text, Markdown, HTML, Word, PDF)
   sage-rag ask "When does it open?" --store .sage ask it
   sage-rag segment README.md                      see where a text is cut
+  sage-rag list --store .sage                     see what a store holds; remove takes documents out
   sage-rag serve --store .sage                    try settings on a local page
   sage-rag tune --questions questions.jsonl       find the settings that suit your documents
   sage-rag calibrate questions.jsonl --keep 0.9   keep 90 % of the evidence, at the fewest tokens
@@ -57,6 +58,8 @@ app = typer.Typer(
 app.command(epilog=ingest.EXAMPLES)(ingest.ingest)
 app.command(epilog=ask.EXAMPLES)(ask.ask)
 app.command(epilog=segment.EXAMPLES)(segment.segment)
+app.command("list", epilog=documents.LIST_EXAMPLES)(documents.list_documents)
+app.command(epilog=documents.REMOVE_EXAMPLES)(documents.remove)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=tune.EXAMPLES)(tune.tune)

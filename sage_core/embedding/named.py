@@ -38,12 +38,12 @@ def named_embedder(
     Raises:
         InputError: For a blank name, one that is nearly another, or a folder that is not there.
     """
+    check_folder("embedding model", name)
     if not name.strip() or name.strip() == OPENAI:
         raise InputError(
             f"the embedding model's name is blank: say 'all-MiniLM-L6-v2', a name or folder of "
             f"sentence-transformers, or '{OPENAI}text-embedding-3-small'"
         )
-    check_folder("embedding model", name)
     elsewhere = base_url or os.environ.get("OPENAI_BASE_URL")  # whose models nobody knows
     meant = _meant(name, elsewhere is not None)
     if meant is not None:

@@ -31,6 +31,7 @@ def named_reranker(name: str, *, device: str | None = None) -> Reranker:
             with ``"hybrid"`` or ``"none"``, which have no model of their own.
         MissingExtraError: For another cross-encoder than the bundled one, without sentence-transformers.
     """
+    check_folder("cross-encoder", name)
     if not name.strip():
         raise InputError(
             f"the reranker's name is blank: say {HYBRID!r}, {HYBRID_CROSSED!r}, {BUNDLED!r}, "
@@ -40,7 +41,6 @@ def named_reranker(name: str, *, device: str | None = None) -> Reranker:
     meant = likely_typo(name, known)
     if meant is not None:
         raise InputError(f"no reranker {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
-    check_folder("cross-encoder", name)
     if name == HYBRID_CROSSED:
         return HybridReranker(cross_encoder=CrossEncoderReranker(BUNDLED, device=device))
     if name not in known and not is_packed(Path(name)):

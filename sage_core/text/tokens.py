@@ -75,11 +75,11 @@ def get_counter(name: str = "bert") -> TokenCounter:
     if name in _TIKTOKEN:
         check_installed(f"the token counter {name!r}", "tiktoken", "tiktoken")
         return TiktokenCounter(name)
+    check_folder("tokenizer", name)
     known = ("bert", "words", "chars", *_TIKTOKEN)
     meant = likely_typo(name, known)
     if meant is not None:
         raise InputError(f"no token counter {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
-    check_folder("tokenizer", name)
     _tokenizer(name)
     return HuggingFaceCounter(name)
 

@@ -50,8 +50,9 @@ def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
             left = (now - began) * (total - done) / done if done else None
             bar.update(
                 task,
-                completed=done,
-                total=total,
+                # Where nothing was left to do, all is done.
+                completed=done if total else 1,
+                total=total or 1,
                 files=state.files,
                 chunks=state.chunks,
                 left=left,
@@ -82,15 +83,19 @@ def _ingest_lines(console: Console, seconds: float = _SECONDS) -> ProgressFuncti
     """Print a line every few seconds, for logs and pipes."""
     began = told = time.monotonic()
     first: float | None = None
+    finished = False
 
     def show(state: IngestProgress) -> None:
-        nonlocal told, first
+        nonlocal told, first, finished
         now = time.monotonic()
         done, total = state.done - state.unchanged, state.total - state.unchanged
         if done and first is None:
             first = now
-        if now - told < seconds:
+        # Once there was a line, the last one says 100 %.
+        last = not finished and told > began and state.done >= state.total
+        if now - told < seconds and not last:
             return
+        finished = last
         told = now
         # Documents are finished in groups: of the first group only a part has been counted yet.
         known = done and first is not None and now > first

@@ -211,12 +211,16 @@ def test_time_left_is_told_by_what_there_is_to_do(monkeypatch: pytest.MonkeyPatc
     out = io.StringIO()
     with progress_lines.ingest_bar(Console(file=out, width=200)) as show:
         # 900 of 1,000 bytes were there; a tenth of the others took ten seconds.
-        for seconds, done in ((1, 900), (4, 902), (10, 910), (12, 912), (20, 920)):
+        for seconds, done in (
+            *((1, 900), (4, 902), (10, 910), (12, 912), (20, 920)),
+            *((21, 999), (22, 1000), (23, 1000)),
+        ):
             clock[0] = 100.0 + seconds
             show(IngestProgress(done, 1000, 7, 1234, "x", 900))
     assert out.getvalue().splitlines() == [
         "ingesting: 91%, 7 files, 1,234 chunks, 10 s so far, 1 min 30 s left",
         "ingesting: 92%, 7 files, 1,234 chunks, 20 s so far, 1 min 20 s left",
+        "ingesting: 100%, 7 files, 1,234 chunks, 22 s so far, 0 s left",
     ]
 
 

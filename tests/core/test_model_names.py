@@ -1,0 +1,28 @@
+"""Names that are no names: wherever a model is named, an error of our own says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sage_core.embedding import named_embedder
+from sage_core.errors import InputError
+from sage_core.ranking import named_reranker
+from sage_core.segmentation import Segmenter
+from sage_core.text.tokens import get_counter
+
+LOADERS: list[Callable[[Any], Any]] = [
+    named_embedder,
+    named_reranker,
+    get_counter,
+    lambda name: Segmenter(name).segment("One sentence. Another one."),
+]
+
+
+@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize("name", ["x" * 300, "\u00e9" * 200, "/" + "y/" * 3000, "nul\0", "~nobody-here/x", 5])
+def test_what_can_be_no_name_is_an_input_error(load: Callable[[Any], Any], name: object) -> None:
+    with pytest.raises(InputError):
+        load(name)
