@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import fields
 from typing import Annotated, Any, get_args
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
@@ -40,6 +41,10 @@ class SageChainInput(BaseModel):
 
     input: str = Field(description="the question")
     options: list[str] | None = Field(default=None, description="options of a multiple-choice question")
+
+
+# Settings of the loop that are fields of the chain under the same name.
+_LOOP = sorted({field.name for field in fields(FeedbackConfig)} - {"selection", "critic"})
 
 
 class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
@@ -168,18 +173,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
     def _feedback(self) -> FeedbackConfig:
         """The loop's settings but for the selection, which is the retriever's."""
-        return FeedbackConfig(
-            accept_score=self.accept_score,
-            max_rounds=self.max_rounds,
-            policy=self.policy,
-            max_calls=self.max_calls,
-            max_tokens=self.max_tokens,
-            no_answer=self.no_answer,
-            critic=self.grading,
-            hops=self.hops,
-            veto=self.veto,
-            stop_on=self.stop_on,
-        )
+        return FeedbackConfig(critic=self.grading, **{name: getattr(self, name) for name in _LOOP})
 
     def _critic(self) -> Critic:
         return Critic(

@@ -58,16 +58,8 @@ class EngineOptions:
     critic: Any = None
     critic_template: BasePromptTemplate | None = None
     feedback: Feedback = "before_stream"
-    accept_score: float = DEFAULT_FEEDBACK.accept_score
-    max_rounds: int = DEFAULT_FEEDBACK.max_rounds
-    policy: Policy = DEFAULT_FEEDBACK.policy
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
     trace_key: str | None = "sage"
-    hops: int = DEFAULT_FEEDBACK.hops
-    veto: Veto = DEFAULT_FEEDBACK.veto
-    stop_on: StopOn | None = DEFAULT_FEEDBACK.stop_on
+    loop: FeedbackConfig = DEFAULT_FEEDBACK
 
     def __post_init__(self) -> None:
         if self.feedback not in get_args(Feedback):
@@ -88,22 +80,17 @@ class EngineOptions:
         selection = sage.selection
         if ranking is not None and ranking.nodes and not ranking.scored:
             selection = replace(selection, min_k=len(ranking.nodes), max_k=None)
-        return FeedbackConfig(
-            accept_score=self.accept_score,
-            max_rounds=1 if self.feedback == "after_stream" else self.max_rounds,
-            policy=self.policy,
-            max_calls=self.max_calls,
-            max_tokens=self.max_tokens,
-            no_answer=self.no_answer,
-            selection=selection,
-            critic=self.grading,
-            hops=self.hops,
-            veto=self.veto,
-            stop_on=self.stop_on,
-        )
+        rounds = 1 if self.feedback == "after_stream" else self.loop.max_rounds
+        return replace(self.loop, max_rounds=rounds, selection=selection, critic=self.grading)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The arguments that make the same options."""
+        return {name: getattr(self if name in _ENGINE_ONLY else self.loop, name) for name in OPTIONS}
 
 
-OPTIONS = frozenset(field.name for field in fields(EngineOptions))
+_ENGINE_ONLY = frozenset(field.name for field in fields(EngineOptions)) - {"loop"}
+OPTIONS = _ENGINE_ONLY | {field.name for field in fields(FeedbackConfig)} - {"selection"}
 _SELECTION = frozenset({"selection", *(field.name for field in fields(SelectionConfig))})
 
 # Names of `RetryQueryEngine`.
@@ -256,16 +243,18 @@ class SageQueryEngine(RetrieverQueryEngine):
             critic=critic,
             critic_template=critic_template,
             feedback=feedback,
-            accept_score=accept_score,
-            max_rounds=max_rounds,
-            policy=policy,
-            max_calls=max_calls,
-            max_tokens=max_tokens,
-            no_answer=tuple(no_answer),
             trace_key=trace_key,
-            hops=hops,
-            veto=veto,
-            stop_on=stop_on,
+            loop=FeedbackConfig(
+                accept_score=accept_score,
+                max_rounds=max_rounds,
+                policy=policy,
+                max_calls=max_calls,
+                max_tokens=max_tokens,
+                no_answer=tuple(no_answer),
+                hops=hops,
+                veto=veto,
+                stop_on=stop_on,
+            ),
         )
         given = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]
@@ -300,8 +289,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             None if self._options.critic in get_args(CriticChoice) else self._options.critic,
             self._response_synthesizer._llm,
             self._options.critic_template,
-            self._options.accept_score,
-            missing=self._options.hops > 0,
+            self._options.loop.accept_score,
+            missing=self._options.loop.hops > 0,
         )
         self._critic.share(self.callback_manager, force=callback_manager is not None)
         self._options.config(self._sage)  # settings out of range fail now
@@ -437,8 +426,7 @@ class SageQueryEngine(RetrieverQueryEngine):
 
     def _inherited(self) -> dict[str, Any]:
         """The options, with a copy of the critic as it is now: its prompt may have been updated."""
-        options = {name: getattr(self._options, name) for name in OPTIONS}
-        return {**options, "critic": copy.copy(self._critic), "critic_template": None}
+        return {**self._options.keywords, "critic": copy.copy(self._critic), "critic_template": None}
 
     def _get_prompt_modules(self) -> PromptMixinType:
         """The synthesizer's prompts and, with feedback, the critic's: one level, so all can be updated."""

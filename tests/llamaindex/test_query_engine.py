@@ -155,6 +155,6 @@ class TestMaking:
         again = SageQueryEngine.from_query_engine(found)
         for made in (other, again):
             assert type(made) is SageQueryEngine
-            assert made._options.accept_score == 4
+            assert made._options.loop.accept_score == 4
         assert other.query("q").metadata["trace"]["candidates"] == 1  # type: ignore[index]
         assert critic.asked("critic")[0].endswith("MINE")
