@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from sage_core.cli.gate import EXAMPLES as GATE_EXAMPLES
+from sage_core.cli.gate import gate
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
     DEFAULT_TIMEOUT,
@@ -60,6 +62,7 @@ Examples:
 READERS = ("auto", "llm", "local", "extractive", "none", "scripted")
 
 app = typer.Typer(name="eval", help=HELP, no_args_is_help=True, rich_markup_mode=None)
+app.command(epilog=GATE_EXAMPLES)(gate)
 
 
 @app.command("list")
