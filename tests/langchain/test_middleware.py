@@ -58,20 +58,24 @@ def looping():
         yield search_call(number)
 
 
-def agent_of(replies, results, checkpointer=None, **limits):
-    found = iter(results)
+def search_agent(replies, results, *middleware, model=ScriptedModel, **options):
+    """An agent with one tool, which gives ``results`` in turn; its model, and what was searched for."""
+    remaining = iter(results)
 
     @tool
     def search(query: str) -> str:
         """Search the documents."""
         searched.append(query)
-        return next(found)
+        return next(remaining)
 
     searched: list[str] = []
-    model = ScriptedModel(messages=iter(replies))
-    middleware = SageRetrievalMiddleware(tools=["search"], **limits)
-    agent = create_agent(model, tools=[search], middleware=[middleware], checkpointer=checkpointer)
-    return agent, model, searched
+    scripted = model(messages=iter(replies))
+    return create_agent(scripted, tools=[search], middleware=list(middleware), **options), scripted, searched
+
+
+def agent_of(replies, results, checkpointer=None, **limits):
+    bounded = SageRetrievalMiddleware(tools=["search"], **limits)
+    return search_agent(replies, results, bounded, checkpointer=checkpointer)
 
 
 def ask(agent, text="When does the ferry leave?", **config):
@@ -245,17 +249,9 @@ FALSE = "The captain of the submarine owns forty purple elephants in Canada."
 
 
 def checked(answers, checkpointer=None, results=(FOUND,), **options):
-    replies = iter([search_call(1), *(AIMessage(text) for text in answers)])
-    found = iter(results)
-
-    @tool
-    def search(query: str) -> str:
-        """Search the documents."""
-        return next(found)
-
-    model = ScriptedModel(messages=replies)
+    replies = [search_call(1), *(AIMessage(text) for text in answers)]
     middleware = SageGroundingMiddleware(**options)
-    return create_agent(model, tools=[search], middleware=[middleware], checkpointer=checkpointer), model
+    return search_agent(replies, results, middleware, checkpointer=checkpointer)[:2]
 
 
 def test_a_supported_answer_is_left_as_it_is():
@@ -314,24 +310,12 @@ def test_wrong_arguments_of_the_check(wrong):
 
 def test_a_summary_does_not_start_the_count_anew():
     """The stock middleware puts a summary in the place of the conversation, as a message of the user."""
-    passages = different()
-
-    @tool
-    def search(query: str) -> str:
-        """Search the documents."""
-        searched.append(query)
-        return next(passages)
-
-    searched: list[str] = []
     summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
     summarize = SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
     bounded = SageRetrievalMiddleware(max_searches=4, max_unchanged=None)
     for middleware in ([summarize, bounded], [bounded, summarize]):
-        searched.clear()
         saver = InMemorySaver()
-        agent = create_agent(
-            ScriptedModel(messages=looping()), tools=[search], middleware=middleware, checkpointer=saver
-        )
+        agent, _, searched = search_agent(looping(), different(), *middleware, checkpointer=saver)
         thread = {"configurable": {"thread_id": "1"}}
         state = agent.invoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 100, **thread})
         assert len(searched) == 4 and "limit of searches" in state["messages"][-1].text
@@ -343,18 +327,11 @@ def test_a_summary_does_not_start_the_count_anew():
 
 def test_an_answer_is_judged_by_passages_that_were_summarized_since():
     facts = [f"Fact {i}: the ferry number {i} leaves at seven from the quay." for i in range(4)]
-    results = iter(facts)
-
-    @tool
-    def search(query: str) -> str:
-        """Search the documents."""
-        return next(results)
-
     summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
     summarize = SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
     replies = [*(search_call(i) for i in range(4)), AIMessage(facts[0])]
     middleware = [SageRetrievalMiddleware(), summarize, SageGroundingMiddleware()]
-    agent = create_agent(ScriptedModel(messages=iter(replies)), tools=[search], middleware=middleware)
+    agent, _, _ = search_agent(replies, facts, *middleware)
     last = ask(agent)[-1]
     assert last.additional_kwargs["sage_grounding"]["supported"] and UNSUPPORTED not in last.text
 
@@ -367,21 +344,10 @@ class Reply(BaseModel):
 
 @pytest.mark.parametrize("response_format", [Reply, ToolStrategy(Reply)])
 def test_a_structured_answer_is_no_search(response_format):
-    found = iter(["a", "b", "c"])
-
-    @tool
-    def search(query: str) -> str:
-        """Search the documents."""
-        return next(found)
-
     call = {"name": "Reply", "args": {"answer": "seven"}, "id": "reply"}
-    model = ScriptedModel(messages=iter([search_call(1), search_call(2), AIMessage("", tool_calls=[call])]))
-    agent = create_agent(
-        model,
-        tools=[search],
-        response_format=response_format,
-        middleware=[SageRetrievalMiddleware(max_searches=2), SageGroundingMiddleware(action="retry")],
-    )
+    replies = [search_call(1), search_call(2), AIMessage("", tool_calls=[call])]
+    middleware = [SageRetrievalMiddleware(max_searches=2), SageGroundingMiddleware(action="retry")]
+    agent, _, _ = search_agent(replies, "abc", *middleware, response_format=response_format)
     state = agent.invoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 50})
     assert state["structured_response"] == Reply(answer="seven")
 
@@ -487,14 +453,8 @@ class StreamingModel(ScriptedModel):
 def test_a_withdrawn_answer_is_not_streamed(second):
     wrong = "The moon is made of green cheese and weighs nine pounds."
     replies = [search_call(1), AIMessage(wrong), AIMessage(second)]
-
-    @tool
-    def search(query: str) -> str:
-        """Search the documents."""
-        return "The ferry leaves at seven."
-
-    model = StreamingModel(messages=iter(replies))
-    agent = create_agent(model, tools=[search], middleware=[SageGroundingMiddleware(action="retry")])
+    retry = SageGroundingMiddleware(action="retry")
+    agent, _, _ = search_agent(replies, ["The ferry leaves at seven."], retry, model=StreamingModel)
     streamed = [
         message.text
         for message, _ in agent.stream({"messages": [HumanMessage("When?")]}, stream_mode="messages")

@@ -11,7 +11,7 @@ import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
+from llama_index.core.vector_stores import SimpleVectorStore
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
@@ -101,21 +101,6 @@ def test_nodes_come_back_as_they_were(storage: StorageContext) -> None:
     assert text[node.node.start_char_idx : node.node.end_char_idx] == node.node.text
     assert node.node.prev_node is not None
     assert node.node.next_node is None
-
-
-def test_filters_reach_the_store(storage: StorageContext) -> None:
-    index = built(storage)
-    filters = MetadataFilters(filters=[MetadataFilter(key="source", value="a")])
-    nodes = ask(index, "When does the ferry cross the strait?", retriever_args={"filters": filters})
-    assert {n.metadata["source"] for n in nodes} == {"a"}
-
-
-async def test_async(storage: StorageContext) -> None:
-    found = SageQueryEngine.from_index(
-        built(storage), llm=ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(min_k=1)]
-    )
-    response = await found.aquery("When does the ferry cross the strait?")
-    assert response.source_nodes[0].node.get_content() == TOPICS[4]
 
 
 def test_saved_and_asked_again_simple(tmp_path: Path) -> None:

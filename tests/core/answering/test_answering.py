@@ -23,7 +23,7 @@ from sage_core.answering import (
     chosen_option,
     is_abstention,
 )
-from sage_core.errors import InputError, LLMError
+from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
 from sage_core.llm import Completion, OpenAIChat
 from sage_core.llm.usage import NO_USAGE, TokenUsage
@@ -340,9 +340,3 @@ def test_whatever_the_texts_it_quotes_them_or_says_there_is_nothing(
     assert verdict.parsed
     assert usage == NO_USAGE
     assert (answer, usage) == EXTRACTIVE.generate(question, context)
-
-
-@pytest.mark.parametrize("wrong", [{"min_match": 0}, {"min_match": 1.1}, {"max_sentences": 0}])
-def test_settings_out_of_range(wrong: dict[str, float]) -> None:
-    with pytest.raises(InputError):
-        ExtractiveAnswerer(**wrong)

@@ -61,7 +61,8 @@ def test_sentences_that_together_hold_nearly_all_are_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"min_match": 0}, {"min_together": 0}, {"min_match": "a"}, {"max_sentences": 0}]
+    "wrong",
+    [{"min_match": 0}, {"min_match": 1.1}, {"min_together": 0}, {"min_match": "a"}, {"max_sentences": 0}],
 )
 def test_settings_out_of_range(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import shutil
 import weakref
 
 import numpy as np
@@ -136,10 +137,16 @@ def test_the_gelu_is_within_rounding_of_the_exact_one():
     assert np.abs(approximate - exact).max() < 6e-5
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    target = tmp_path_factory.mktemp("encoder")
+    save_folder(target, {"kind": "cross-encoder", "bert": CONFIG}, weights())
+    return target
+
+
 @pytest.fixture
-def folder(tmp_path):
-    save_folder(tmp_path, {"kind": "cross-encoder", "bert": CONFIG}, weights())
-    return tmp_path
+def folder(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
 
 
 def test_a_folder_reads_like_its_tensors(folder, encoder):

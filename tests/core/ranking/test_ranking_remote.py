@@ -3,56 +3,39 @@
 import json
 import math
 import pickle
-import threading
 import types
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from sage_core.errors import InputError, RerankerError
 from sage_core.ranking import RemoteReranker
+from tests.fakes.llm_server import LLMServer, Reply
 
 pytest.importorskip("httpx")
 
 
-class Server:
-    """Answers each request with the next scripted reply: a function of the body, or (status, body, headers)."""
+class Server(LLMServer):
+    """Answers each request with the next of ``replies``: a function of the body, or (status, body, headers)."""
 
     def __init__(self):
-        self.replies, self.requests = [], []
-        outer = self
+        self.replies = []
+        super().__init__(self._reply)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.requests.append((self.path, dict(self.headers), body))
-                reply = outer.replies.pop(0) if len(outer.replies) > 1 else outer.replies[0]
-                status, content, headers = reply if isinstance(reply, tuple) else (200, reply(body), {})
-                data = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response(status)
-                for key, value in headers.items():
-                    self.send_header(key, value)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+    def _reply(self, request):
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        status, content, headers = reply if isinstance(reply, tuple) else (200, reply(request.body), {})
+        raw = content if isinstance(content, bytes) else json.dumps(content)
+        return Reply(status=status, raw=raw, headers=headers)
 
-            def log_message(self, *args):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1/rerank"
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self):
-        self.http.shutdown()
-        self.http.server_close()
+    @property
+    def url(self):
+        return f"{self.base_url}/rerank"
 
 
 @pytest.fixture
 def server():
-    instance = Server()
-    yield instance
-    instance.close()
+    with Server() as running:
+        yield running
 
 
 @pytest.fixture
@@ -94,27 +77,27 @@ def test_scores_come_back_in_the_order_sent(server, key, score, outer):
     server.replies = [by_length(key, score, outer)]
     reranker = RemoteReranker(server.url, model="m-1", api_key="secret", documents_key=key)
     assert reranker.score("how long?", TEXTS) == EXPECTED
-    path, headers, body = server.requests[0]
-    assert path == "/v1/rerank"
-    assert headers["Authorization"] == "Bearer secret"
-    assert body == {"query": "how long?", key: TEXTS, "model": "m-1"}
+    request = server.requests[0]
+    assert request.path == "/v1/rerank"
+    assert request.headers["authorization"] == "Bearer secret"
+    assert request.body == {"query": "how long?", key: TEXTS, "model": "m-1"}
 
 
 def test_options_and_headers_are_sent(server):
     server.replies = [by_length("documents", "score", "results")]
     RemoteReranker(server.url, options={"truncate": True}, headers={"X-Team": "blue"}).score("q", ["a"])
-    _, headers, body = server.requests[0]
-    assert body["truncate"] is True
-    assert "model" not in body
-    assert headers["X-Team"] == "blue"
-    assert "Authorization" not in headers
+    request = server.requests[0]
+    assert request.body["truncate"] is True
+    assert "model" not in request.body
+    assert request.headers["x-team"] == "blue"
+    assert "authorization" not in request.headers
 
 
 def test_batches(server):
     server.replies = [by_length("documents", "score", "results")]
     reranker = RemoteReranker(server.url, batch_size=3)
     assert reranker.score("q", TEXTS) == EXPECTED
-    assert [len(body["documents"]) for _, _, body in server.requests] == [3, 1]
+    assert [len(request.body["documents"]) for request in server.requests] == [3, 1]
 
 
 def test_no_texts_send_nothing(server):
@@ -140,15 +123,12 @@ def test_a_wrong_key_is_not_tried_again(server, waits):
 
 
 def test_a_redirect_does_not_carry_the_key_away(server):
-    other = Server()
-    try:
+    with Server() as other:
         other.replies = [by_length("documents", "score", "results")]
         server.replies = [(307, b"", {"Location": other.url})]
         with pytest.raises(RerankerError, match="redirect"):
             RemoteReranker(server.url, api_key="secret", max_retries=0).score("q", TEXTS)
         assert other.requests == []
-    finally:
-        other.close()
 
 
 @pytest.mark.parametrize(
