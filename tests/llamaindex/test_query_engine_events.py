@@ -200,3 +200,15 @@ class TestSharing:
         asyncio.get_running_loop().call_later(0.01, llm._gate.set)
         assert str(await engine(llm).aquery("q")) == "a"
         assert llm._gate.is_set()
+
+
+def test_openinference_does_not_warn_of_our_events(caplog: pytest.LogCaptureFixture) -> None:
+    openinference = pytest.importorskip("openinference.instrumentation.llama_index")
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    instrumentor = openinference.LlamaIndexInstrumentor()
+    instrumentor.instrument(tracer_provider=sdk.TracerProvider())
+    try:
+        assert engine(ScriptedLLM.of()).query("Why?").response
+    finally:
+        instrumentor.uninstrument()
+    assert not [r for r in caplog.records if "Unhandled event" in r.getMessage()]
