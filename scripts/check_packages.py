@@ -36,6 +36,9 @@ def main() -> None:
     root = project(ROOT / "pyproject.toml")
     ours = minor_version(root["version"])
     frameworks = {d for name in ("langchain", "llamaindex") for d in root["optional-dependencies"][name]}
+    for path in sorted(ROOT.glob("*/pyproject.toml")):
+        version = project(path)["version"]
+        assert version == root["version"], f"{path.parent.name} is {version} and sage-rag {root['version']}"
     folders = sorted(path.parent for path in (ROOT / "packages").glob("*/pyproject.toml"))
     for folder in folders:
         own = project(folder / "pyproject.toml")
