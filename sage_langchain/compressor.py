@@ -30,6 +30,7 @@ from sage_core.ranking import (
     vouch_titled,
 )
 from sage_core.ranking.candidates import distinct
+from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.ranking.named import HYBRID
 from sage_core.selection import (
@@ -92,7 +93,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         search_score_key: Where the search's scores are in the metadata, higher is better, for the hybrid.
             `SageRetriever.from_vectorstore` says it. None: ``"score"``, as far as numbers are there that fall
             (or rise, as distances do) along the documents; others are none of a search. Without scores the
-            hybrid goes by words alone.
+            order of the documents stands for them.
         scale: What the numbers under ``score_key``, or of a cross-encoder or compressor of LangChain's, are:
             ``"probability"``, ``"logit"``, ``"cosine"``, ``"unbounded"``, ``"distance"`` (smaller is
             nearer), or ``"auto"``: five or more under ``score_key`` that rise along the documents are
@@ -305,7 +306,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return None
         read = read_scores([None if value is None else float(value) for value in values], "auto")
         known = [score for score in read.scores if score is not None]
-        return read.scores if all(a >= b for a, b in pairwise(known)) else None
+        return scores_or_order(read.scores) if all(a >= b for a, b in pairwise(known)) else None
 
     def _scores_found(self, documents: Sequence[Document], key: str) -> list[float | None]:
         scores: list[float | None] = []

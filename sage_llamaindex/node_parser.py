@@ -544,6 +544,11 @@ def room_for_text(segmenter: Segmenter, chunk_size: int | None, overhead: int) -
     return min(room, most)
 
 
+# Where a file lies on a disk says nothing of what a chunk is about. LlamaIndex's reader leaves out all other
+# keys that it writes.
+_PLACE_KEYS = frozenset({"file_path"})
+
+
 def text_of(node: BaseNode) -> str:
     """The node's own text, without metadata.
 
@@ -621,7 +626,9 @@ def chunk_node(
         "id_": node_id,
         "relationships": {NodeRelationship.SOURCE: source},
         "metadata": copy.deepcopy(parent.metadata) if include_metadata else {},
-        "excluded_embed_metadata_keys": list(parent.excluded_embed_metadata_keys),
+        "excluded_embed_metadata_keys": list(
+            dict.fromkeys([*parent.excluded_embed_metadata_keys, *_PLACE_KEYS.intersection(parent.metadata)])
+        ),
         "excluded_llm_metadata_keys": [*parent.excluded_llm_metadata_keys, *unseen],
         "metadata_separator": parent.metadata_separator,
         "metadata_template": parent.metadata_template,

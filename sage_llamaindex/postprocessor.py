@@ -32,6 +32,7 @@ from sage_core.ranking import (
     vouch_titled,
 )
 from sage_core.ranking.candidates import distinct
+from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.selection import (
     Rule,
@@ -280,7 +281,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if isinstance(self._scorer, PostprocessorScores):
             return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle), bundle.query_str)
         texts, headed = _texts(nodes)
-        known = self._given(nodes).scores
+        known = scores_or_order(self._given(nodes).scores)
         scores = score_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
         return self._reranked(nodes, scores, self._scorer, bundle.query_str)
 
@@ -293,7 +294,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         if isinstance(self._scorer, PostprocessorScores):
             return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle), bundle.query_str)
         texts, headed = _texts(nodes)
-        known = self._given(nodes).scores
+        known = scores_or_order(self._given(nodes).scores)
         scores = await ascore_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
         return self._reranked(nodes, scores, self._scorer, bundle.query_str)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sage_core.documents.reader import Document
     from sage_core.tuning.quotations import QuotedQuestion
-    from sage_core.tuning.tuner import Comparison, TuneProgress, Tuning
+    from sage_core.tuning.tuner import Comparison, FewerTokens, TuneProgress, Tuning
 
 EXAMPLES = """
 \b
@@ -338,6 +338,8 @@ def show(found: Tuning, path: Path | None) -> None:
         out.print(f"not compared: {name}: {reason}", style="yellow", markup=False)
     out.print()
     out.print(recommendation(found), markup=False)
+    if found.fewer_tokens is not None:
+        out.print(cheaper(found.fewer_tokens), markup=False)
     if path is None:
         out.print("No settings file was written: the settings stay as they are (-o FILE writes them).")
         return
@@ -363,6 +365,19 @@ def recommendation(found: Tuning) -> str:
     return (
         f"Recommended: {named}. {noise} The best of several looks a little better than it is: "
         "check with other questions."
+    )
+
+
+def cheaper(fewer: FewerTokens) -> str:
+    """How few tokens keep the evidence, in a sentence."""
+    evidence, tokens = fewer.evidence, fewer.tokens
+    settings = fewer.selection.keywords.items()
+    config = ", ".join(f"{name}={value!r}" for name, value in settings if value not in (None, "auto"))
+    points, low, high = (100 * value for value in (evidence.value, evidence.low, evidence.high))
+    return (
+        f"Fewer tokens, the same evidence: SelectionConfig({config}) sends {tokens.value:+,.0f} tokens "
+        f"[{tokens.low:+,.0f}, {tokens.high:+,.0f}] a question, with {points:+.1f} points "
+        f"[{low:+.1f}, {high:+.1f}] of the quotations. It is not in the settings file."
     )
 
 

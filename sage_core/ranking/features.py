@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -50,6 +51,23 @@ def standardized(scores: Iterable[Any]) -> NDArray[np.float64] | None:
     values = (values - values[known].mean()) / spread
     values[~known] = values[known].min()
     return np.asarray(values)
+
+
+def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
+    """A search's scores; where it gave none, what stands for them: its order, best first.
+
+    The logarithm of the place falls as cosines of a search do: fast at first, then ever more slowly.
+
+    Args:
+        scores: One per candidate, in the search's order; None where it gave none.
+
+    Examples:
+        >>> [round(score, 2) for score in scores_or_order([None, None, None])]
+        [0.0, -0.69, -1.1]
+    """
+    if any(score is not None for score in scores):
+        return list(scores)
+    return [-math.log(place) for place in range(1, len(scores) + 1)]
 
 
 def word_matrix(

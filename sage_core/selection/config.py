@@ -34,8 +34,8 @@ class SelectionConfig:
             `Threshold` keep none.
         max_k: Most to keep; None for no limit.
         gradient: The paper's g. Giving it asks for the gradient rule.
-        min_tokens: Least tokens to keep, in whole candidates. None: 250 for ``"auto"`` where no ``min_k`` is
-            given, else none; 0 for none.
+        min_tokens: Least tokens to keep, in whole candidates. None: for ``"auto"`` where no ``min_k`` is
+            given as many as come nearest to 250 tokens, else none; 0 for none.
         empty_below: Keep none where the best is less probable than this, so that "nothing relevant" is a
             result; None keeps some of any candidates.
 

@@ -14,6 +14,7 @@ from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     DEFAULT_MIN_TOKENS,
     MOST_TOKENS,
+    MOST_TOKENS_OF_TWO,
     PAPER_GRADIENT,
     Gradient,
     RankedScores,
@@ -161,9 +162,10 @@ def select(
         max_k: Most to keep, whatever the rule says; None for no limit.
         tokens: Length of each candidate, which the floor in tokens needs. Without them ``"auto"`` keeps at
             least 7, as ``"gradient"`` does.
-        min_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it. None: 250
-            for ``"auto"`` where no ``min_k`` is given, else none. With a floor ``"auto"`` also ends before
-            1,000 tokens are passed, but keeps at least one candidate.
+        min_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it. None: for
+            ``"auto"`` where no ``min_k`` is given as many as come nearest to 250 tokens, else none. With
+            either ``"auto"`` also ends before 1,000 tokens are passed, but keeps at least one candidate,
+            and a second that the rule keeps too while both have 1,600 tokens or less.
         empty_below: Keep none where the best is less probable than this: "nothing relevant". Of a probability
             or a logit; other scales say nothing of that.
 
@@ -195,16 +197,17 @@ def select(
     if tokens is not None and floor:
         if len(tokens) != total:
             raise InputError(f"{len(tokens)} token counts for {total} scores: one per candidate")
-        reached = _reaching([tokens[i] for i in order], floor)
+        counts = [tokens[i] for i in order]
+        reached = _reaching(counts, floor) if min_tokens is not None else _nearest(counts, floor)
         least = reached if min_k is None else max(reached, min_k)
         least = least if max_k is None else min(least, max_k)
     else:
         floor = 0
     wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
     if floor and name == "auto" and tokens is not None:
-        within = _within([tokens[i] for i in order], MOST_TOKENS)
+        within, most = _within([tokens[i] for i in order])
         if within < wanted:
-            wanted, reason = within, f"{within + 1} would take more than {MOST_TOKENS:,} tokens"
+            wanted, reason = within, f"{within + 1} would take more than {most:,} tokens"
     cut = _bounded(wanted, total, least, max_k)
     kept = tuple(order[:cut])
     return Selection(
@@ -224,9 +227,21 @@ def _reaching(tokens: Sequence[int], floor: int) -> int:
     return len(tokens)
 
 
-def _within(tokens: Sequence[int], most: int) -> int:
-    """How many of the first have at most ``most`` tokens together; at least one."""
-    return max(sum(total <= most for total in accumulate(tokens)), 1)
+def _nearest(tokens: Sequence[int], floor: int) -> int:
+    """How many of the first have about ``floor`` tokens together, at least one; all where they have fewer."""
+    reached = _reaching(tokens, floor)
+    total = sum(tokens[:reached])
+    over, under = total - floor, floor - (total - tokens[reached - 1])
+    return reached - 1 if reached > 1 and over > under else reached
+
+
+def _within(tokens: Sequence[int]) -> tuple[int, int]:
+    """How many of the first `MOST_TOKENS` leave room for, at least one, and the limit that ends them."""
+    totals = list(accumulate(tokens))
+    fit = sum(total <= MOST_TOKENS for total in totals)
+    if fit > 1 or len(totals) < 2:
+        return max(fit, 1), MOST_TOKENS
+    return (2, MOST_TOKENS) if totals[1] <= MOST_TOKENS_OF_TWO else (1, MOST_TOKENS_OF_TWO)
 
 
 def _explain(

@@ -27,7 +27,7 @@ DEFAULT_MIN_K = 7
 """Least number to keep by rules that look for a cliff, where nothing is said of tokens (paper: min_k)."""
 
 DEFAULT_MIN_TOKENS = 250
-"""Least tokens that ``rule="auto"`` keeps, in whole candidates."""
+"""The floor of ``rule="auto"``: as many candidates as come nearest to so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +276,9 @@ MOST = 15
 MOST_TOKENS = 1_000
 """Most tokens that ``rule="auto"`` keeps, in whole candidates and at least one: 15 of our own chunks."""
 
+MOST_TOKENS_OF_TWO = 1_600
+"""Most tokens of two candidates by ``rule="auto"``: one large node alone often misses the evidence."""
+
 _SHARES: dict[Scale, float] = {"probability": 0.15, "cosine": 0.4, "logit": 0.1}
 
 
@@ -287,7 +290,7 @@ def default_rule(scale: Scale) -> Rule:
       that is 2.3 below the best; 0.4 of the way from the last candidate's cosine to the best's. Unbounded
       scores have no such share, because nothing is known of their zero.
     - `MOST` candidates, or `MOST_TOKENS` tokens where `select` knows them: where nothing stands out, more of
-      them bring little, and nodes of 1,000 tokens flood a prompt.
+      them bring little, and nodes of 1,000 tokens flood a prompt. Two may have `MOST_TOKENS_OF_TWO`.
 
     Measured with context on eight development sets, the calibration fitted without the set in question
     (`benchmarks/selection.py`, ``min_k=7``): 623 tokens and 0.889 of the evidence against 690 and 0.886 of

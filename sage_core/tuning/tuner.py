@@ -7,8 +7,9 @@ rule at no more tokens than that spends.
 
 A setting is recommended only where its gain is clear: the interval of the paired difference leaves out 0 and
 the permutation test agrees, both at a level that is divided by the number of all comparisons (Bonferroni),
-and the gain is worth a change. Questions about one passage are drawn together, since they are no independent
-draws. Documents are not: further questions will be asked of the same ones.
+and the gain is worth a change. Beside that it says how few tokens keep the evidence: the cheapest selection
+that loses at most a point for sure. Questions about one passage are drawn together, since they are no
+independent draws. Documents are not: further questions will be asked of the same ones.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from sage_core.pipeline.settings import SageSettings
 from sage_core.ranking import named_reranker
 from sage_core.segmentation.limits import SIZES, TOPIC
 from sage_core.selection import ExpectedF, FixedK, Gradient, RelativeToTop, Rule, Scale, SelectionConfig, TopP
+from sage_core.selection.rules import rule_to_data
 from sage_core.store import FolderStore
 from sage_core.store.chunks import NewDocument
 from sage_core.store.identity import StoreIdentity
@@ -155,6 +157,38 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class FewerTokens:
+    """A selection that sends fewer tokens and loses at most `LEAST_GAIN` of the evidence.
+
+    Attributes:
+        selection: The selection.
+        evidence: Its share of the quotations less that of the settings recommended, with an interval at the
+            level of all rules that were tried.
+        tokens: Its tokens less theirs, likewise.
+    """
+
+    selection: SelectionConfig
+    evidence: Difference
+    tokens: Difference
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        evidence, tokens = self.evidence, self.tokens
+        keywords = {**self.selection.keywords, "rule": rule_to_data(self.selection.rule)}
+        return {
+            "selection": {name: value for name, value in keywords.items() if value is not None},
+            "evidence": {
+                "value": round(evidence.value, 4),
+                "interval": [round(evidence.low, 4), round(evidence.high, 4)],
+            },
+            "tokens": {
+                "value": round(tokens.value, 1),
+                "interval": [round(tokens.low, 1), round(tokens.high, 1)],
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     """What a tuning found.
 
@@ -168,6 +202,7 @@ class Tuning:
         left_out: Variants that were not measured, and why.
         warnings: What to keep in mind, a sentence each.
         finished: Whether it came to its end.
+        fewer_tokens: The cheapest selection with the same evidence; None where none is sure to have it.
     """
 
     settings: SageSettings
@@ -179,6 +214,7 @@ class Tuning:
     left_out: Mapping[str, str]
     warnings: tuple[str, ...]
     finished: bool
+    fewer_tokens: FewerTokens | None = None
 
     @property
     def changed(self) -> bool:
@@ -197,6 +233,7 @@ class Tuning:
             "unlocated": [{"question": u.text, "quote": u.quote, "reason": u.reason} for u in self.unlocated],
             "left_out": dict(self.left_out),
             "warnings": list(self.warnings),
+            "fewer_tokens": None if self.fewer_tokens is None else self.fewer_tokens.to_dict(),
         }
 
 
@@ -367,6 +404,7 @@ class _Run:
         """Go through the stages."""
         chosen = self.options.base
         finished = True
+        fewer: FewerTokens | None = None
         variants = {stage: _variants(stage, chosen, self.options) for stage in STAGES}
         planned = sum(len(found) for found in variants.values())
         for found in variants.values():
@@ -379,11 +417,14 @@ class _Run:
                     share = 0.5 if stage == "chunks" else 1.0
                     self._end = self.began + share * 60 * self.options.minutes
                     chosen = self._stage(stage, chosen, planned)
+                fewer = self._fewer_tokens(chosen)
             except KeyboardInterrupt:
                 finished = False
         if not self.comparisons:
             raise KeyboardInterrupt
-        return self._tuning(chosen if finished else self._so_far(), planned, finished)
+        return replace(
+            self._tuning(chosen if finished else self._so_far(), planned, finished), fewer_tokens=fewer
+        )
 
     def _stage(self, stage: Stage, base: SageSettings, planned: int) -> SageSettings:
         """Measure a stage's variants, and settle on one of them or on the base."""
@@ -529,10 +570,7 @@ class _Run:
         best: tuple[float, Rule, list[int]] | None = None
         for rule in _rules(variant.name, scale):
             config = SelectionConfig(rule=rule)
-            cuts = [
-                config.select([c.score for c in r.candidates], scale, [c.tokens for c in r.candidates]).cut
-                for r in rankings
-            ]
+            cuts = _cuts(config, rankings)
             kept = [r.candidates[:cut] for r, cut in zip(rankings, cuts, strict=True)]
             spent = float(np.mean([sum(c.tokens for c in found) for found in kept]))
             if _LEAST_USED * limit <= spent <= limit and (best is None or spent > best[0]):
@@ -543,6 +581,44 @@ class _Run:
         settings = replace(variant.settings, selection=SelectionConfig(rule=rule))
         figures = self._evaluated(rankings, cuts, base.chunks, base.seconds)
         return Variant("selection", f"{variant.name}: {rule}", settings), figures
+
+    def _fewer_tokens(self, chosen: SageSettings) -> FewerTokens | None:
+        """The selection of fewest tokens that keeps the evidence.
+
+        Each family is followed from its most tokens down to its first setting that may lose more than
+        `LEAST_GAIN`. That order does not look at the evidence, so the level is divided by the families alone.
+        """
+        try:
+            base, rankings = self._figures(Variant("selection", "as it stands", chosen))
+        except _OutOfTimeError:
+            return None
+        scale, questions = rankings[0].scale, self.corpus.questions
+        families = [[SelectionConfig(rule=rule) for rule in _rules(name, scale)] for name in _FAMILIES]
+        families.append([SelectionConfig(min_tokens=floor) for floor in _FLOORS])
+        confidence = 1 - _LEVEL / len(families)
+        best: FewerTokens | None = None
+
+        def difference(values: Sequence[float], others: NDArray[np.float64]) -> Difference:
+            seed, groups = self.options.seed, self.groups
+            return paired_bootstrap(values, others.tolist(), confidence=confidence, seed=seed, groups=groups)
+
+        for family in families:
+            tried = []
+            for config in family:
+                cuts = _cuts(config, rankings)
+                kept = [r.candidates[:cut] for r, cut in zip(rankings, cuts, strict=True)]
+                spent = [float(sum(c.tokens for c in found)) for found in kept]
+                if np.mean(spent) < base.tokens.mean():
+                    tried.append((float(np.mean(spent)), config, spent, kept))
+            for _, config, spent, kept in sorted(tried, key=lambda row: -row[0]):
+                shares = [_recall(q, _spans(found)) for q, found in zip(questions, kept, strict=True)]
+                evidence = difference(shares, base.selected)
+                if evidence.low < -LEAST_GAIN:
+                    break
+                saved = difference(spent, base.tokens)
+                if saved.high < 0 and (best is None or saved.value < best.tokens.value):
+                    best = FewerTokens(config, evidence, saved)
+        return best
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -652,6 +728,8 @@ def _size_name(target: int | str) -> str:
     return f"chunks of {target} tokens"
 
 
+# Other floors for the default rule, in tokens.
+_FLOORS = (0, 50, 100, 150, 200)
 _FAMILIES = ("fixed k", "expected F", "relative to top", "top p", "gradient")
 
 
@@ -667,6 +745,14 @@ def _rules(family: str, scale: Scale) -> Iterator[Rule]:
         yield from (Gradient(round(0.02 * i, 2)) for i in range(1, 50))
     elif scale == "probability":
         yield from (ExpectedF(round(0.2 * i, 1)) for i in range(1, 51))
+
+
+def _cuts(config: SelectionConfig, rankings: Sequence[Retrieval]) -> list[int]:
+    """How many candidates of each question a selection keeps."""
+    return [
+        config.select([c.score for c in r.candidates], r.scale, [c.tokens for c in r.candidates]).cut
+        for r in rankings
+    ]
 
 
 def within(ranking: Retrieval, budget: int) -> list[Evidence]:

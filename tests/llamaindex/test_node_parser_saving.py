@@ -267,7 +267,7 @@ def test_paths_are_kept_and_not_shown_to_the_llm() -> None:
         assert "file_path" not in node.get_content(MetadataMode.LLM) and "1911" in node.get_content(
             MetadataMode.LLM
         )
-        assert "file_path" in node.get_content(MetadataMode.EMBED)
+        assert "file_path" not in node.get_content(MetadataMode.EMBED)
     shown = SageNodeParser(hidden_metadata=()).get_nodes_from_documents([document])
     assert "file_path" in shown[0].get_content(MetadataMode.LLM)
     assert "file_path" not in document.excluded_llm_metadata_keys

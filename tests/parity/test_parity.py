@@ -17,7 +17,8 @@ from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from sage_core import FeedbackConfig, FeedbackLoop, LLMAnswerer, OpenAIChat, Sage, Segmenter, run_loop, select
-from sage_core.ranking import named_reranker
+from sage_core.ranking import named_reranker, score_candidates
+from sage_core.ranking.features import scores_or_order
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -180,7 +181,9 @@ def test_the_same_trace(name):
 def test_a_reranker_by_name_is_the_same_one_through_every_door(name, tmp_path):
     query = "Who keeps record number 5?"
     with Sage(tmp_path / "store", reranker=name) as sage:
-        expected = sage.reranker.score(query, PASSAGES)
+        # Nodes and documents without scores are in the order of a search.
+        order = scores_or_order([None] * len(PASSAGES))
+        expected = score_candidates(sage.reranker, query, PASSAGES, order)
         assert sage.reranker.name == named_reranker(name).name
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=p)) for i, p in enumerate(PASSAGES)]
     ranking = SageNodePostprocessor(reranker=name).rank(nodes, QueryBundle(query))

@@ -109,13 +109,20 @@ def test_awaited_it_is_the_same():
     assert {d.page_content: d.metadata["relevance_score"] for d in kept} == pytest.approx(EXPECTED)
 
 
-@pytest.mark.parametrize("scores", [[None] * 4, [0.5] * 4, [math.nan] * 4])
-def test_without_scores_words_decide(scores):
-    assert by_langchain(scores) == pytest.approx(WORDS_ONLY)
+def test_equal_scores_say_nothing_so_words_decide():
+    assert by_langchain([0.5] * 4) == pytest.approx(WORDS_ONLY)
+    assert by_llamaindex([0.5] * 4) == pytest.approx(WORDS_ONLY)
+
+
+@pytest.mark.parametrize("scores", [[None] * 4, [math.nan] * 4])
+def test_without_scores_the_order_of_the_search_stands_for_them(scores):
+    made = HybridReranker().score(QUERY, TEXTS, [-math.log(place) for place in (1, 2, 3, 4)])
+    expected = dict(zip(TEXTS, made, strict=True))
+    assert by_langchain(scores) == pytest.approx(expected)
     documents = [Document(t) for t in TEXTS]
     kept = SageCompressor(min_k=4).compress_documents(documents, QUERY)
-    assert {d.page_content: d.metadata["relevance_score"] for d in kept} == pytest.approx(WORDS_ONLY)
-    assert by_llamaindex([None if s is None or s != s else s for s in scores]) == pytest.approx(WORDS_ONLY)
+    assert {d.page_content: d.metadata["relevance_score"] for d in kept} == pytest.approx(expected)
+    assert by_llamaindex([None if s is None or s != s else s for s in scores]) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scores", [[4.5, 1.0, 5.0, 2.0], ["A", "B", "C", "D"]])

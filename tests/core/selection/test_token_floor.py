@@ -24,6 +24,19 @@ def test_short_chunks_are_kept_until_the_floor():
     assert select(SCORES, tokens=[100] * 7, min_tokens=101).cut == 2
 
 
+def test_the_default_floor_is_whatever_comes_nearest():
+    assert select(SCORES, tokens=[160] * 7).cut == 2, "320 is as near as 160 is not"
+    assert select(SCORES, tokens=[200, 190, 10, 10, 10, 10, 10]).cut == 1
+    assert select(SCORES, tokens=[200, 190, 10, 10, 10, 10, 10], min_tokens=250).cut == 2
+    assert select(SCORES, tokens=[0] * 7).cut == 7
+
+
+def test_a_second_large_node_is_kept_where_the_rule_keeps_it():
+    assert select([0.6, 0.5, 0.4], tokens=[790] * 3).cut == 2
+    assert select([0.6, 0.5, 0.4], tokens=[810] * 3).cut == 1
+    assert select([0.6, 0.01, 0.01], tokens=[790] * 3).cut == 1
+
+
 def test_the_floor_counts_the_best_and_not_the_first():
     assert select([0.01, 0.9, 0.02], tokens=[10, 300, 10]).indices == (1,)
 

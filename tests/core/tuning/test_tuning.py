@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sage_core import InputError, SageSettings, SelectionConfig
+from sage_core.cli.tune import cheaper
 from sage_core.documents.reader import Document
 from sage_core.selection import FixedK
 from sage_core.tuning import tuner as tuning
@@ -176,6 +178,28 @@ def test_a_rule_is_compared_at_no_more_tokens(found: tuning.Tuning) -> None:
         assert 0.85 * limit <= row.figures.tokens.mean() <= limit
         kept = row.variant.settings.selection
         assert isinstance(kept, SelectionConfig) and not isinstance(kept.rule, str)
+
+
+def test_fewer_tokens_are_named_where_they_keep_the_evidence(found: tuning.Tuning) -> None:
+    fewer = found.fewer_tokens
+    assert fewer is not None, "one sentence answers, and the default sends several"
+    assert fewer.tokens.high < 0 and fewer.evidence.low >= -tuning.LEAST_GAIN
+    base = [c for c in found.comparisons if c.chosen][-1]
+    options = replace(QUICK, base=replace(base.variant.settings, selection=fewer.selection))
+    documents = corpus()
+    again = tune(documents, asked(documents, 40), HashEmbedder(), options)
+    first = again.comparisons[0]
+    saved = first.figures.tokens.mean() - base.figures.tokens.mean()
+    assert saved == pytest.approx(fewer.tokens.value)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["fewer_tokens"]["tokens"]["value"] < 0
+    assert "SelectionConfig(" in cheaper(fewer)
+
+
+def test_no_fewer_tokens_where_all_of_them_are_needed() -> None:
+    words = random.Random(3).sample(WORDS, 60)
+    documents = [document("\n\n".join(f"The {word} is kept in {word[::-1]} rooms." for word in words))]
+    asking = [QuotedQuestion(f"{w}?", tuple(f"The {v} is kept" for v in words)) for w in words[:20]]
+    assert tune(documents, asking, HashEmbedder(), QUICK).fewer_tokens is None
 
 
 def test_the_file_holds_the_settings_and_what_they_rest_on(found: tuning.Tuning, tmp_path: Path) -> None:
