@@ -127,7 +127,7 @@ def test_damaged_word_files_give_text_or_one_message() -> None:
         ("word/document.bin", "a"),
         ("word/document.XML", "a"),
         ("customXml/item1.xml", "a"),
-        ("word/document.bin", "random"),
+        pytest.param("word/document.bin", "random", marks=pytest.mark.slow),
     ],
 )
 def test_a_file_that_unpacks_to_far_too_much_is_refused(name: str, content: str) -> None:

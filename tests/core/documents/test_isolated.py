@@ -53,6 +53,7 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.slow
 def test_a_file_that_takes_all_memory_is_refused_and_the_next_one_read(
     name: str, little_memory: None
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_file_that_takes_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         parse_document("a.docx", word_file(BODY * 3000))
 
 
+@pytest.mark.slow
 def test_a_folder_is_read_but_for_the_hostile_file(tmp_path: Path, little_memory: None) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()

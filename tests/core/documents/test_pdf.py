@@ -264,6 +264,7 @@ def damaged() -> Iterator[bytes]:
     yield b"no pdf at all, though it is named so"
 
 
+@pytest.mark.slow
 def test_damaged_and_hostile_files_give_text_or_one_message() -> None:
     files = [*crafted(), *damaged()]
     assert len(files) >= 150

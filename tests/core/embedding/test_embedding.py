@@ -66,6 +66,7 @@ def test_a_question_is_nearest_to_its_answer(embedder):
     assert int(np.argmax(embedder.embed_documents(TEXTS) @ query)) == 3
 
 
+@pytest.mark.slow
 def test_what_else_is_in_the_batch_does_not_change_a_vector(embedder):
     alone = np.concatenate([embedder.embed_documents([text]) for text in TEXTS])
     company = [*TEXTS, *(f"{text} {'word ' * n}" for n in range(0, 300, 40) for text in TEXTS)]
@@ -132,6 +133,7 @@ def test_bad_arguments():
         SentenceTransformerEmbedder("some/model", batch_characters=0)
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_model_says_what_to_do(tmp_path):
     pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match="safetensors"):

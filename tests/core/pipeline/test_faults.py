@@ -407,7 +407,7 @@ def test_what_a_reranker_repeats_of_a_key_is_not_told(
         address = server.base_url.replace("http://", f"http://me:{secret}@")
         for given in ({"api_key": secret}, {"headers": {"api-key": secret}}):
             for url in (server.base_url, address):
-                reranker = RemoteReranker(url, max_retries=1, **given)  # type: ignore[arg-type]
+                reranker = RemoteReranker(url, max_retries=0, **given)  # type: ignore[arg-type]
                 with pytest.raises(RerankerError) as caught:
                     reranker.score("q", ["a"])
                 told = f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"

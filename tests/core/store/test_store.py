@@ -268,6 +268,7 @@ def test_damage_to_what_can_be_done_without_loses_nothing(tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.slow
 def test_bytes_changed_anywhere_are_told_or_do_no_harm(tmp_path: Path, seed: int) -> None:
     texts = {f"{i}.txt": "\n\n".join(f"Page {i}, line {j} of the log." for j in range(30)) for i in range(20)}
     folder, store = fill(tmp_path / "docs", texts), tmp_path / "store"

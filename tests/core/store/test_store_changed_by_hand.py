@@ -107,6 +107,7 @@ def test_rows_that_no_store_writes_are_an_error(tmp_path: Path, statement: str) 
 
 
 @pytest.mark.parametrize("statement", [*BROKEN, *HARMLESS])
+@pytest.mark.slow
 def test_changed_rows_raise_errors_of_our_own_and_are_mended(tmp_path: Path, statement: str) -> None:
     folder, store = made(tmp_path)
     change(store, statement)
@@ -141,6 +142,7 @@ PLACES = [
 @pytest.mark.skipif(os.name != "posix", reason="FIFOs and links")
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("occupy", [as_folder, as_fifo, as_link, as_loop])
+@pytest.mark.slow
 def test_a_rebuild_mends_a_file_that_was_replaced(
     tmp_path: Path, name: str, occupy: Callable[[Path], None]
 ) -> None:

@@ -213,12 +213,14 @@ def test_the_file_holds_the_settings_and_what_they_rest_on(found: tuning.Tuning,
     assert loaded.made_by["sage_rag"]
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_file(found: tuning.Tuning) -> None:
     documents = corpus()
     again = tune(documents, asked(documents, 40), HashEmbedder(), QUICK)
     assert again.settings == found.settings
 
 
+@pytest.mark.slow
 def test_noise_is_never_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures drawn by chance alone, many times over: the rate of false alarms stays below the level."""
     rng = np.random.default_rng(0)
@@ -314,6 +316,7 @@ def test_slow_chunks_leave_time_for_the_other_stages(monkeypatch: pytest.MonkeyP
     assert {"no reranker", "without context"} <= {c.variant.name for c in found.comparisons}
 
 
+@pytest.mark.slow
 def test_a_slow_variant_comes_after_the_quick_ones() -> None:
     documents = corpus(4)
     options = TuneOptions(targets=(), rerankers=("sage-minilm", "none"))
