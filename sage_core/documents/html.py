@@ -416,6 +416,7 @@ _LANGUAGE = re.compile(
     r"(?:^|\s)(?:language|lang|highlight|brush:|sourceCode|highlight-source)[- ]([\w+#-]{1,20})"
 )
 _NO_LANGUAGE = frozenset(["default", "none", "text", "plaintext", "notranslate", "plain", "source"])
+_FARTHEST_LINK = 20_000  # characters behind the link before in which a link is looked for
 _BREAK = "\x1d"  # stands for <br> until the white space around it is known
 
 
@@ -474,7 +475,7 @@ class _Writer:
         self._put(text)
         at = 0
         for words, target in self.linked:
-            found = text.find(words, at)
+            found = text.find(words, at, at + _FARTHEST_LINK)
             # Words that were written otherwise, such as code, stand somewhere behind the link before.
             at, end = (found, found + len(words)) if found >= 0 else (at, at)
             self.links.append(Hyperlink(start + at, start + end, target))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 
 import pytest
@@ -90,3 +91,11 @@ def test_a_document_of_5_000_links_has_them_all(name: str) -> None:
     one = "[n{0}](f{0}.md)\n" if name == "a.md" else '<p><a href="f{0}.md">n{0}</a></p>'
     document = parse_document(name, "".join(one.format(i) for i in range(5_000)).encode())
     assert len(document.links) == 5_000 and document.links[-1].target == "f4999.md"
+
+
+def test_links_that_are_written_otherwise_take_linear_time() -> None:
+    # "|" is escaped in a table, so that none of them is found as it stands.
+    rows = "".join(f'<tr><th>{i}<td><a href="f{i}.html">a|b{i}</a></tr>' for i in range(20_000))
+    before = time.process_time()
+    page = read_html(f"<table>{rows}</table>" + "<p>wax</p>" * 3)
+    assert len(page.links) == 20_000 and time.process_time() - before < 20  # minutes where it is quadratic
