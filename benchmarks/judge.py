@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core import CrossEncoderReranker, HybridReranker, MiniLMEmbedder
-from sage_core.answering import ExtractiveAnswerer, LocalJudge, support, vetoed
+from sage_core.answering import ExtractiveAnswerer, LocalJudge, ModelJudge, support, vetoed
 from sage_core.answering.marks import SUPPORTED_FROM
 from sage_core.answering.words import stem_list
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
@@ -320,6 +320,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--words", action="store_true", help="without the model")
+    parser.add_argument("--model", help="a checker in the place of counts; see ModelJudge")
     parser.add_argument("--peers", action="store_true", help="what else can be had without an LLM")
     parser.add_argument("--support", action="store_true", help="support only, which needs no model")
     parser.add_argument("--veto", action="store_true", help="what a veto costs and catches, only")
@@ -328,6 +329,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.veto:
         vetoes(arguments.data, arguments.limit)
+        return
+    if arguments.model is not None:
+        graded(ModelJudge(arguments.model), arguments.data, arguments.limit)
         return
     judge = LocalJudge(model=False if arguments.words else None)
     if arguments.time:

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from sage_core.answering import AnswerMark, LocalJudge, mark_answer, shared_judge, support
+from sage_core.answering import AnswerMark, LocalJudge, checker, mark_answer, shared_judge, support
 from sage_core.errors import InputError
 from sage_langchain._messages import text_of
 
@@ -31,10 +31,14 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
 
     Args:
         judge: Shared with the rest of the process where None.
+        model: Another model in the place of word counts; see `sage_core.answering.ModelJudge`.
+
+    Raises:
+        InputError: For both.
     """
 
-    def __init__(self, judge: LocalJudge | None = None) -> None:
-        self.judge = judge if judge is not None else shared_judge()
+    def __init__(self, judge: LocalJudge | None = None, *, model: Any = None) -> None:
+        self.judge = checker(judge, model) or shared_judge()
 
     def invoke(
         self,

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.tools import BaseTool
 
 from sage_core._checks import check_float
-from sage_core.answering import Claim, LocalJudge
+from sage_core.answering import Claim, LocalJudge, checker
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.tokens import TokenCounter, get_counter
@@ -240,6 +240,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             with True to send the answer as it is.
         threshold: Least probability of support, from 0 to 1.
         judge: The judge; a `LocalJudge` of its own where None.
+        model: Another model in the place of word counts; see `sage_core.answering.ModelJudge`.
 
     Raises:
         InputError: For an unknown action, an empty list of tools, or a threshold outside 0 to 1.
@@ -252,6 +253,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         action: GroundingAction = "mark",
         threshold: float = 0.5,
         judge: LocalJudge | None = None,
+        model: Any = None,
     ) -> None:
         super().__init__()
         if action not in get_args(GroundingAction):
@@ -259,7 +261,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         self._names = _names(tools)
         self._action = action
         self._threshold = check_float("threshold", threshold, minimum=0, maximum=1)
-        self._judge = judge if judge is not None else LocalJudge()
+        self._judge = checker(judge, model) or LocalJudge()
 
     # -- hooks of the agent ---------------------------------------------------------------------------
 

@@ -11,15 +11,15 @@ from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
 from llama_index.core.prompts.mixin import PromptDictType
 
 from sage_core._checks import check_float
-from sage_core.answering import LocalJudge, shared_judge, support
+from sage_core.answering import LocalJudge, checker, shared_judge, support
 from sage_core.errors import InputError
 
 
 class _LocalEvaluator(BaseEvaluator):
     """What both share: a judge, a threshold, and no prompts."""
 
-    def __init__(self, judge: LocalJudge | None = None, threshold: float = 0.5) -> None:
-        self.judge = judge if judge is not None else shared_judge()
+    def __init__(self, judge: LocalJudge | None = None, threshold: float = 0.5, *, model: Any = None) -> None:
+        self.judge = checker(judge, model) or shared_judge()
         self.threshold = check_float("threshold", threshold, minimum=0, maximum=1)
 
     async def aevaluate(
@@ -78,9 +78,10 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
     Args:
         judge: Shared with the rest of the process where None.
         threshold: Least probability that passes.
+        model: Another model in the place of word counts; see `sage_core.answering.ModelJudge`.
 
     Raises:
-        InputError: For a threshold out of its range.
+        InputError: For a threshold out of its range, and both a judge and a model.
     """
 
     def _judged(

@@ -1,6 +1,7 @@
 """Answer a question from passages: with an LLM, or by quoting sentences without one."""
 
 from sage_core.answering.answerers import Answerer, LLMAnswerer
+from sage_core.answering.checkers import ModelJudge, checker
 from sage_core.answering.extractive import ExtractiveAnswerer
 from sage_core.answering.judge import Claim, LocalJudge, Located, abstains, split_claims, support
 from sage_core.answering.local_check import LocalCritic, local_check, shared_judge, vetoed
@@ -30,6 +31,7 @@ __all__ = [
     "LocalCritic",
     "LocalJudge",
     "Located",
+    "ModelJudge",
     "Pruned",
     "SentencePruner",
     "StreamMarks",
@@ -37,6 +39,7 @@ __all__ = [
     "amarked_stream",
     "answer_fields",
     "answer_messages",
+    "checker",
     "chosen_option",
     "is_abstention",
     "local_check",

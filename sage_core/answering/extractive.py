@@ -146,10 +146,10 @@ class ExtractiveAnswerer:
             reason = f"the form of the question fits; {formed.share:.0%} of its words are there"
             return Verdict(1 + round(9 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
         if judge is not None:
-            if answer.startswith(NOT_SURE):
+            if answer.startswith(NOT_SURE) or is_abstention(answer):
                 found = judge.answerable(question, context) or 0.0
-                reason = f"P(the passages answer the question) = {found:.2f}: not sure"
-                # The passages chosen hold the closest one already: another round would say the same.
+                reason = f"P(the passages answer the question) = {found:.2f}"
+                # The passages selected hold the closest one already: another round would say the same.
                 return Verdict(
                     1 + round(4 * found, 1), 0, source="local judge", reason=reason, probability=found
                 ), NO_USAGE

@@ -413,10 +413,13 @@ class Sage:
     # -- parts ----------------------------------------------------------------------------------------
 
     def _loop(self, retrieval: Retrieval) -> FeedbackLoop:
+        config = retrieval.bounded(self.config.feedback)
+        if isinstance(self.answerer, ExtractiveAnswerer):
+            config = replace(config, no_answer=())  # it grades its abstentions itself
         return FeedbackLoop(
             [c.score for c in retrieval.candidates],
             retrieval.scale,
-            retrieval.bounded(self.config.feedback),
+            config,
             sizes=[c.tokens_in_prompt for c in retrieval.candidates],
             first=retrieval.selection,
             context_tokens=self.config.max_context_tokens,

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LLMAnswerer
+from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LLMAnswerer, abstains
 from sage_core.answering.extractive import MIN_PROBABILITY
 from sage_core.errors import InputError, LLMError, StoreError
 from sage_core.feedback import FeedbackConfig
@@ -293,3 +293,15 @@ def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
         assert found.selection == select(
             [c.score for c in found.candidates], scale="logit", rule=default_rule("logit"), min_k=1
         )
+
+
+def test_an_abstention_without_an_llm_asks_for_no_further_round(tmp_path: Path) -> None:
+    texts = ["The ferry leaves at seven.", "Seals sleep on rocks.", "Tea grows on hills.", "Bees fly far."]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.txt").write_text(text)
+    config = SageConfig(feedback=FeedbackConfig(min_k=1, rule="gradient"))
+    with Sage(tmp_path / "store", embedder=HashEmbedder(), config=config) as sage:
+        sage.ingest([tmp_path / f"{i}.txt" for i in range(len(texts))])
+        answer = sage.ask("Who composed the opera about the glacier?")
+    assert abstains(answer.text) and len(answer.feedback.rounds) == 1
+    assert answer.feedback.verdict is not None and answer.feedback.verdict.adjust == 0
