@@ -248,8 +248,8 @@ class LocalJudge:
     """Says whether passages answer a question, and whether they support an answer. English; no LLM.
 
     Deterministic; safe across threads. Only `answerable` and `locate` read with the model, which loads on
-    first use; `grounding` counts. Expected calibration error on held-out data: 0.04 for `answerable`, 0.06 for
-    `grounding` (claims of WiCE, ``benchmarks/judge.py``).
+    first use; `grounding` counts. Expected calibration error on held-out data: 0.04 for `answerable`, 0.06
+    for `grounding` (claims of WiCE, ``benchmarks/judge.py``).
 
     Examples:
         >>> judge = LocalJudge(model=False)
