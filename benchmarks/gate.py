@@ -80,6 +80,8 @@ def outcomes(
 ) -> dict[str, Outcome]:
     """What the gate measures of a pipeline."""
     chunks = [c for mine in pipeline.keep([pipeline.split(t) for t in texts]) for c in mine if c.strip()]
+    if not chunks:
+        return measure(lambda question: [], questions)
     if pipeline.twice:
         chunks = [c for c in chunks for _ in range(2)]
     embed = pipeline.embed or memory

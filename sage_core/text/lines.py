@@ -25,8 +25,6 @@ WIDEST_WRAP = 160
 """Nobody wraps lines longer than this: what follows a longer one is a paragraph of its own."""
 
 BULLETS = "-*+•‣◦▪●·–—"
-BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-"""Where `str.splitlines` ends a line."""
 
 ATX = re.compile(r"(#{1,6})(?:\s+|\Z)")
 FENCE = re.compile(r"(?:`{3,}(?=[^`]*\Z)|~{3,})")
