@@ -8,8 +8,8 @@ would have fitted into a chunk of ``--size`` tokens, which is the limit of every
 With ``--join`` the documents of a kind are one file. Headings: how many that begin a unit are the end
 of a chunk. Sections: the share of marked sections that begin a chunk. The rules of our segmenter were written
 with 35 of the 61 documents at hand; ``--held-out`` takes the 26 others, which were written afterwards and not
-looked at before they were first measured. Packages that are not installed (semchunk, chonkie) are left out and
-named.
+looked at before they were first measured. Packages that are not installed (semchunk, chonkie) are left out
+and named.
 """
 
 from __future__ import annotations
