@@ -304,7 +304,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return [_number(value, key) for value in values]
         if not all(value is None or isinstance(value, Real) for value in values):
             return None
-        read = read_scores([None if value is None else float(value) for value in values], "auto")
+        read = read_scores([_number(value, key) for value in values], "auto")
         known = [score for score in read.scores if score is not None]
         return scores_or_order(read.scores) if all(a >= b for a, b in pairwise(known)) else None
 
@@ -394,7 +394,7 @@ def titled(document: Document) -> Titled:
 def _number(value: object, key: str) -> float | None:
     try:
         return finite_score(value if value is None else float(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"metadata[{key!r}] is {value!r}, not a number") from None
 
 

@@ -87,9 +87,10 @@ def as_path(given: PathArgument) -> Path:
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InputError(f"{text!r} is no path: name a file or a folder, '.' for the current one")
     try:
+        os.fsencode(text)  # a lone surrogate
         return Path(text).expanduser()
-    except RuntimeError as error:  # "~nobody/docs"
-        raise InputError(f"{text} is no path: {error}") from error
+    except (RuntimeError, UnicodeError) as error:  # "~nobody/docs"
+        raise InputError(f"{text!r} is no path: {error}") from error
 
 
 def as_paths(given: PathArgument | Iterable[PathArgument]) -> list[Path]:

@@ -37,7 +37,7 @@ class PriceList:
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls({str(k): Price(float(v["prompt"]), float(v["completion"])) for k, v in data.items()})
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(
                 f'no prices in {path} ({error}): it should look like {{"model": {{"prompt": 0.15, '
                 '"completion": 0.6}}, money for a million tokens'

@@ -84,7 +84,11 @@ class ChromaStore:
 
     def _parsed(self, address: str) -> tuple[str, str]:
         """Address and collection; a user and password in the address become a header."""
-        parts = urlsplit(address)
+        try:
+            parts = urlsplit(address)
+            _ = parts.port  # checked when it is read
+        except ValueError as error:
+            raise InputError(f"no Chroma server can have that address: {error}") from None
         name = parts.path.strip("/")
         http = parts.scheme in ("http", "https")
         if not http or not parts.hostname or not name or "/" in name or parts.query:

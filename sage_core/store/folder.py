@@ -778,6 +778,7 @@ class FolderStore:
             raise InputError(f"the number of candidates must be at least 1, not {n}")
         if not len(vectors):
             return []
+        n, words = min(n, _MOST_ROWS), min(words, _MOST_ROWS)
         queries = np.asarray(vectors, dtype=np.float32)
 
         def search(connection: sqlite3.Connection, view: _View) -> list[list[Found]]:

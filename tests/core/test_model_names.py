@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sage_core.embedding import named_embedder
 from sage_core.errors import InputError
+from sage_core.llm.pricing import PriceList
 from sage_core.ranking import named_reranker
 from sage_core.segmentation import Segmenter
+from sage_core.store import open_store
 from sage_core.text.tokens import get_counter
 
 LOADERS: list[Callable[[Any], Any]] = [
@@ -26,3 +29,20 @@ LOADERS: list[Callable[[Any], Any]] = [
 def test_what_can_be_no_name_is_an_input_error(load: Callable[[Any], Any], name: object) -> None:
     with pytest.raises(InputError):
         load(name)
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://h:99999/c", "http://h:x/c"])
+def test_an_address_that_no_server_can_have_is_an_input_error(address: str) -> None:
+    with pytest.raises(InputError):
+        open_store(address)
+
+
+def test_a_path_that_no_file_system_takes_is_an_input_error() -> None:
+    with pytest.raises(InputError):
+        open_store("store \ud800")
+
+
+def test_prices_nested_deeply_are_an_input_error(tmp_path: Path) -> None:
+    (tmp_path / "prices.json").write_text("[" * 100_000)
+    with pytest.raises(InputError):
+        PriceList.from_file(tmp_path / "prices.json")

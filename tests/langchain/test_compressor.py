@@ -334,3 +334,10 @@ def test_a_copy_with_changes_is_checked_and_works_with_them():
     plain = chain.model_copy(update={"retriever": RunnableLambda(lambda q: documents(1))})
     assert isinstance(plain.retriever, SageRetriever)
     assert chain.model_copy(deep=True).max_calls == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"score_key": "score", "scale": "cosine"}])
+def test_a_score_beyond_floats_is_an_input_error(settings: dict) -> None:
+    documents = [Document("The ferry leaves at seven.", metadata={"score": 10**400}) for _ in range(3)]
+    with pytest.raises(InputError):
+        SageCompressor(**settings).compress_documents(documents, "When?")
