@@ -53,8 +53,8 @@ soak: install  ## Run the tests of leaks, load, killed processes, Ray and the br
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:langsmith_plugin -m soak
 
 # The plugin of langsmith, which LangChain brings, takes seconds to import and is not used.
-quick: install-core  ## Run the quick tests: no models, no processes, no torch
-	SAGE_TEST_EXAMPLES=10 $(PYTEST) -m "not slow and not soak and not docs"
+quick: install-core  ## Run the quick tests of the package: no models, no processes, no torch
+	SAGE_TEST_EXAMPLES=10 $(PYTEST) -m "not slow and not soak and not docs" tests
 
 lint: install  ## Check style and formatting
 	$(BIN)/ruff check .

@@ -154,7 +154,9 @@ class TestFeedback:
 
     async def test_candidates_without_scores_are_all_shown_first(self) -> None:
         llm = ScriptedLLM.of(["a", "b"], [grade(3, -1), grade(9)])
-        response = engine(llm, *[None] * 12).query("q")
+        # A reranker would go by their order.
+        sage = SageNodePostprocessor(reranker=None, min_k=2)
+        response = engine(llm, *[None] * 12, node_postprocessors=[sage]).query("q")
         result = feedback_of(response)
         assert result is not None
         assert result.rounds[0].selection.cut == 12
