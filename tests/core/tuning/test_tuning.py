@@ -180,6 +180,7 @@ def test_a_rule_is_compared_at_no_more_tokens(found: tuning.Tuning) -> None:
         assert isinstance(kept, SelectionConfig) and not isinstance(kept.rule, str)
 
 
+@pytest.mark.slow
 def test_fewer_tokens_are_named_where_they_keep_the_evidence(found: tuning.Tuning) -> None:
     fewer = found.fewer_tokens
     assert fewer is not None, "one sentence answers, and the default sends several"
