@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -101,4 +101,6 @@ def marks_of(output: Mapping[str, Any], judge: LocalJudge | None = None) -> tupl
 def _texts(context: Sequence[Document | str] | str) -> list[str]:
     if isinstance(context, str):
         return [context]
+    if not isinstance(context, Iterable):
+        raise InputError(f'"context" is a list of documents or texts, not {type(context).__name__}')
     return [d.page_content if isinstance(d, Document) else str(d) for d in context]

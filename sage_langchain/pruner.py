@@ -73,6 +73,8 @@ class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
         # Offsets are those of the text.
         documents = [without_header(d) for d in documents]
         texts = [d.page_content for d in documents]
+        if not isinstance(query, str):
+            raise InputError(f"query must be a text, not {type(query).__name__}")
         parts = self._pruner.prune(query, texts, *self._scores(documents))
         return [
             [_slice(document, span) for span in part.kept] if part.dropped else [document]

@@ -1,10 +1,11 @@
 """A cut with a promise: at most so much of the evidence is lost, on further questions like those given.
 
-Four families of cuts are tried, each of one parameter that keeps more as it grows: a number of candidates, a
-number of tokens, a threshold on the score, a share of the best score. Without ``confidence`` the promise is
-about the mean over further questions *and* over the questions that happen to be given (conformal risk
-control: Angelopoulos, Bates, Fisch, Lei and Schuster, 2022). With it, the mean loss of the cut itself stays
-within the limit with that probability (learn then test: Angelopoulos, Bates, Candes, Jordan and Lei, 2021).
+Over probabilities four families of cuts are tried, each of one parameter that keeps more as it grows: a
+number of candidates, a number of tokens, a threshold on the score, a share of the best score. Over other
+scores it is the number of candidates. Without ``confidence`` the promise is about the mean over further
+questions *and* over the questions that happen to be given (conformal risk control: Angelopoulos, Bates,
+Fisch, Lei and Schuster, 2022). With it, the mean loss of the cut itself stays within the limit with that
+probability (learn then test: Angelopoulos, Bates, Candes, Jordan and Lei, 2021).
 
 Both need questions that are independent draws of those to come. Many questions about one passage are not.
 """
@@ -200,7 +201,7 @@ def calibrate(
             hold counts as lost.
         confidence: Promise it with this probability; None for on average over sets of questions, which is
             cheaper.
-        scale: What the scores are. The threshold is tried on probabilities only.
+        scale: What the scores are. Only over probabilities are other families than the fixed k tried.
         seed: Of the draw that chooses the family, where ``confidence`` is None.
 
     Raises:
@@ -219,7 +220,7 @@ def calibrate(
     cheapest = min(
         (curve.cost(at) for curve in curves if (at := curve.first(loss)) is not None), default=math.nan
     )
-    if confidence is None:
+    if confidence is None and len(curves) > 1:
         # The family is chosen by questions that do not calibrate: the mean of a loss has no union bound that
         # is worth having. A third is enough to tell families apart, and leaves the correction small.
         order = np.random.default_rng(seed).permutation(n)
@@ -296,7 +297,9 @@ def _curves(questions: Sequence[RankedQuestion], scale: Scale) -> list[_Curve]:
             np.stack([row[cut] for row, cut in zip(tokens, cuts[family], strict=True)]).astype(np.float64),
         )
         for family in FAMILIES
-        if family != "threshold" or scale == "probability"
+        # A score that is no probability says little beyond the order: over three sets and three kinds of such
+        # scores, cuts by it took as many tokens as a fixed number, and the choice costs questions.
+        if family == "fixed k" or scale == "probability"
     ]
 
 
