@@ -139,13 +139,17 @@ class Outline:
 
 
 def join_path(headings: Sequence[str], separator: str = PATH_SEPARATOR) -> str:
-    """Headings as the value of ``header_path``: ``"/Harbor rules/Dues/"``; ``"/"`` for none.
+    r"""Headings as the value of ``header_path``: ``"/Harbor rules/Dues/"``; ``"/"`` for none.
+
+    A separator within a heading has a backslash before it.
 
     Examples:
         >>> join_path(["Harbor rules", "Dues"])
         '/Harbor rules/Dues/'
+        >>> print(join_path(["Input/output"]))
+        /Input\/output/
     """
-    return separator + "".join(heading + separator for heading in headings)
+    return separator + "".join(h.replace(separator, "\\" + separator) + separator for h in headings)
 
 
 def split_path(path: str) -> tuple[str, tuple[str, ...]]:
@@ -165,7 +169,8 @@ def split_path(path: str) -> tuple[str, tuple[str, ...]]:
         if path == mark:
             return mark, ()
         if path.endswith(mark) and len(path) > 2 * length:
-            return mark, tuple(part for part in path[length:-length].split(mark) if part.strip())
+            parts = re.split(r"(?<!\\)" + re.escape(mark), path[length:-length])
+            return mark, tuple(part.replace("\\" + mark, mark) for part in parts if part.strip())
     return PATH_SEPARATOR, (path.strip(),)
 
 
