@@ -16,7 +16,21 @@ from sage_core._checks import shortened
 from sage_core.errors import InputError
 
 Kind = Literal[
-    "text", "markdown", "rst", "asciidoc", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email"
+    "text",
+    "markdown",
+    "rst",
+    "asciidoc",
+    "html",
+    "pdf",
+    "docx",
+    "code",
+    "json",
+    "csv",
+    "notebook",
+    "email",
+    "xlsx",
+    "pptx",
+    "epub",
 ]
 PathArgument = str | os.PathLike[str]
 
@@ -42,15 +56,15 @@ KINDS: dict[str, Kind] = {
     ".tsv": "csv",
     ".ipynb": "notebook",
     ".eml": "email",
+    ".xlsx": "xlsx",
+    ".pptx": "pptx",
+    ".epub": "epub",
 }
 
 REMEDIES = {
-    ".xlsx": "save each sheet as .csv",
-    ".xls": "save each sheet as .csv",
-    ".ods": "save each sheet as .csv",
-    ".pptx": "save it as .pdf",
-    ".ppt": "save it as .pdf",
-    ".epub": "convert it to .html or .docx",
+    ".xls": "save it as .xlsx",
+    ".ods": "save it as .xlsx",
+    ".ppt": "save it as .pptx",
     ".doc": "save it as .docx",
     ".odt": "save it as .docx",
     ".rtf": "save it as .docx",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Callable
 
 from sage_core.documents.html import HtmlPage, read_html
 from sage_core.errors import InputError, MissingExtraError
@@ -56,14 +57,23 @@ def _no_image(image: object) -> dict[str, str]:
     return {"src": ""}
 
 
+def check_archive(archive: zipfile.ZipFile, name: str, is_media: Callable[[str], bool]) -> None:
+    """Refuse a file that would unpack to far too much, apart from pictures and the like.
+
+    Raises:
+        InputError: For such a file.
+    """
+    parts = [i for i in archive.infolist() if not is_media(i.filename)]
+    size = sum(part.file_size for part in parts)
+    packed = sum(part.compress_size for part in parts)
+    if size > min(_MAX_UNPACKED_BYTES, max(1_000_000, _MAX_RATIO * packed)):
+        raise InputError(f"{name} would unpack to {size:,} bytes: split it into smaller documents")
+
+
 def _title(data: bytes, name: str) -> str:
-    """The title in the file's properties. Refuses a file that would unpack to far too much."""
+    """The title in the file's properties, once `check_archive` has let it pass."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = [i for i in archive.infolist() if not i.filename.startswith(_MEDIA)]
-        size = sum(part.file_size for part in parts)
-        packed = sum(part.compress_size for part in parts)
-        if size > min(_MAX_UNPACKED_BYTES, max(1_000_000, _MAX_RATIO * packed)):
-            raise InputError(f"{name} would unpack to {size:,} bytes: split it into smaller documents")
+        check_archive(archive, name, lambda part: part.startswith(_MEDIA))
         if "docProps/core.xml" not in archive.namelist():
             return ""
         found = _TITLE.search(archive.read("docProps/core.xml"))

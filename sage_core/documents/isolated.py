@@ -1,4 +1,4 @@
-"""PDF and Word files are read in a child process, with limits of memory and CPU time.
+"""PDF, Word and other office files are read in a child process, with limits of memory and CPU time.
 
 A small file can make its parser take all memory of a machine, take hours, or abort: no check of the file
 beforehand sees every way to do so. Where the child dies, that one file is skipped with the reason. One child
@@ -41,22 +41,28 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from sage_core.documents.isolated import serve; serve()"
 )
-_NEEDS = {"pdf": ("Reading PDF", ["pypdfium2"]), "docx": ("Reading Word files", ["mammoth", "lxml"])}
+_NEEDS = {
+    "pdf": ("Reading PDF", "files", ["pypdfium2"]),
+    "docx": ("Reading Word files", "files", ["mammoth", "lxml"]),
+    "xlsx": ("Reading spreadsheets", "office", ["openpyxl", "lxml"]),
+    "pptx": ("Reading slides", "office", ["pptx", "lxml"]),
+    "epub": ("Reading e-books", "files", ["lxml"]),
+}
 
 Parsed = tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]
 """Text, title, page starts, headings and links."""
 
 
-def read_isolated(kind: Literal["pdf", "docx"], data: bytes, *, name: str) -> Parsed:
-    """Text, title, page starts, headings and links of a PDF or Word file.
+def read_isolated(kind: Literal["pdf", "docx", "xlsx", "pptx", "epub"], data: bytes, *, name: str) -> Parsed:
+    """Text, title, page starts, headings and links of a PDF or office file.
 
     Raises:
         InputError: For a file that cannot be read, or not within the limits.
-        MissingExtraError: Without the ``files`` extra.
+        MissingExtraError: Without the extra that reads it.
     """
-    feature, packages = _NEEDS[kind]
+    feature, extra, packages = _NEEDS[kind]
     if not all(map(_is_installed, packages)):
-        raise MissingExtraError(feature, "files")
+        raise MissingExtraError(feature, extra)
     if getattr(sys, "frozen", False) or not sys.executable:
         return _parse(kind, data, name)
     with _lock:
@@ -216,9 +222,14 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
         from sage_core.documents.pdf import read_pdf
 
         return read_pdf(data, name=name)
-    from sage_core.documents.docx import read_docx
+    if kind == "docx":
+        from sage_core.documents.docx import read_docx
 
-    page = read_docx(data, name=name)
+        page = read_docx(data, name=name)
+    else:
+        from sage_core.documents.office import read_office
+
+        page = read_office(kind, data, name=name)
     return page.text, page.title, (), page.headings, page.links
 
 

@@ -199,7 +199,7 @@ def _parsed(
     kind: Kind, data: bytes, encoding: str | None, name: str
 ) -> tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]:
     """Text, title, page starts, headings and links."""
-    if kind == "pdf" or kind == "docx":
+    if kind in ("pdf", "docx", "xlsx", "pptx", "epub"):
         from sage_core.documents.isolated import read_isolated
 
         return read_isolated(kind, data, name=name)

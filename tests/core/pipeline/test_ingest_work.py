@@ -282,11 +282,11 @@ def test_a_file_ingested_by_name_stays_when_its_folder_is_ingested(tmp_path: Pat
 
 def test_a_remedy_is_named_for_files_that_people_have(tmp_path: Path) -> None:
     folder = fill(tmp_path / "docs")
-    (folder / "prices.xlsx").write_bytes(b"PK\x03\x04\x00\x00")
+    (folder / "prices.xls").write_bytes(b"PK\x03\x04\x00\x00")
     report = run(tmp_path / "store", folder)
-    assert ".xlsx: save each sheet as .csv" in named_types(report.other_types)
-    with pytest.raises(InputError, match=r"prices\.xlsx.*\.csv"):
-        run(tmp_path / "other", folder / "prices.xlsx")
+    assert ".xls: save it as .xlsx" in named_types(report.other_types)
+    with pytest.raises(InputError, match=r"prices\.xls.*\.xlsx"):
+        run(tmp_path / "other", folder / "prices.xls")
 
 
 def test_a_store_copied_or_moved_with_its_documents(
