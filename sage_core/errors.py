@@ -27,14 +27,16 @@ class MissingExtraError(SageError, ImportError):
 
     Examples:
         >>> print(MissingExtraError("a cross-encoder", "models"))
-        a cross-encoder needs an optional dependency: pip install "sage-rag[models]"
+        a cross-encoder needs an optional dependency: pip install "sage-rag[models]" (in a clone ".[models]")
 
     Attributes:
         extra: Name of the extra that brings it.
     """
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f'{what} needs an optional dependency: pip install "sage-rag[{extra}]"')
+        super().__init__(
+            f'{what} needs an optional dependency: pip install "sage-rag[{extra}]" (in a clone ".[{extra}]")'
+        )
         self.what, self.extra = what, extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:

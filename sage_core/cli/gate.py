@@ -47,6 +47,7 @@ Examples:
 """
 
 EXIT_WORSE = 1
+FEW_QUESTIONS = 50
 
 
 def gate(
@@ -172,6 +173,10 @@ def _show(comparison: Comparison | None, outcomes: dict[str, Outcome], save: Pat
         out.print(f"tokens a question: {old_tokens:,.0f} before, {new_tokens:,.0f} now")
         verdict = "WORSE" if comparison.worse else "not worse"
         out.print(f"{verdict} on {counted(comparison.n, 'question')} (p = {change.p:.3f})", style="bold")
+        if comparison.n < FEW_QUESTIONS:
+            out.print(
+                f"With fewer than {FEW_QUESTIONS} questions only large losses are noticed.", style="yellow"
+            )
         if comparison.worse:
             out.print("The questions that lost most:")
             for question, old, new in comparison.lost:

@@ -163,7 +163,10 @@ def _usage_error(error: Exception) -> int:
     show()
     message = str(getattr(error, "message", ""))
     if missing := next((name for name in _EXTRAS if f"No such command '{name}'" in message), None):
-        typer.echo(f'It is installed by: pip install "sage-rag[{missing}]"', err=True)
+        folder = {"eval": "reproduction", "serve": "playground", "train": "training"}[missing]
+        typer.echo(
+            f'It is installed by: pip install "sage-rag[{missing}]" (in a clone: ./{folder})', err=True
+        )
     if "unexpected extra argument" in message:
         typer.echo('A question of several words goes in quotes: sage-rag ask "When does it open?"', err=True)
     return int(code)

@@ -415,7 +415,7 @@ class FeedbackResult(Displayable):
         if self.stop_reason == "unchanged" and self.rounds:
             verdict = self.rounds[-1].verdict
             if verdict is not None and not verdict.adjust:
-                return "the critic asked for no other selection"
+                return "another round would use the same passages"
             return "every selection in the direction that the critic asked for was tried already"
         return STOP_MEANINGS[self.stop_reason]
 

@@ -336,5 +336,5 @@ def test_an_unchanged_selection_says_which_reason():
     asked_for_none = drive([grade(4, 0)], scores=[0.9, 0.8])
     nowhere_to_go = drive([grade(4, -1)], scores=[0.9])
     assert (asked_for_none.stop_reason, nowhere_to_go.stop_reason) == ("unchanged", "unchanged")
-    assert asked_for_none.stop_meaning == "the critic asked for no other selection"
+    assert asked_for_none.stop_meaning == "another round would use the same passages"
     assert nowhere_to_go.stop_meaning.startswith("every selection in the direction that the critic asked for")
