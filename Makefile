@@ -89,7 +89,7 @@ recipes: install  ## Run the recipes of docs/recipes.md with the packages they n
 
 build: install  ## Build the distributions and prove the wheel in an environment of its own
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist
+	for folder in . reproduction training cluster playground packages/*/; do $(BIN)/python -m build --outdir dist $$folder >/dev/null || exit 1; done
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python scripts/check_wheel.py dist
 	$(BIN)/python scripts/check_packages.py

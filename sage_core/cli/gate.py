@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -226,7 +227,13 @@ def questions(
     if not output.absolute().parent.is_dir():
         raise InputError(f"there is no folder {output.absolute().parent} for the questions")
     made = make_questions(read_documents(paths or [], store, encoding), limit=limit, seed=seed)
-    lines = [{"question": q.text, "quote": q.quotes[0], "source": q.source} for q in made]
+    # The file is for a repository: no folder of this machine, only what tells documents apart.
+    names = Counter(Path(source).name for source in {q.source for q in made})
+    lines: list[dict[str, str]] = []
+    for question in made:
+        parts = Path(question.source).parts
+        end = parts[-1:] if names[parts[-1]] == 1 else parts[-3:]
+        lines.append({"question": question.text, "quote": question.quotes[0], "source": "/".join(end)})
     output.write_text("".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines), encoding="utf-8")
     console().print(
         f"{counted(len(made), 'question')}: {output}; look through them before you rely on them",

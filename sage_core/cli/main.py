@@ -81,7 +81,10 @@ def add_command(command: EntryPoint) -> None:
 # Distributions of their own, such as sage-rag-train.
 _EXTRAS = ("eval", "serve", "train")
 for _command in entry_points(group="sage_rag.commands"):
-    add_command(_command)
+    try:
+        add_command(_command)
+    except ImportError as error:  # a broken distribution takes its own command along, and no other
+        typer.echo(f"sage-rag {_command.name} is left out, because it cannot be imported: {error}", err=True)
 
 
 @app.callback(invoke_without_command=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import socket
 import sys
@@ -33,6 +34,11 @@ def path_argument(value: str | Path) -> Path:
     """A path from the command line. An empty one, say of an unset variable, is not the current folder."""
     if not str(value).strip():
         raise typer.BadParameter("an empty path; name a file or a folder, . for the current one")
+    try:
+        if "\0" in os.fsencode(value).decode("latin-1"):
+            raise ValueError("a NUL character")
+    except ValueError as error:  # also half a character, which no file system takes
+        raise typer.BadParameter(f"no file can have this name: {error}") from None
     return Path(value)
 
 

@@ -213,3 +213,9 @@ def test_prices_show_what_an_answer_cost(
         ask[5] = server.base_url
         assert run([*ask, "--prices", str(prices)]) == 0
     assert "total: 2 calls, 300 + 30 tokens, 0.360000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["a\0b.html", "a\ud800b.html"])
+def test_a_path_that_no_file_can_have_is_a_usage_error(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ask", "When?", "--html", name]) == 2
+    assert "--html" in capsys.readouterr().err
