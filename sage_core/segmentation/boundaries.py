@@ -28,6 +28,9 @@ Chosen by retrieval on training and development questions, together with the usu
 
 _MOST_PASSES = 14
 _MOST_PRICE = 100.0  # far below GLUED: no target parts a heading from its text
+_MOST_DISCOUNT = (
+    6.0  # beside a long table, whose rows no target parts, sentences are not cut apart for the mean
+)
 _MOST_WITHOUT_TARGET = 5.0  # nor does the default mean part table rows or pieces of a sentence (6)
 _CLOSE = 0.03  # a mean this near to the target, as a share of it, is met
 
@@ -121,8 +124,8 @@ def sized_boundaries(
 ) -> list[int]:
     """The best segmentation whose mean size is ``size_cost.usual``, as nearly as whole units allow.
 
-    With ``or_less`` a smaller mean is left as it is, and a larger one where tables and long sentences forbid
-    more chunks.
+    With ``or_less`` a smaller mean is left as it is. A larger one is left where tables, long sentences and
+    whatever else belongs together forbid more chunks.
 
     One price for every chunk of the text is found by interpolation, so that the number of chunks is the
     text's length over the target, whatever the model's calibration. Which gaps are cut at that price is
@@ -138,6 +141,7 @@ def sized_boundaries(
     low, high = -math.inf, math.inf
     price, step = 0.0, 1.0
     most = _MOST_WITHOUT_TARGET if or_less else _MOST_PRICE
+    least = min(most, _MOST_DISCOUNT)
     for _ in range(_MOST_PASSES):
         if abs(len(starts) - wanted) <= tolerance:
             return starts
@@ -146,10 +150,10 @@ def sized_boundaries(
         else:
             high, few = price, starts
         if not many or not few:
-            if abs(price) >= most:
+            if price in (-least, most):
                 break
             price += step if len(starts) > wanted else -step
-            price = max(-most, min(most, price))
+            price = max(-least, min(most, price))
             step *= 2
         else:
             # The number falls about exponentially with the price: interpolate its logarithm.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sage_core.segmentation.boundaries import GLUED
 from sage_core.text.blocks import sentence_lines
-from sage_core.text.lines import Line, number_of
+from sage_core.text.lines import MAX_TITLE_CHARS, Line, number_of
 from sage_core.text.spans import Span
 from sage_core.text.tables import head_of, tables
 
@@ -22,10 +22,12 @@ HELD = 1.2 * GLUED
 
 _QUOTES = '"“”„«»'
 _SPEECH = re.compile(r"[,!?][\"”“»«]\s")  # a title or a term in quotes is no speech
+_ASKED = re.compile(r"[?][\"”“»«]")
 _DEFINITION = re.compile(r"[^\W_][^.:!?|\n]{0,40}:\s+\S")
 _ANSWER = re.compile(r"(?:A|Answer|Antwort|R)[.:]\s", re.IGNORECASE)
 _QUESTION = re.compile(r"(?:Q|Question|F|Frage)\s?\d{0,3}[.:]\s", re.IGNORECASE)
 _ITEM_STYLE = re.compile(r"\W*(\d|[ivx]{1,4}(?=[.)])|[IVX]{1,4}(?=[.)])|[a-z]|[A-Z]|\W)")
+_CAPTION = re.compile(r"(?:\*\*)?(?:table|tab\.|tabelle|tableau|tabla)\s*\d", re.IGNORECASE)
 _CODE_PREFACE = ("#", "//", "@", "/*", "*", "--", ";")
 _CODE_GOES_ON = re.compile(r"[\])}]|(?:else|elif|except|finally|catch|end)\b")
 
@@ -106,6 +108,8 @@ def _units(sentences: _Sentences, levels: dict[int, int]) -> Iterator[tuple[int,
         if not members:
             continue
         whole = (first_in[members[0]], last_in[members[-1]])
+        if whole[0] and (not sentences.lines[first].spaced or _captions(sentences, whole[0] - 1)):
+            yield whole[0] - 1, whole[1]
         yield whole
         head = head_of(sentences.lines, first, end)
         with_row = [line for line in members if line <= max(head, first + 1)]
@@ -123,6 +127,11 @@ def _units(sentences: _Sentences, levels: dict[int, int]) -> Iterator[tuple[int,
             # With all of what it introduces, or else with the beginning.
             yield index, starts.get(index + 1, index + 1)
             yield index, index + 1
+
+
+def _captions(sentences: _Sentences, index: int) -> bool:
+    """Whether a sentence is a line that names the table below it."""
+    return sentences.begins_line(index) and bool(_CAPTION.match(sentences.text, *sentences.spans[index]))
 
 
 class _Outline:
@@ -226,17 +235,25 @@ def _terms(sentences: _Sentences) -> set[int]:
 
 
 def _dialogue(sentences: _Sentences) -> Iterator[tuple[int, int]]:
-    """Paragraphs in which somebody speaks."""
-    first = 0
+    """Paragraphs in which somebody speaks; a question with its reply, and short replies in a row."""
+    first = asked = 0
+    asks = spoke = False
     for index in range(1, len(sentences.spans) + 1):
         if index < len(sentences.spans) and sentences.gaps[index - 1] == 0:
             continue
+        start, end = sentences.spans[first].start, sentences.spans[index - 1].end
+        speaks = sentences.text[start] in _QUOTES
+        short = end - start <= MAX_TITLE_CHARS
+        replies = speaks and (asks or (spoke and short))
+        if replies:
+            yield asked, index - 1
         if index - first > 1:
-            start, end = sentences.spans[first].start, sentences.spans[index - 1].end
             begins = any(sentences.text[span.start] in _QUOTES for span in sentences.spans[first:index])
             if begins or _SPEECH.search(sentences.text, start, end):
                 yield first, index - 1
-        first = index
+        asks = _ASKED.search(sentences.text, start, end) is not None
+        spoke = speaks and short
+        asked, first = first, index
 
 
 def _code_units(
@@ -264,7 +281,7 @@ def _code_units(
         if stop - index < len(lines) and (whole := unit(index, stop - 1)):
             yield whole
             heads.append(whole)
-        for first, last in _nested(lines, index, stop):
+        for first, last in (*_nested(lines, index, stop), *_statements(lines, index, stop)):
             if inner := unit(first, last):
                 yield inner
         index = stop
@@ -273,7 +290,7 @@ def _code_units(
 def _nested(lines: Sequence[Line], start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Blocks of code by indentation, and the head of each, down to its docstring or its first inner block."""
     open_: list[tuple[int, int]] = []  # first line, first inner block
-    run = start  # first of the lines of one statement, or of several without a blank line between them
+    preamble = True
     for index in range(start, stop + 1):
         line = lines[index] if index < stop else None
         while open_:
@@ -285,19 +302,35 @@ def _nested(lines: Sequence[Line], start: int, stop: int) -> Iterator[tuple[int,
             ):
                 break
             open_.pop()
-            yield _preface(lines, start, first), index - 1
+            block = _preface(lines, start, first)
+            yield block, index - 1
+            if open_ and open_[-1][1] == block:  # a class with the first of its functions
+                yield _preface(lines, start, open_[-1][0]), index - 1
             if inner:
-                yield _preface(lines, start, first), inner - 1
+                yield block, inner - 1
         if line is None:
             break
         if index + 1 < stop and lines[index + 1].indent > line.indent and not _CODE_GOES_ON.match(line.text):
             if open_ and not open_[-1][1]:
                 open_[-1] = (open_[-1][0], _preface(lines, start, index))
             open_.append((index, 0))
-            yield _preface(lines, start, index), _end_of_docstring(lines, index + 1, stop)
+            block = _preface(lines, start, index)
+            if preamble and block > start:
+                yield start, block - 1  # imports and constants
+            preamble = False
+            yield block, _end_of_docstring(lines, index + 1, stop)
+
+
+def _statements(lines: Sequence[Line], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Lines of code with the comments above them, and those between which there is no blank line."""
+    run = start
+    for index in range(start, stop):
+        line = lines[index]
+        if (preface := _preface(lines, start, index)) < index:
+            yield preface, index
         if line.spaced or index == start:
             run = index
-        elif (index + 1 == stop or lines[index + 1].spaced) and not open_:
+        elif (index + 1 == stop or lines[index + 1].spaced) and line.indent <= lines[start].indent:
             yield run, index
 
 

@@ -153,7 +153,8 @@ _CODE_LINE = re.compile(
     r"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+.*[:{]\Z|(?:from\s+[\w.]+\s+)?import\s+[\w.{*\"']+(?:\s|;|,|\Z)"
     r"|@\w[\w.]*(?:\(.*)?\Z|(?:if|elif|for|while|with|except)\b.*:\Z|(?:else|try|finally):\Z|return\b(?!.*\.\Z)"
     r"|raise\s+\w+|[\w.\[\]\"'$]+(?:\s*:\s*[\w.\[\], |]+)?\s*(?:[-+*/|&]?=|:=|=>)\s*\S"
-    r"|\"[^\"]*\"\s*:\s*\S|(?:[\w.]+: )?[\w.]+: [\w.]+\Z|[\]})>]+[;,]?\Z|//|/\*|#include|<[/!?\w][^>]*>\Z"
+    r"|\"[^\"]*\"\s*:\s*\S|(?:[\w.]+: )?[\w.]+: [\w.]+\Z"
+    r"|(?:- )?[a-z_][\w.-]*:(?: +(?:\[.*\]|[\w./-]+))?\Z|[\]})>]+[;,]?\Z|//|/\*|#include|<[/!?\w][^>]*>\Z"
     r"|[\w.]+\(.*\)[;:]?\Z|[{\[(]\Z|(?![(\d]).*(?:[{}]|\)\s*;|\w\s*=\s*[^=]+;)\Z"
 )
 _CODE_SHARE = 0.5  # of the lines, from which on a text is taken for source code
@@ -192,6 +193,8 @@ _SIMPLE_TABLE = re.compile(r"=+(?: +=+)+\Z")
 _GRID_ROW = re.compile(r"\+(?:[-=]+\+)+\Z")
 _CODE_DIRECTIVE = re.compile(r"\.\. (?:code-block|code|sourcecode|highlight|literalinclude)::")
 _MOST_ROWS = 1000  # that a simple table of reStructuredText is looked through for its end
+# "Rope ..... 1.40"; a whole number may be that of a page.
+_LEADER_ROW = re.compile(r"\w.*?[^.] ?\.{3,} ?\S{0,3} ?\d[\d,.]*[.,]\d\d(?: ?\S{1,3})?\Z")
 _LEAST_TABBED = 3  # lines with equally many tabs that make a table
 
 
@@ -226,6 +229,10 @@ def _end_of_table(lines: Sequence[Line], first: int) -> int:
     def follows(mark: str) -> bool:
         return stop < len(lines) and not lines[stop].spaced and mark in lines[stop].text
 
+    if "..." in row and _LEADER_ROW.match(row):
+        while follows("...") and _LEADER_ROW.match(lines[stop].text):
+            stop += 1
+        return stop if stop - first > 1 else 0
     if "|" in row:
         if not (follows("|") and is_delimiter_row(lines[stop].text)):
             return 0
