@@ -13,10 +13,14 @@ one part to that index, and make no vector again.
 - Evidence within 250, 500 and 1,000 tokens: what is ranked first is sent first, and the last chunk is cut
   where the tokens end. Recall is the share of the evidence's characters.
 - Sent: what comes out by default, its tokens and its evidence.
+- At equal tokens: the evidence in the row's list, cut at the tokens that its framework's stock row sends for
+  the same question.
 - Time: of the processor, for a question, with its embedding; one core with OMP_NUM_THREADS=1. The splitting
   and embedding of the documents is not in it.
 
 ``--only "top 4"`` adds a row: the 60 best of the stock store, ranked by the bundled cross-encoder, 4 sent.
+
+Documents of a set that are equal are one: of copies ours send one, and the evidence is marked in another.
 
 Each set weighs the same in the mean. Intervals are 95%, of a paired bootstrap over the questions of each set.
 """
@@ -239,24 +243,43 @@ def _recursive_splitter() -> Any:
     return RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200)
 
 
+LLAMAINDEX, LANGCHAIN = (
+    "LlamaIndex stock: SentenceSplitter(1024, 200), top 2",
+    "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4",
+)
 DOORS: dict[str, Any] = {
     "Sage": open_sage,
     "LlamaIndex, README": llamaindex_snippet,
     "LangChain, README": langchain_snippet,
-    "LlamaIndex stock: SentenceSplitter(1024, 200), top 2": llamaindex_stock,
+    LLAMAINDEX: llamaindex_stock,
     "+ SageNodePostprocessor": llamaindex_postprocessor,
     "+ SageRetriever": llamaindex_retriever,
-    "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4": langchain_stock,
+    LANGCHAIN: langchain_stock,
     "+ SageCompressor": langchain_compressor,
     "+ SageRetriever, LangChain": langchain_retriever,
 }
 SLOW: dict[str, Any] = {"+ the bundled cross-encoder, top 4": langchain_cross_encoder}
+STOCK = {
+    "LlamaIndex, README": LLAMAINDEX,
+    "+ SageNodePostprocessor": LLAMAINDEX,
+    "+ SageRetriever": LLAMAINDEX,
+    "LangChain, README": LANGCHAIN,
+    "+ SageCompressor": LANGCHAIN,
+    "+ SageRetriever, LangChain": LANGCHAIN,
+    "+ the bundled cross-encoder, top 4": LANGCHAIN,
+}
+"""What each row is compared with."""
 
 
-def run(opened: Any, corpus: Corpus, embed: Memory, folder: Path) -> NDArray[np.float64]:
-    """A row a question: recall within each budget, recall and tokens of what is sent, milliseconds."""
+def run(
+    opened: Any, corpus: Corpus, embed: Memory, folder: Path, equal: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """A row a question: recall within each budget, recall and tokens of what is sent, milliseconds.
+
+    The last column is the recall within ``equal``, tokens for each question; without them of what is sent.
+    """
     counter = get_counter("bert")
-    rows = np.zeros((len(corpus.questions), len(BUDGETS) + 3))
+    rows = np.zeros((len(corpus.questions), len(BUDGETS) + 4))
     groups = [[d] for d in range(len(corpus.texts))] if corpus.separate else [list(range(len(corpus.texts)))]
     for group in groups:
         mine = [i for i, q in enumerate(corpus.questions) if q.document in group]
@@ -276,8 +299,30 @@ def run(opened: Any, corpus: Corpus, embed: Memory, folder: Path) -> NDArray[np.
             found = [_located(corpus, *place(r)) for r in ranked]
             kept = [_located(corpus, *place(r)) for r in sent]
             tokens = sum(counter.count_many([s.of(corpus.texts[d]) for d, s in kept]))
-            rows[i] = [*recall(corpus, question, found), _whole(question, kept), tokens, 1000 * spent]
+            sent_share = _whole(question, kept)
+            same = sent_share if equal is None else recall(corpus, question, found, [equal[i]])[0]
+            rows[i] = [*recall(corpus, question, found), sent_share, tokens, 1000 * spent, same]
     return rows
+
+
+def without_copies(corpus: Corpus) -> Corpus:
+    """The corpus with one of documents that are equal; those searched alone are left."""
+    if corpus.separate:
+        return corpus
+    first: dict[str, int] = {}
+    for i, text in enumerate(corpus.texts):
+        first.setdefault(text, i)
+    place = {i: n for n, i in enumerate(first.values())}
+    to = [place[first[text]] for text in corpus.texts]
+    return replace(
+        corpus,
+        texts=list(first),
+        titles=[corpus.titles[i] for i in place],
+        questions=[
+            replace(q, document=to[q.document], others=tuple(to[d] for d in q.others))
+            for q in corpus.questions
+        ],
+    )
 
 
 def _located(corpus: Corpus, file: str, text: str) -> tuple[int, Span]:
@@ -299,39 +344,37 @@ Rows = dict[str, dict[str, NDArray[np.float64]]]
 PAIRS = (
     ("LlamaIndex, README", "Sage"),
     ("LangChain, README", "Sage"),
-    ("+ SageNodePostprocessor", "LlamaIndex stock: SentenceSplitter(1024, 200), top 2"),
-    ("+ SageRetriever", "LlamaIndex stock: SentenceSplitter(1024, 200), top 2"),
-    ("+ SageCompressor", "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4"),
-    ("+ SageRetriever, LangChain", "LangChain stock: RecursiveCharacterTextSplitter(1000, 200), top 4"),
+    *((row, STOCK[row]) for row in DOORS if row.startswith("+")),
 )
 
 
 def table(rows: Rows, sets: Sequence[str]) -> None:
     """Print the means."""
-    print(f"\n| | {' | '.join(map(str, BUDGETS))} | sent: evidence | tokens | ms | {' | '.join(sets)} |")
-    print("|---" * (len(BUDGETS) + 4 + len(sets)) + "|")
+    heads = [*map(str, BUDGETS), "sent: evidence", "tokens", "at equal tokens", "ms", *sets]
+    print(f"\n| | {' | '.join(heads)} |\n" + "|---" * (len(heads) + 1) + "|")
     for row, found in rows.items():
         means = [found[name].mean(0) for name in sets]
         mean = np.mean(means, axis=0)
-        by_set = " | ".join(
+        by_set = [
             f"{' / '.join(f'{100 * v:.1f}' for v in m[:3])}; {100 * m[3]:.1f} in {m[4]:.0f}" for m in means
-        )
-        cells = [*(f"{100 * v:.1f}" for v in mean[:4]), *(f"{v:.0f}" for v in mean[4:])]
-        print(f"| {row} | {' | '.join(cells)} | {by_set} |")
+        ]
+        equal = f"{100 * mean[6]:.1f}" if row in STOCK else ""
+        cells = [*(f"{100 * v:.1f}" for v in mean[:4]), f"{mean[4]:.0f}", equal, f"{mean[5]:.0f}"]
+        print(f"| {row} | {' | '.join([*cells, *by_set])} |")
 
 
 def differences(rows: Rows, sets: Sequence[str], seed: int) -> None:
-    """Print what each row gains over another, with intervals, and by set what is sent."""
-    print(
-        f"\n| difference | {' | '.join(map(str, BUDGETS))} | sent: evidence | tokens | {' | '.join(sets)} |"
-    )
-    print("|---" * (len(BUDGETS) + 3 + len(sets)) + "|")
+    """Print what each row gains over another, with intervals; by set what is sent, and at equal tokens."""
+    heads = [*map(str, BUDGETS), "sent: evidence", "tokens", "at equal tokens", *sets]
+    print(f"\n| difference | {' | '.join(heads)} |\n" + "|---" * (len(heads) + 1) + "|")
     for mine, other in PAIRS:
         if mine not in rows or other not in rows:
             continue
         rng, points, draws = np.random.default_rng(seed), [], []
         for name in sets:
-            delta = (rows[mine][name] - rows[other][name])[:, :5] * [100, 100, 100, 100, 1]
+            own, beside = rows[mine][name], rows[other][name]
+            delta = np.column_stack([own[:, :5] - beside[:, :5], own[:, 6] - beside[:, 3]])
+            delta *= [100, 100, 100, 100, 1, 100]
             points.append(delta.mean(0))
             draws.append(delta[rng.integers(0, len(delta), (RESAMPLES, len(delta)))].mean(1))
         low, high = np.percentile(np.mean(draws, axis=0), [2.5, 97.5], axis=0)
@@ -340,6 +383,10 @@ def differences(rows: Rows, sets: Sequence[str], seed: int) -> None:
             for m, lo, hi in zip(np.mean(points, axis=0), low, high, strict=True)
         ]
         by_set = [f"{point[3]:+.1f} in {point[4]:+.0f}" for point in points]
+        if STOCK.get(mine) == other:
+            by_set = [f"{cell}; {point[5]:+.1f}" for cell, point in zip(by_set, points, strict=True)]
+        else:
+            cells[-1] = ""
         print(f"| {mine} - {other.split(':')[0]} | {' | '.join([*cells, *by_set])} |")
 
 
@@ -356,7 +403,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="a .npz file for the figures of every question")
     options = parser.parse_args(arguments)
     every = {**DOORS, **SLOW} if options.only else DOORS
-    named = {r: o for r, o in every.items() if not options.only or any(part in r for part in options.only)}
+    # The stock rows first: they say at how many tokens the others are compared.
+    ordered = sorted(every.items(), key=lambda item: item[0] in STOCK)
+    named = {r: o for r, o in ordered if not options.only or any(part in r for part in options.only)}
     rows: Rows = {}
     if options.output and options.output.is_file():
         with np.load(options.output) as saved:
@@ -365,14 +414,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 rows.setdefault(row, {})[name] = saved[key]
     for name, corpus in corpora(options.seed, options.sets).items():
         embed = Embedder(MiniLMEmbedder())
-        corpus = titled(corpus)
+        corpus = without_copies(titled(corpus))
         corpus = replace(corpus, questions=corpus.questions[: options.questions])
         print(f"- {name}: {len(corpus.texts)} documents, {len(corpus.questions)} questions", flush=True)
         with tempfile.TemporaryDirectory() as folder:  # one for all rows: some embed the path
             for row, opened in named.items():
                 if name in rows.get(row, {}):
                     continue
-                rows.setdefault(row, {})[name] = run(opened, corpus, embed, Path(folder))
+                stock = rows.get(STOCK.get(row, ""), {}).get(name)
+                equal = None if stock is None else stock[:, len(BUDGETS) + 1]
+                rows.setdefault(row, {})[name] = run(opened, corpus, embed, Path(folder), equal)
                 if options.output:
                     figures = {f"{r}/{s}": v for r, f in rows.items() for s, v in f.items()}
                     np.savez(options.output, **figures)

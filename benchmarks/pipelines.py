@@ -243,7 +243,9 @@ def sage_ranked(corpus: Corpus, embed: Memory) -> tuple[list[Ranked], list[int]]
     return ranked, get_counter("bert").count_many(texts)
 
 
-def recall(corpus: Corpus, question: Question, ranked: Ranked) -> list[float]:
+def recall(
+    corpus: Corpus, question: Question, ranked: Ranked, budgets: Sequence[float] = BUDGETS
+) -> list[float]:
     """Share of the evidence's characters within each budget."""
     counter = get_counter("bert")
     wanted = sum(e.end - e.start for e in question.evidence)
@@ -252,18 +254,18 @@ def recall(corpus: Corpus, question: Question, ranked: Ranked) -> list[float]:
     spent = 0.0
     for document, span in ranked:
         tokens = max(1, counter.count(span.of(corpus.texts[document])))
-        while len(found) < len(BUDGETS) and spent + tokens > BUDGETS[len(found)]:
-            share = (BUDGETS[len(found)] - spent) / tokens
+        while len(found) < len(budgets) and spent + tokens > budgets[len(found)]:
+            share = (budgets[len(found)] - spent) / tokens
             part = Span(span.start, span.start + int((span.end - span.start) * share))
             kept = [mask.copy() for mask in seen]
             mark(kept, question, document, part)
             found.append(sum(int(mask.sum()) for mask in kept) / wanted)
-        if len(found) == len(BUDGETS):
+        if len(found) == len(budgets):
             return found
         spent += tokens
         mark(seen, question, document, span)
     whole = sum(int(mask.sum()) for mask in seen) / wanted
-    return found + [whole] * (len(BUDGETS) - len(found))
+    return found + [whole] * (len(budgets) - len(found))
 
 
 def mark(masks: Sequence[NDArray[np.bool_]], question: Question, document: int, sent: Span) -> None:

@@ -72,8 +72,7 @@ def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
 
 def word_matrix(
     query: str,
-    texts: Sequence[str],
-    text_words: Sequence[Sequence[str]] | None = None,
+    text_words: Sequence[Sequence[str]],
     text_grams: Sequence[NDArray[np.uint16]] | None = None,
 ) -> NDArray[np.float64]:
     """What question and candidates share in words (`bm25_share`) and parts of words (`gram_share`).
@@ -82,13 +81,12 @@ def word_matrix(
 
     Args:
         query: The question.
-        texts: Candidates that are not blank, at least one.
-        text_words: `words` of each, where known.
+        text_words: `words` of each candidate, at least one.
         text_grams: `gram_codes` of each, where known.
 
     Returns:
-        Shape ``(len(texts), len(WORDS))``, each from 0 to 1.
+        Shape ``(len(text_words), len(WORDS))``, each from 0 to 1.
     """
-    question, listed = words(query), text_words if text_words is not None else [words(t) for t in texts]
-    columns = (bm25_share(question, listed), gram_share(question, listed, text_grams))
+    question = words(query)
+    columns = (bm25_share(question, text_words), gram_share(question, text_words, text_grams))
     return np.stack(columns, axis=1)

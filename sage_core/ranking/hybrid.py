@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,22 +21,33 @@ from sage_core.ranking.features import standardized, word_matrix
 from sage_core.ranking.protocol import BatchReranker, check_request, check_search_scores, checked_scores
 from sage_core.selection.cut import Scale
 from sage_core.text.keywords import gram_codes, words
+from sage_core.text.sentences import split_sentences
 
 logger = logging.getLogger(__name__)
 
 V = TypeVar("V")
 
 
-class _Read(NamedTuple):
-    """What is compared of a text."""
+_WINDOW = 700
+"""Characters of a window, some 150 tokens: chunks of our own have one, a node of 1,024 tokens seven."""
+
+
+class _Window(NamedTuple):
+    """What is compared of a text, or of some sentences of a long one."""
 
     words: tuple[str, ...]
     grams: NDArray[np.uint16]
 
 
-def _read(text: str) -> _Read:
-    listed = tuple(words(text))
-    return _Read(listed, gram_codes(listed))
+def _windows(text: str) -> list[_Window]:
+    """Whole sentences of a text, as many as a window has room for, at least one."""
+    starts = [0]
+    if len(text) > _WINDOW:
+        for sentence in split_sentences(text):
+            if sentence.end - starts[-1] > _WINDOW and sentence.start > starts[-1]:
+                starts.append(sentence.start)
+    listed = [tuple(words(text[start:end])) for start, end in pairwise([*starts, len(text)])]
+    return [_Window(words_of, gram_codes(words_of)) for words_of in listed]
 
 
 class HybridReranker:
@@ -45,6 +57,7 @@ class HybridReranker:
     words that question and candidate share (BM25 over the candidates), and parts of words. The scores may be
     of any embedding model and on any scale that rises with likeness: a rising straight line of them changes
     nothing. Without scores, or where they are all the same, a model of its own judges by the words alone.
+    A text much longer than our own chunks is judged by the window of its sentences that matches best.
 
     Calibrated on development questions together with the neighbors that vouch (`sage_core.ranking.vouch`):
     after that a score is the probability that the chunk holds evidence. However similar a chunk is, its own
@@ -64,7 +77,7 @@ class HybridReranker:
             the package's calibration is made. It reads every candidate with the question, which takes far
             longer than all the rest.
         calibration: A file made by ``benchmarks/calibrate_reranker.py``; None for the package's.
-        cache_size: Most texts whose words are cached, about 2 KB for a text of 100 tokens.
+        cache_size: Most texts whose words are cached, about 2 KB for 100 tokens.
 
     Raises:
         InputError: For a negative cache size.
@@ -86,7 +99,7 @@ class HybridReranker:
         self._calibration = Calibration.load(
             Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
         )
-        self._words: LRUCache[_Read] = LRUCache(cache_size)
+        self._words: LRUCache[list[_Window]] = LRUCache(cache_size)
         if cross_encoder is not None and cross_encoder.name != self._calibration.cross_encoder:
             logger.warning(
                 "probabilities are calibrated for %s, not for %s",
@@ -122,20 +135,22 @@ class HybridReranker:
         if not filled or not query.strip():
             return probabilities
         listed = [texts[i] for i in filled]
-        read = self._words.get_many(dict.fromkeys(listed), lambda new: [_read(text) for text in new])
-        features = word_matrix(
-            query, listed, [read[t].words for t in listed], [read[t].grams for t in listed]
-        )
+        read = self._words.get_many(dict.fromkeys(listed), lambda new: [_windows(text) for text in new])
+        windows = [window for text in listed for window in read[text]]
+        sizes = [len(read[text]) for text in listed]
+        features = word_matrix(query, [w.words for w in windows], [w.grams for w in windows])
         model = self._calibration.words_only
         meaning = None if given is None else standardized(given)
         if meaning is not None:
-            features = np.column_stack([meaning[filled], features])
+            features = np.column_stack([np.repeat(meaning[filled], sizes), features])
             model = self._calibration.with_scores
         if self._cross is not None:
             # Its own `score` shares batches between simultaneous questions.
             logits = checked_scores(self._cross.name, self._cross.score(query, listed), len(listed))
-            features = np.column_stack([features, logits])
-        for i, value in zip(filled, model.probability(features), strict=True):
+            features = np.column_stack([features, np.repeat(logits, sizes)])
+        firsts = np.cumsum([0, *sizes[:-1]])
+        best = np.maximum.reduceat(model.probability(features), firsts)
+        for i, value in zip(filled, best, strict=True):
             probabilities[i] = float(value)
         return probabilities
 

@@ -67,7 +67,7 @@ def test_grams_find_parts_of_words():
 
 
 def test_features_by_hand():
-    matrix = word_matrix("lamp", ["Salt. Lamp.", "Gulls"])
+    matrix = word_matrix("lamp", [["salt", "lamp"], ["gull"]])
     assert matrix.shape == (2, len(WORDS))
     assert matrix[0, 0] > 0 == matrix[1, 0]
     assert (matrix[:, 1] == [1, 0]).all()
@@ -222,6 +222,20 @@ def test_the_answer_ranks_first():
     assert ranked[0].score > 2 * ranked[1].score > 4 * ranked[2].score
     assert reranker.scale == "probability"
     assert reranker.name == "hybrid"
+
+
+def test_a_long_text_is_judged_by_its_best_part():
+    filler = " ".join(f"Gulls number {i} nest on the roof of the boathouse." for i in range(100))
+    middle = f"{filler} {TEXTS[1]} {filler}"
+    other = "The lighthouse was closed. " + filler + " " + filler + " It was first painted in 1871."
+    short, long, scattered, none = HybridReranker().score(QUERY, [TEXTS[1], middle, other, filler])
+    assert none < scattered < long
+    assert long > short / 2
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "\r\n".join(["Salt."] * 5_000), "灯台" * 2_000, "." * 5_000])
+def test_long_texts_of_any_kind_have_a_probability(text):
+    assert 0 <= HybridReranker().score(QUERY, [text, TEXTS[1]])[0] < 0.2
 
 
 def test_the_probability_is_a_sigmoid_that_does_not_overflow():
