@@ -1,21 +1,25 @@
 """Sizes and reasons: the mean that was asked for, why texts are cut, how many vectors an index needs.
 
-    python benchmarks/chunk_sizes.py [--documents 40]
+    python benchmarks/chunk_sizes.py [--documents 40] [--reasons]
 
 For every development set (``SAGE_DATA``) and every target: mean and largest chunk in tokens of our counter,
 over the documents that are at least twice the target long. Then, for the default and the presets: the share
 of cuts without a blank line or a heading that lie below the segmenter's threshold (0.55) and below the one
-stored with the model (0.70, of best F1 on held-out training documents), how many of them part a sentence that
-begins by pointing back from the one before, the reasons of all cuts, and vectors per 1,000 words.
+stored with the model (0.70, of best F1 on held-out training documents), how many of them lie at the weakest
+place within reach (the lowest P(same) to which that cut alone can be moved, both chunks staying within the
+limits) and how much higher P(same) is in the mean than there, how many part a sentence that begins by
+pointing back from the one before, the reasons of all cuts, and vectors per 1,000 words.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import os
 import sys
+from bisect import bisect_left
 from collections import Counter
 from pathlib import Path
 
@@ -41,6 +45,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--documents", type=int, default=40, help="the first so many of each set; 0 for all")
+    parser.add_argument("--reasons", action="store_true", help="only why and where, without the means")
     options = parser.parse_args()
     if not DATA.is_dir():
         sys.exit(f"no {DATA}: set SAGE_DATA to the folder that holds dev/")
@@ -48,7 +53,8 @@ def main() -> None:
     sets |= {name: documents(name) for name in (*QUESTION_SETS, *BOUNDARY_SETS)}
     if options.documents:
         sets = {name: texts[: options.documents] for name, texts in sets.items()}
-    print_means(sets)
+    if not options.reasons:
+        print_means(sets)
     print_reasons(sets)
 
 
@@ -93,18 +99,21 @@ def print_means(sets: dict[str, list[str]]) -> None:
 
 
 def print_reasons(sets: dict[str, list[str]]) -> None:
-    """Why texts are cut, for the default by set and for the presets over all sets."""
+    """Why texts are cut, for the default and by topic for each set, and for the presets over all."""
     print(
         "\n| set | setting | cuts without blank line or heading | below 0.55 | below 0.70 "
-        "| before a back-reference | topic, paragraph, heading, limit, size | vectors per 1,000 words |"
-        "\n|---|---|---|---|---|---|---|---|"
+        "| weakest in reach | above it | before a back-reference "
+        "| topic, paragraph, heading, limit, size | vectors per 1,000 words |"
+        "\n|---|---|---|---|---|---|---|---|---|---|"
     )
-    rows = [(name, None, {name: texts}) for name, texts in sets.items()]
+    rows: list[tuple[str, Size | None, dict[str, list[str]]]] = [
+        (name, None, {name: texts}) for name, texts in sets.items()
+    ]
     development = {name: texts for name, texts in sets.items() if name != "demo"}
     presets: list[Size | None] = [None, "topic", "sentence", "passage", "section"]
     for name, target, chosen in [
         *rows,
-        ("demo", "topic", {"demo": sets["demo"]}),
+        *((name, "topic", {name: texts}) for name, texts in sets.items()),
         *(("all development sets", preset, development) for preset in presets),
     ]:
         print(
@@ -117,13 +126,18 @@ def reasons(segmenter: Segmenter, sets: dict[str, list[str]]) -> str:
     """The cells of one line."""
     why: Counter[str] = Counter()
     within = below = below_own = back = chunks = words = 0
+    above: list[float] = []
     for text in (text for texts in sets.values() for text in texts):
         view = segmenter.explain(text)
         said = {boundary.position: boundary.probability for boundary in view.boundaries}
         why.update(view.reasons)
         chunks += len(view.spans)
         words += len(text.split())
-        for before, chunk, reason in zip(view.spans, view.spans[1:], view.reasons, strict=False):
+        places = [0, *(boundary.position for boundary in view.boundaries), len(text)]
+        counts = segmenter.counter.count_many([text[a:b] for a, b in itertools.pairwise(places)])
+        ends = dict(zip(places, itertools.accumulate(counts, initial=0), strict=True))
+        stops = [*(span.start for span in view.spans[2:]), len(text)]
+        for before, chunk, reason, stop in zip(view.spans, view.spans[1:], view.reasons, stops, strict=False):
             probability = said.get(chunk.start)
             if probability is None or reason == "heading" or "\n\n" in text[before.end : chunk.start]:
                 continue
@@ -131,9 +145,21 @@ def reasons(segmenter: Segmenter, sets: dict[str, list[str]]) -> str:
             below += probability < segmenter.threshold
             below_own += probability < OWN_THRESHOLD
             back += points_back(text, chunk)
+            left, right = ends.get(before.start), ends.get(stop)
+            if left is None or right is None:
+                continue  # beside a sentence that was cut
+            reach = [
+                said[p]
+                for p in places[bisect_left(places, before.start) + 1 : bisect_left(places, stop)]
+                if max(ends[p] - left, right - ends[p]) <= segmenter.max_tokens
+                and min(ends[p] - left, right - ends[p]) >= segmenter.min_tokens
+            ]
+            above.append(probability - min([*reach, probability]))
     shares = " | ".join(f"{count / max(1, within):.2f}" for count in (below, below_own))
-    counts = ", ".join(str(why[reason]) for reason in ("topic", "paragraph", "heading", "limit", "size"))
-    return f"{within} | {shares} | {back} | {counts} | {1000 * chunks / words:.1f}"
+    count = max(1, len(above))
+    weakest = f"{sum(a == 0 for a in above) / count:.2f} | {sum(above) / count:.3f}"
+    reasons_ = ", ".join(str(why[reason]) for reason in ("topic", "paragraph", "heading", "limit", "size"))
+    return f"{within} | {shares} | {weakest} | {back} | {reasons_} | {1000 * chunks / words:.1f}"
 
 
 if __name__ == "__main__":

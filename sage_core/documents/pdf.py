@@ -10,6 +10,7 @@ import collections
 import ctypes
 import itertools
 import logging
+import math
 import re
 import statistics
 import threading
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import MAX_HEADING_CHARS, Heading, find_headings
+from sage_core.text.lines import CONTENTS_ENTRY, WIDE
 from sage_core.text.links import Hyperlink, is_file_link
 
 logger = logging.getLogger(__name__)
@@ -70,6 +72,7 @@ class _Line:
         page: Number of the page, from 0.
         column: 0 for the left or only one; -1 for a line across columns.
         targets: Files that links on it lead to.
+        height: From its first to its last line, where cells of a table are wrapped.
     """
 
     cells: list[str]
@@ -83,6 +86,7 @@ class _Line:
     page: int
     column: int = 0
     targets: list[str] = field(default_factory=list)
+    height: float = 0.0
 
     @property
     def text(self) -> str:
@@ -453,8 +457,6 @@ def _drop_running_lines(pages: Sequence[_PageLines]) -> None:
 _ENDS = re.compile(r"[.!?:;…。！？][\"'”’)\]]*\Z")
 _ITEM = re.compile(r"(?:[•‣◦▪●·–—*\uf0b7]|[-o](?=\s)|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{2,4})[.)](?=\s))\s*\S?")
 _NUMBERED_LINE = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){0,4}\.?|[IVXLC]{1,6}\.|[A-Z]\.)\s+[^\W\d_]")
-_CONTENTS_ENTRY = re.compile(r"(?:\. ?){4,}\s*(?:\d+|[ivxlc]+)\Z")
-_WIDE_CHAR = "\u2e80"
 
 
 def _paragraphs(lines: Sequence[_Line], pages: Sequence[_PageLines]) -> Iterator[_Paragraph]:
@@ -462,7 +464,7 @@ def _paragraphs(lines: Sequence[_Line], pages: Sequence[_PageLines]) -> Iterator
     pitch = _pitch(lines)
     bounds = _column_bounds(lines)
     open_: _Paragraph | None = None
-    rows = _table_rows(lines)
+    lines, rows = _tables(lines)
     for index, line in enumerate(lines):
         above = lines[index - 1] if index else None
         if open_ is None or above is None:
@@ -503,6 +505,103 @@ def _column_bounds(lines: Sequence[_Line]) -> dict[tuple[int, int], tuple[float,
     return bounds
 
 
+_SAME_EDGE = 3.0  # points
+_TALLEST_ROW = 40  # lines
+_BROKEN = "\u00ad"
+_LONE_MARK = re.compile(r"\W|\(?\w{1,3}[.)]")  # of a list item whose text stands far from it
+_NUMBER = re.compile(r"\W*\d[\d.,]*\W*")
+
+
+def _tables(lines: Sequence[_Line]) -> tuple[list[_Line], list[bool]]:
+    """The lines, those of wrapped cells joined to their rows, and which of them are rows of a table."""
+    joined: list[list[_Line]] = []
+    merged: list[_Line] = []
+    columns: list[float] = []
+    bottoms: list[float] = []  # lowest line of each cell of the last row
+    for line in lines:
+        row = merged[-1] if merged else None
+        if row is not None and _wraps(line, row, columns, bottoms):
+            merged[-1] = _with_cells(row, line, columns, bottoms)
+            joined[-1].append(line)
+            continue
+        if row is None or len(line.cells) < 2 or len(row.cells) < 2 or row.page != line.page:
+            columns = []
+        if len(line.cells) > 1 and not set(_columns_of(line, columns)) - set(range(len(columns))):
+            cells = [""] * len(columns)
+            for cell, column in zip(_marked_cells(line), _columns_of(line, columns), strict=True):
+                cells[column] = cell
+        else:
+            columns, cells = list(line.edges), _marked_cells(line)
+        bottoms = [line.y if cell else math.inf for cell in cells]
+        merged.append(replace(line, cells=cells, edges=list(columns), hyphen=False))
+        joined.append([line])
+    rows = _table_rows(merged)
+    flat: list[_Line] = []
+    marks: list[bool] = []
+    for row, parts, is_row in zip(merged, joined, rows, strict=True):
+        if is_row:
+            row.cells = [cell.replace(_BROKEN, "-") for cell in row.cells]
+        flat += [row] if is_row else parts
+        marks += [is_row] * (1 if is_row else len(parts))
+    return flat, marks
+
+
+def _marked_cells(line: _Line) -> list[str]:
+    """The cells, the last with a mark where it ends with a broken word."""
+    return [*line.cells[:-1], line.cells[-1] + _BROKEN * line.hyphen]
+
+
+def _columns_of(line: _Line, columns: Sequence[float]) -> list[int]:
+    """The column in which each cell begins; -1 for none."""
+    return [next((i for i, x in enumerate(columns) if abs(x - edge) < _SAME_EDGE), -1) for edge in line.edges]
+
+
+def _wraps(line: _Line, row: _Line, columns: Sequence[float], bottoms: Sequence[float]) -> bool:
+    """Whether a line goes on with cells of the row, or is a cell beside them that the file has later."""
+    if (
+        len(row.cells) < 2
+        or (line.page, line.column) != (row.page, row.column)
+        or _LONE_MARK.fullmatch(row.cells[0])
+        or line.x0 <= columns[0] + _SAME_EDGE
+        or row.height > _TALLEST_ROW * max(row.size, 1.0)
+    ):
+        return False
+    top, size = row.y + row.height, max(line.size, 1.0)
+    places = _columns_of(line, columns)
+    if -1 in places:
+        return len(line.cells) == 1 and abs(line.y - top) < 0.3 * size and line.x0 > row.x1
+    if len(line.cells) > 1 and any(map(_NUMBER.fullmatch, line.cells)):
+        return False  # a row whose first cell is empty
+    return all(
+        abs(line.y - top) < 0.3 * size
+        if bottoms[place] == math.inf
+        else 0 < bottoms[place] - line.y < 1.45 * size
+        for place in places
+    )
+
+
+def _with_cells(row: _Line, line: _Line, columns: list[float], bottoms: list[float]) -> _Line:
+    """The row with the cells of one more line."""
+    for place, edge, cell in zip(_columns_of(line, columns), line.edges, _marked_cells(line), strict=True):
+        if place < 0:
+            columns.append(edge)
+            row.edges.append(edge)
+            row.cells.append(cell)
+            bottoms.append(line.y)
+        else:
+            before = row.cells[place]
+            row.cells[place] = f"{before} {cell}".strip() if before[-1:] != _BROKEN else before[:-1] + cell
+            bottoms[place] = line.y
+    lowest = min(row.y, line.y)
+    return replace(
+        row,
+        x1=max(row.x1, line.x1),
+        y=lowest,
+        height=row.y + row.height - lowest,
+        targets=[*row.targets, *line.targets],
+    )
+
+
 def _table_rows(lines: Sequence[_Line]) -> list[bool]:
     """Which lines are rows of a table: wide gaps part them, and at least one neighbor at the same places."""
 
@@ -511,7 +610,7 @@ def _table_rows(lines: Sequence[_Line]) -> list[bool]:
             len(a.cells) < 2
             or len(b.cells) < 2
             or a.page != b.page
-            or abs(a.y - b.y) > 4 * max(a.size, b.size)
+            or abs(a.y - b.y - b.height) > 4 * max(a.size, b.size)
         ):
             return False
         shared = sum(any(abs(x - y) < 3 for y in b.edges) for x in a.edges)
@@ -548,7 +647,7 @@ def _joint(
         return "\n\n" if short or above.bold != line.bold else "\n"
     if (above.y - line.y) / size > 1.3 * pitch:
         return "\n\n"
-    if _CONTENTS_ENTRY.search(before):
+    if CONTENTS_ENTRY.search(before):
         return "\n"
     if above.bold != line.bold and (short or len(paragraph.lines) == 1) and (above.bold or ended):
         return "\n\n"
@@ -654,7 +753,7 @@ def _between(above: _Line, text: str, known: frozenset[str]) -> str:
     before = above.text
     if not above.hyphen:
         # Chinese and Japanese lines end anywhere, and Korean ones at a space.
-        wide = before[-1] >= _WIDE_CHAR and text[0] >= _WIDE_CHAR
+        wide = before[-1] >= WIDE and text[0] >= WIDE
         return "" if wide and not "\uac00" <= text[0] <= "\ud7a3" else " "
     left, right = _LAST_LETTERS.search(before), _FIRST_LETTERS.match(text)
     if left is None or right is None:

@@ -27,7 +27,7 @@ from sage_core.text.links import Hyperlink, find_hyperlinks
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 4
+READER_VERSION = 5
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -32,6 +32,7 @@ _MOST_DISCOUNT = (
     6.0  # beside a long table, whose rows no target parts, sentences are not cut apart for the mean
 )
 _MOST_WITHOUT_TARGET = 5.0  # nor does the default mean part table rows or pieces of a sentence (6)
+_SAME_PRICE = 0.02  # where sentences are all alike the number jumps at one price, which no search gets past
 _CLOSE = 0.03  # a mean this near to the target, as a share of it, is met
 
 
@@ -90,26 +91,21 @@ def optimal_boundaries(
         return []
     max_tokens = size_cost.max_tokens
     charge = [cost + price for cost in size_cost.table] if price else size_cost.table
-    best = [0.0]  # best[i]: least cost of the first i units
+    opening = [0.0]  # opening[i]: least cost of the first i units with a cut after them
     origin = [0]  # origin[i]: where the last chunk of that solution starts
-    for end in range(1, len(lengths) + 1):
-        start = end - 1
-        size = lengths[start]
-        least = best[start] + charge[min(size, max_tokens)]
-        if start:
-            least += keep[start - 1]
-        chosen = start
+    for end, (gap, length) in enumerate(zip([*keep, 0.0], lengths, strict=True), start=1):
+        start = chosen = end - 1
+        size = length
+        least = opening[start] + charge[min(size, max_tokens)]
         while start:
             start -= 1
             size += lengths[start]
             if size > max_tokens:
                 break
-            cost = best[start] + charge[size]
-            if start:
-                cost += keep[start - 1]
+            cost = opening[start] + charge[size]
             if cost <= least:  # a tie keeps together, as P(same) = threshold does
                 least, chosen = cost, start
-        best.append(least)
+        opening.append(least + gap)
         origin.append(chosen)
     starts: list[int] = []
     end = len(lengths)
@@ -155,10 +151,12 @@ def sized_boundaries(
             price += step if len(starts) > wanted else -step
             price = max(-least, min(most, price))
             step *= 2
+        elif high - low < _SAME_PRICE:
+            break
         else:
             # The number falls about exponentially with the price: interpolate its logarithm.
             share = math.log(len(many) / wanted) / math.log(len(many) / len(few))
-            price = low + (high - low) * min(0.9, max(0.1, share))
+            price = low + (high - low) * min(0.75, max(0.25, share))
         starts = optimal_boundaries(lengths, keep, size_cost, price)
     if not many or not few:
         return starts

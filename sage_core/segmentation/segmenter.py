@@ -60,7 +60,7 @@ class Segmenter:
             text changes often. With ``"topic"`` the text alone decides, and chunks are longer where little
             changes.
         max_tokens: Hard limit of a chunk. Default 130; with ``target_tokens`` twice that (at least 100), with
-            ``"threshold"`` at most ``coarse_tokens``.
+            ``"topic"`` 300, with ``"threshold"`` at most ``coarse_tokens``.
         min_tokens: Chunks below this are avoided, not forbidden. Default a quarter of the size aimed at; with
             0, short chunks cost nothing.
         strategy: ``"threshold"`` or ``"optimal"``.

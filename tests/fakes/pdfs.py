@@ -202,6 +202,64 @@ def with_table() -> bytes:
     )
 
 
+ERRORS = (
+    ("Code", "Meaning", "Remedy"),
+    (
+        "E20",
+        "The pump is stuck or the filter at its inlet is clogged",
+        "Clean the filter. Then press RESET for 5 s",
+    ),
+    ("E21", "No water", "Open the tap"),
+    ("E22", "The door is not shut, or its switch is broken, or both of these are so", "Call service"),
+    ("E23", "Overflow", "Switch off"),
+)
+
+
+def wrapped_cells(*, columns: int = 3) -> bytes:
+    """A table without lines whose cells are wrapped, between two sentences; with two columns, without a head."""
+    rows = ERRORS if columns == 3 else [row[:2] for row in ERRORS[1:]]
+    cells = [[Paragraph(cell, _BODY) for cell in row] for row in rows]
+    table = Table(
+        cells, style=TableStyle([("VALIGN", (0, 0), (-1, -1), "TOP")]), colWidths=[60, 180, 160][:columns]
+    )
+    return _built(
+        [
+            Paragraph(sentences(1)[0], _BODY),
+            Spacer(1, 12),
+            table,
+            Spacer(1, 12),
+            Paragraph(sentences(1, 7)[0], _BODY),
+        ]
+    )
+
+
+def empty_cells() -> bytes:
+    """Rows whose first cell is empty."""
+    rows = [
+        ["Day", "Dish", "Price"],
+        ["Mon", "Soup", "3.20"],
+        ["", "Bread", "1.10"],
+        ["Tue", "Pasta", "4.10"],
+    ]
+    return _built([Table(rows, colWidths=[60, 180, 160])])
+
+
+def clauses_and_notes() -> bytes:
+    """Numbered clauses over more than a line each, and footnotes in small type at the end of the page."""
+    small = ParagraphStyle("note", parent=_BODY, fontSize=7, leading=9)
+    texts = [
+        "1. Berths",
+        f"1.1 {sentences(1, 3)[0]} {sentences(1, 11)[0]}",
+        f"1.2 {sentences(1, 21)[0]} {sentences(1, 31)[0]}",
+        "2. Dues",
+        f"2.1 {sentences(1, 41)[0]}",
+    ]
+    notes = ["1 Without the islands.", "2 In force since 1974."]
+    return _built(
+        [*(Paragraph(t, _BODY) for t in texts), Spacer(1, 300), *(Paragraph(n, small) for n in notes)]
+    )
+
+
 def with_list() -> bytes:
     items = sentences(3, 20)
     style = ParagraphStyle("item", parent=_BODY, leftIndent=18, bulletIndent=6)

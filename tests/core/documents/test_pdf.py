@@ -81,6 +81,25 @@ def test_a_table_is_no_pair_of_columns() -> None:
     )
 
 
+@pytest.mark.parametrize("columns", [2, 3])
+def test_wrapped_cells_are_one_row(columns: int) -> None:
+    text = read_pdf(pdfs.wrapped_cells(columns=columns)).text
+    rows = pdfs.ERRORS if columns == 3 else [row[:2] for row in pdfs.ERRORS[1:]]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    assert text == f"{pdfs.sentences(1)[0]}\n\n{table}\n\n{pdfs.sentences(1, 7)[0]}"
+
+
+def test_a_row_whose_first_cell_is_empty_is_a_row() -> None:
+    rows = read_pdf(pdfs.empty_cells()).text.splitlines()
+    assert rows[1:3] == ["| Mon | Soup | 3.20 |", "|  | Bread | 1.10 |"]
+
+
+def test_clauses_begin_paragraphs_and_footnotes_are_apart() -> None:
+    blocks = read_pdf(pdfs.clauses_and_notes()).text.split("\n")
+    assert [b[:4].strip() for b in blocks if b][:5] == ["1. B", "1.1", "1.2", "2. D", "2.1"]
+    assert blocks[-1] == "2 In force since 1974." and "1 Without the islands." in blocks
+
+
 def test_words_broken_at_line_ends_are_whole() -> None:
     assert read_pdf(pdfs.hyphenated()).text == pdfs.HYPHENATED
 
