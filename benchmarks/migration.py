@@ -34,7 +34,6 @@ from sage_core.text.spans import Span
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "migration.md"
-CANDIDATES = 30
 
 Split = Callable[[str], list[str]]
 Chunks = dict[str, list[Span]]
@@ -160,12 +159,10 @@ class LlamaIndexSide:
         return [found.node_id for found in index.as_retriever(similarity_top_k=k).retrieve(question)]
 
     def select(self, index: Any, question: str) -> list[str]:
-        """Ids of what our postprocessor keeps of the candidates."""
-        from sage_llamaindex import SageNodePostprocessor
+        """Ids of what our retriever keeps of the candidates."""
+        from sage_llamaindex import SageRetriever
 
-        found = index.as_retriever(similarity_top_k=CANDIDATES).retrieve(question)
-        kept = SageNodePostprocessor().postprocess_nodes(found, query_str=question)
-        return [node.node_id for node in kept]
+        return [node.node_id for node in SageRetriever.from_index(index).retrieve(question)]
 
 
 class LangChainSide:
@@ -288,9 +285,7 @@ def rows_of(side: LlamaIndexSide | LangChainSide, questions: list[Question], usu
             while mean(row("", search(fitting[-1] + 1)).sent) <= budget:
                 fitting.append(fitting[-1] + 1)
             rows.append(row(f"top {fitting[-1]}", search(fitting[-1])))
-            rows.append(
-                row(f"{CANDIDATES} candidates, selected", lambda q, index=index: side.select(index, q))
-            )
+            rows.append(row("`SageRetriever`", lambda q, index=index: side.select(index, q)))
     return rows
 
 
