@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -193,14 +192,6 @@ def _grams_found(
             if wanted[column] in text:
                 found[row, column] = 1
     return found
-
-
-def idf(terms: Sequence[str], documents: Sequence[Collection[str]]) -> dict[str, float]:
-    """Lucene's inverse document frequency of each term over ``documents``; always positive."""
-    asked = set(terms)
-    counts = Counter(word for document in documents for word in asked.intersection(document))
-    weights = _idf(np.array([counts[t] for t in terms], dtype=np.float64), len(documents))
-    return dict(zip(terms, weights.tolist(), strict=True))
 
 
 def _idf(counts: NDArray[Any], n: int) -> NDArray[np.float64]:
