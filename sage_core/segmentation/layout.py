@@ -90,14 +90,14 @@ def evidence(
     if not laid_out:
         return same
     line_break = 0.0 if wrapped else layout.line_break
-    found: list[float] = []
+    result: list[float] = []
     for index, breaks in enumerate(gaps):
         value = layout.blank_line if breaks > 1 else line_break if breaks else 0.0
         between = _between(kinds[index], kinds[index + 1], breaks, layout)
         if breaks and not between and _answers(text, spans[index], spans[index + 1]):
             between = _REPLY - value
-        found.append(value + same[index] + between)
-    return found
+        result.append(value + same[index] + between)
+    return result
 
 
 _QUOTES = '"“”„«»'

@@ -266,20 +266,20 @@ class Segmenter:
             limits: Most tokens of a chunk, one per text; ``max_tokens`` holds too.
             progress: Show a progress bar.
         """
-        found: list[list[Span]] = [[] for _ in texts]
-        asked = [i for i, text in enumerate(texts) if text.strip()]
-        for limit in sorted({limits[i] for i in asked}):
-            members = [i for i in asked if limits[i] == limit]
+        results: list[list[Span]] = [[] for _ in texts]
+        filled = [i for i, text in enumerate(texts) if text.strip()]
+        for limit in sorted({limits[i] for i in filled}):
+            members = [i for i in filled if limits[i] == limit]
             spans = self.with_limit(limit).segment_many([texts[i] for i in members], progress=progress)
             for i, own in zip(members, spans, strict=True):
-                found[i] = own
-        return found
+                results[i] = own
+        return results
 
     def boundaries(self, text: str) -> list[Boundary]:
         """Every place where the model was asked, with its answer (before the layout and the limits)."""
         clean, spans = self._sentences(text)
-        found = self._score_gaps([[clean[a:b] for a, b in spans]])[0][0]
-        return [Boundary(b.start, p) for b, p in zip(spans[1:], found.tolist(), strict=True)]
+        probabilities = self._score_gaps([[clean[a:b] for a, b in spans]])[0][0]
+        return [Boundary(b.start, p) for b, p in zip(spans[1:], probabilities.tolist(), strict=True)]
 
     def explain(self, text: str) -> SegmentationView:
         """The chunks of one text with every judged boundary, to look at: colored in a notebook or terminal.
@@ -300,24 +300,24 @@ class Segmenter:
     ) -> list[BoundaryReason]:
         """Why the text was cut before each chunk but the first."""
         clean, sentences = self._sentences(text)
-        asked = {boundary.position: boundary.probability for boundary in boundaries}
-        said = dict(zip([s.start for s in sentences[1:]], breaks(clean, sentences), strict=True))
-        found: list[BoundaryReason] = []
+        probabilities = {boundary.position: boundary.probability for boundary in boundaries}
+        kinds = dict(zip([s.start for s in sentences[1:]], breaks(clean, sentences), strict=True))
+        reasons: list[BoundaryReason] = []
         for (_, after), (size, size_after) in zip(
             itertools.pairwise(spans), itertools.pairwise(tokens), strict=True
         ):
-            kind = said.get(after.start)
+            kind = kinds.get(after.start)
             if kind is None:
-                found.append("limit")
+                reasons.append("limit")
             elif kind == "heading":
-                found.append("heading")
-            elif asked[after.start] < self.threshold:
-                found.append("topic")
+                reasons.append("heading")
+            elif probabilities[after.start] < self.threshold:
+                reasons.append("topic")
             elif kind == "break":
-                found.append("paragraph")
+                reasons.append("paragraph")
             else:
-                found.append("limit" if size + size_after > self.max_tokens else "size")
-        return found
+                reasons.append("limit" if size + size_after > self.max_tokens else "size")
+        return reasons
 
     def _pool(self, texts: list[str]) -> list[list[Span]]:
         """Segment texts together."""
@@ -351,9 +351,9 @@ class Segmenter:
         if not any(documents):
             return [np.zeros(0, np.float32) for _ in documents], []
         if isinstance(model, CountingModel) and get_counter(model.tokenizer_name) == counter:
-            found, lengths = model.probabilities_and_lengths(documents)
+            probabilities, lengths = model.probabilities_and_lengths(documents)
             widths = np.fromiter((len(text) for document in documents for text in document), np.int64)
-            return found, np.maximum(np.maximum(lengths, -(-widths // CHARS_PER_TOKEN)), 1).tolist()
+            return probabilities, np.maximum(np.maximum(lengths, -(-widths // CHARS_PER_TOKEN)), 1).tolist()
         return model.probabilities(documents), None
 
     def _lengths(self, documents: list[tuple[str, list[Span]]]) -> list[int]:

@@ -60,11 +60,11 @@ class Continuations:
 
     def above(self, spans: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
         """For each span, what stands above its beginning, outermost first; () where nothing is missing."""
-        found = []
+        result = []
         for start, _ in spans:
             index = bisect.bisect_right(self._starts, start) - 1
-            found.append(self._parts[index] if index >= 0 else ())
-        return found
+            result.append(self._parts[index] if index >= 0 else ())
+        return result
 
 
 def _tables(lines: Sequence[Line]) -> Iterator[Region]:

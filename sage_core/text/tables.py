@@ -14,17 +14,17 @@ _CELL_ESCAPES = re.compile(r"\\(\|)")
 
 def tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
     """Where each table begins and ends (exclusive), in indices of ``lines``."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     for index, line in enumerate(lines):
         if line.kind != "table":
             continue
-        open_ = bool(found) and found[-1][1] == index
+        open_ = bool(result) and result[-1][1] == index
         # A blank line ends a table, except where rulers open and close it (AsciiDoc, reStructuredText).
-        if open_ and (not line.spaced or _in_rulers(lines, found[-1][0], index)):
-            found[-1] = (found[-1][0], index + 1)
+        if open_ and (not line.spaced or _in_rulers(lines, result[-1][0], index)):
+            result[-1] = (result[-1][0], index + 1)
         else:
-            found.append((index, index + 1))
-    return found
+            result.append((index, index + 1))
+    return result
 
 
 def _in_rulers(lines: Sequence[Line], first: int, index: int) -> bool:
