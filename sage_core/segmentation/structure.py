@@ -326,7 +326,7 @@ def _statements(lines: Sequence[Line], start: int, stop: int) -> Iterator[tuple[
     run = start
     for index in range(start, stop):
         line = lines[index]
-        if (preface := _preface(lines, start, index)) < index:
+        if not line.text.startswith(_CODE_PREFACE) and (preface := _preface(lines, start, index)) < index:
             yield preface, index
         if line.spaced or index == start:
             run = index
