@@ -28,13 +28,10 @@ FIRST_CHUNKS = 6
 """Chunks of a named document that join the candidates."""
 
 MAX_DOCUMENTS = 40
-"""Named documents whose chunks join the candidates, those of the best chunks first."""
+"""Named documents whose chunks join the candidates, those of the largest share and the best chunks first."""
 
 MAX_NAMESAKES = 5
 """Where more documents have one name, it says nothing."""
-
-MAX_LINKS = 5
-"""Where a chunk has more links, it is a list of them: each counts for less."""
 
 MAX_CHUNKS = 30
 """Chunks of named documents that join the candidates, all first ones before any second."""
@@ -78,7 +75,8 @@ class NamedLink(NamedTuple):
         source: Position of the chunk among the candidates; None for the question.
         document: The document.
         name: The name as it is written there.
-        share: 1 over the number of documents of that name; for a link, less than 1 in a list of links.
+        share: 1 over the number of documents of that name; for a link that is no name, 1 over the number of
+            links in the chunk.
         first: Number of the chunk that it leads to: the one below the heading that a link names.
     """
 
@@ -115,7 +113,7 @@ def named_links(
     names: Names,
     hyperlinks: Callable[[Sequence[int]], Iterable[NamedLink]] = lambda best: (),
 ) -> list[NamedLink]:
-    """The documents that the question and the best chunks name or link to, those of the question first.
+    """The documents that the question and the best chunks name or link to.
 
     Args:
         question: The question.
@@ -123,10 +121,11 @@ def named_links(
         documents: Which document each is a chunk of; none names itself.
         scores: Of the candidates, on any scale; those without one name nobody.
         names: Where documents are looked up.
-        hyperlinks: Given the positions of the best chunks, the links that they have. They go before names.
+        hyperlinks: Given the positions of the best chunks, the links that they have.
 
     Returns:
-        Each pair of a source and a document once, at most `MAX_DOCUMENTS` documents.
+        Each pair of a source and a document once, at most `MAX_DOCUMENTS` documents: those of the largest
+        share first, of equal ones those of the question, then of the best chunks.
 
     Examples:
         >>> names = NameIndex({"holt": ["mara holt"]})
@@ -144,17 +143,22 @@ def named_links(
     for hyperlink in hyperlinks(best):
         of_source.setdefault(hyperlink.source, []).append(hyperlink)
     links: dict[tuple[int | None, str], NamedLink] = {}
-    reached: set[str] = set()
     for source, text, some in zip([None, *best], read, mentions, strict=True):
         written = of_source.get(source, [])
-        share = min(MAX_LINKS / max(len(written), 1), 1.0)
-        for x in [*(x._replace(share=share) for x in written), *_named(source, text, some, documents_of)]:
+        share, within = 1 / max(len(written), 1), "\n".join(x.name for x in written)
+        named = [
+            x for x in _named(source, text, some, documents_of) if not (_is_file(x.name) and x.name in within)
+        ]
+        for x in [*(x._replace(share=share) for x in written), *named]:
             if source is not None and documents[source] == x.document and not x.first:
                 continue
-            if x.document in reached or len(reached) < MAX_DOCUMENTS:
-                reached.add(x.document)
-                links.setdefault((source, x.document), x)
-    return list(links.values())
+            known = links.setdefault((source, x.document), x)
+            if known.share < x.share:  # of a list of links, but named, too
+                links[source, x.document] = known._replace(share=x.share)
+    # A long list of links takes no place from what is named.
+    surest = sorted(links.values(), key=lambda x: -x.share)
+    followed = {*list(dict.fromkeys(x.document for x in surest))[:MAX_DOCUMENTS]}
+    return [x for x in surest if x.document in followed]
 
 
 def _named(
@@ -166,6 +170,11 @@ def _named(
         if len(targets) <= MAX_NAMESAKES:
             for target in targets:
                 yield NamedLink(source, target, text[mention.start : mention.end], 1 / len(targets))
+
+
+def _is_file(name: str) -> bool:
+    """Whether a name is a file's, which within a link says no more than the link."""
+    return "." in name and " " not in name
 
 
 def _is_rare(chunks: int, total: int) -> bool:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
 import stat
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from sage_core import Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
 from sage_core.llm.usage import Price
+from sage_core.pipeline.results import NamedBy
 from sage_core.rendering.html import (
     Mark,
     answer_report,
@@ -231,6 +235,25 @@ def test_a_retrieval_whose_answer_failed_says_why():
     found = retrieval([0.9, 0.5, 0.1])
     words = Reader(retrieval_report(found, error="<b>no server</b>")).words()
     assert "No answer: <b>no server</b>" in words and "Passage 1 about ferries" in words
+
+
+def test_the_page_and_the_terminal_say_who_names_a_passage():
+    found = retrieval([0.9, 0.5, 0.4])
+    first, second, third = found.candidates
+    found = replace(
+        found,
+        candidates=(
+            first,
+            replace(second, named_by=(NamedBy("Mara Holt", first.chunk.id),)),
+            replace(third, named_by=(NamedBy("Mara <b>Holt"),)),
+        ),
+    )
+    page = Reader(retrieval_report(found)).words()
+    assert page.count("because [1] names it") == page.count("because the question names it") == 1
+    out = io.StringIO()
+    Console(file=out, width=200).print(found)
+    assert out.getvalue().count("[1] names it: ") == out.getvalue().count("the question names it: ") == 1
+    assert "names it" not in retrieval_report(retrieval([0.9, 0.5]))
 
 
 def test_two_hundred_candidates_are_all_listed():
