@@ -288,6 +288,42 @@ def test_a_document_that_goes_is_named_no_more() -> None:
     assert "born near Ulm" not in [n.text for n in retriever.retrieve("who owned the petrel")]
 
 
+@pytest.mark.parametrize(
+    ("text", "titles", "reached"),
+    [
+        ("the petrel was owned by Mara Holt", ["Mara Holt"], True),
+        ("the petrel was owned by Мара Хольт", ["Мара Хольт"], True),
+        ("the petrel was owned by 丸山花子 who sold it", ["丸山花子"], True),
+        ("the petrel was owned by Mara Holt", ["Mara Holt"] * 5, True),
+        ("the petrel was owned by Mara Holt", ["Mara Holt"] * 60, False),
+        ("the petrel was owned by word word word", ["word " * 500], False),
+        ("the petrel was owned by [her](javascript:holt.f)", ["Mara Holt"], False),
+        ("the petrel was owned by [her](gone.md)", ["Mara Holt"], False),
+        ("the petrel was owned by nobody who knew the number", ["number"], False),
+    ],
+)
+def test_names_that_say_something_and_those_that_do_not(text: str, titles: list[str], reached: bool) -> None:
+    # Each of them names the first one, too: a circle.
+    named = [(title, f"born near Ulm {i} in a Storm") for i, title in enumerate(titles)]
+    rules = [(f"Rules {i}", f"who owned the boat number {i} the year") for i in range(80)]
+    nodes = [TextNode(text=t, metadata={"title": title}) for title, t in [("Storm", text), *named, *rules]]
+    for i, node in enumerate(nodes):
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=f"document {i}")
+    index = VectorStoreIndex(nodes, embed_model=HashEmbedding())
+    found = {
+        links: [
+            n.text
+            for n in SageRetriever.from_index(index, candidates=5, links=links, min_k=90).retrieve(
+                "who owned the petrel"
+            )
+        ]
+        for links in (True, False)
+    }
+    ulm = {links: [t for t in texts if t.startswith("born")] for links, texts in found.items()}
+    assert (len(ulm[True]) > len(ulm[False])) == reached
+    assert len(found[True]) == len({*found[True]}), "nobody comes twice"
+
+
 def test_a_postprocessor_lets_nodes_vouch_for_what_they_name() -> None:
     nodes = [
         NodeWithScore(
