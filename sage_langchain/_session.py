@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from langchain_core import callbacks
 from langchain_core.documents import Document
@@ -57,12 +57,14 @@ from sage_core.feedback.drivers import (
 )
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
 from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
+from sage_langchain.compressor import titled
 from sage_langchain.critic import Critic
 from sage_langchain.pruner import SagePruner
 
@@ -180,6 +182,8 @@ class Session:
     def _search(self, step: Search) -> Steps[Hits]:
         """What the retriever finds for what is missing, added to the candidates."""
         question = self.inputs["input"]
+        if not step.question and (held := (yield Compute(self._named, step.selection.indices))) is not None:
+            return cast("Hits", held)
         query = step.question or follow_up(question, self._texts_of(step.selection), step.asked)
         if not query:
             return NO_HITS
@@ -188,6 +192,12 @@ class Session:
         documents = yield Twin(self._retriever(), "invoke", inputs, config, select=False)
         hits: Hits = yield Compute(self.pool.add, documents, scores_of(documents), self._sizes, query)
         return hits
+
+    def _named(self, shown: Sequence[int]) -> Hits | None:
+        """The candidates that the shown documents name."""
+        documents = self.pool.items
+        scores = scores_of(documents)
+        return self.pool.held(named_unseen([titled(d) for d in documents], scores, {*shown}), scores)
 
     def _generate(self, selection: Selection) -> Steps[Answered]:
         yield self._select(selection)

@@ -104,7 +104,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         prune: Drop the sentences of selected documents that do not help with the question, in every round
             (`SagePruner`); ``context`` then holds slices of the documents.
         hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
-            answer needs a passage that only another passage names.
+            answer needs a passage that only another passage names: where the critic does not say what is
+            missing, candidates that the passages name come first.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
         stop_on: ``"contradicted"`` ends the generation of an answer at the first sentence that the documents
             contradict, and goes on as a failed grade does.

@@ -13,15 +13,17 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, R
 from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config, patch_config
 from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
+from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.ranking.named import HYBRID, NONE
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import SageCompressor, without_header
+from sage_langchain.compressor import SageCompressor, texts_of, without_header
 from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
 
 
@@ -34,7 +36,8 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
     Examples:
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-        >>> from langchain_core.vectorstores import InMemoryVectorStore
+        >>> from langchain_core.tools import BaseTool, StructuredTool
+    from langchain_core.vectorstores import InMemoryVectorStore
         >>> embedding = DeterministicFakeEmbedding(size=8)
         >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
         >>> [found] = SageRetriever.from_vectorstore(store).invoke("When does the ferry leave?")
@@ -176,6 +179,48 @@ class SageRetriever(CheckedModel, BaseRetriever):
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """What can be configured at run time: what the inner retriever offers."""
         return get_unique_config_specs(self.base_retriever.config_specs)
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """The retriever as a tool of an agent; the documents are the message's artifact.
+
+        Unlike a tool of `create_retriever_tool`, it shows title and headings, and says which other sources a
+        passage names, so that the agent need not search for them first.
+
+        Args:
+            args_schema: With one field ``query``, or None.
+            name: What the model calls it; ``"search"`` where None.
+            description: Tells the model when to call it.
+            arg_types: Not needed: the question is a text.
+        """
+
+        def search(query: str) -> tuple[str, list[Document]]:
+            documents = self.invoke(query)
+            return self._result(documents), documents
+
+        async def asearch(query: str) -> tuple[str, list[Document]]:
+            documents = await self.ainvoke(query)
+            return await asyncio.to_thread(self._result, documents), documents
+
+        return StructuredTool.from_function(
+            search,
+            asearch,
+            name or "search",
+            description or SEARCH_TOOL,
+            args_schema=args_schema,
+            response_format="content_and_artifact",
+        )
+
+    def _result(self, documents: Sequence[Document]) -> str:
+        inner = self.base_retriever
+        names = inner.names_in(documents) if isinstance(inner, CandidateSearch) else [{} for _ in documents]
+        return search_result(texts_of(documents)[1], names)
 
     def invoke(
         self,

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.ranking import link, named_chunks
+from sage_core.ranking import link, named_chunks, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, distinct, words_of
 from sage_core.selection.scales import store_similarities
 from sage_langchain._runnables import CheckedModel
@@ -243,6 +243,20 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         wanted = named_chunks(query, ids, known, scores, self._search.index)
         new = {_text(d): d for d in self._search.passing(wanted, limits) if _text(d) not in texts}
         return [self._unscored(d) for d in new.values()]
+
+    def names_in(self, documents: Sequence[Document]) -> list[dict[str, str]]:
+        """The sources that each of these documents names; see `sage_core.ranking.names_in`."""
+        if not self.links or self._search is None:
+            return [{} for _ in documents]
+        names = names_in([titled(without_header(d)) for d in documents], self._search.index)
+        limits = self._arguments(None, {})
+        del limits["k"]
+        named = list({source for own in names for source in own.values()})
+        # What a filter hides stays hidden.
+        seen = {
+            titled(d).document for d in self._search.passing(self._search.index.chunks_of(named, 1), limits)
+        }
+        return [{name: source for name, source in own.items() if source in seen} for own in names]
 
     def _unscored(self, document: Document) -> Document:
         metadata = {**copy.deepcopy(document.metadata), self.score_key: None}

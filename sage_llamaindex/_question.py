@@ -7,7 +7,8 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
@@ -56,9 +57,11 @@ from sage_core.feedback.drivers import (
 )
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
 from sage_llamaindex import _streams
 from sage_llamaindex._critic import Case, Critic, Graded
+from sage_llamaindex._neighbors import titled
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, plain_response
 from sage_llamaindex._usage import Meter, ameasured, measured, metered
 from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
@@ -184,8 +187,10 @@ class SageQuestion:
         self._attempts = list(attempts)
         self._round = len(attempts)
         loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
-        for done in rounds:
-            if done.searched:  # no call of an LLM is repeated, but the search is
+        for before, done in pairwise(rounds):
+            held = self._named(before.selection.indices) if done.searched else None
+            # No call of an LLM is repeated, but the search is.
+            if done.searched and (held is None or held[2] != done.searched):
                 self._add(await self._parts.aranked(QueryBundle(done.searched)), done.searched)
         return loop, loop.resume(rounds, await asyncio.to_thread(tokens_of, self._ranking.nodes))
 
@@ -211,12 +216,20 @@ class SageQuestion:
     # What is missing
 
     def _search(self, step: Search) -> Steps[Hits]:
+        if not step.question and (held := (yield Compute(self._named, step.selection.indices))) is not None:
+            return cast("Hits", held)
         query = step.question or follow_up(self._bundle.query_str, self._shown(), step.asked)
         if not query:
             return NO_HITS
         ranking = yield Twin(self._parts, "ranked", QueryBundle(query))
         hits: Hits = yield Compute(self._add, ranking, query)  # it counts tokens
         return hits
+
+    def _named(self, shown: Sequence[int]) -> Hits | None:
+        """The candidates that the shown nodes name."""
+        scores = self._ranking.scores
+        nodes = [titled(n.node) for n in self._ranking.nodes]
+        return self._pool.held(named_unseen(nodes, scores, {*shown}), scores)
 
     def _add(self, results: Ranking, query: str) -> Hits:
         """Add the results of another search to the candidates, each node once."""

@@ -193,7 +193,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             own answer prompt uses.
         trace_key: Key in ``response.metadata`` for a small summary; None for none.
         hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
-            answer needs a passage that only another passage names.
+            answer needs a passage that only another passage names: where the critic does not say what is
+            missing, candidates that the passages name come first.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
         stop_on: ``"contradicted"`` ends a streamed answer (``streaming=True`` of the synthesizer) at the
             first sentence that the nodes contradict, and goes on as a failed grade does.

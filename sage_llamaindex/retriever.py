@@ -14,15 +14,18 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.tools import FunctionTool
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
 from typing_extensions import Self
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError
-from sage_core.ranking import named_chunks, vouch
+from sage_core.llm.prompting import SEARCH_TOOL, search_result
+from sage_core.ranking import named_chunks, names_in, vouch
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, distinct, words_of
 from sage_core.selection import read_scores
 from sage_llamaindex._neighbors import neighbors_of, titled
+from sage_llamaindex._places import show_places
 from sage_llamaindex._words import GivenNodes, WordSearch, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor
 
@@ -171,6 +174,39 @@ class SageRetriever(BaseRetriever):
         made = copy.copy(self)
         made._select = False
         return made
+
+    def as_tool(self, name: str = "search", description: str = SEARCH_TOOL) -> FunctionTool:
+        """The retriever as a tool of an agent.
+
+        Unlike LlamaIndex's `RetrieverTool`, it says which other documents a passage names, so that the agent
+        need not search for them first.
+
+        Args:
+            name: What the model calls it.
+            description: Tells the model when to call it.
+        """
+
+        def search(query: str) -> str:
+            return self._result(self.retrieve(query))
+
+        async def asearch(query: str) -> str:
+            nodes = await self.aretrieve(query)
+            return await asyncio.to_thread(self._result, nodes)
+
+        # FunctionTool compares annotations with the class itself, not with its name.
+        search.__annotations__ = asearch.__annotations__ = {"query": str, "return": str}
+        return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
+
+    def _result(self, nodes: Sequence[NodeWithScore]) -> str:
+        names: list[dict[str, str]] = [{} for _ in nodes]
+        if self._links and self._words is not None:
+            names = names_in([titled(n.node) for n in nodes], self._words.index)
+            documents = list({document for own in names for document in own.values()})
+            first = self._words.passing(self._words.index.chunks_of(documents, 1), **self._limits())
+            known = {t.document: t.source or t.title or "" for t in map(titled, first)}
+            names = [{n: known[d] for n, d in own.items() if known.get(d)} for own in names]
+        texts = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in show_places(nodes)]
+        return search_result(texts, names)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self._retriever).__name__}, words_from={self.words_from!r})"

@@ -64,6 +64,21 @@ class EvidencePool(Generic[T]):
             hits.append((place, score))
         return hits, sizes(self.items[known:]), query
 
+    def held(
+        self, candidates: tuple[Sequence[int], Sequence[str]], scores: Sequence[float | None]
+    ) -> Hits | None:
+        """Candidates that another search need not find; None where there are none.
+
+        Args:
+            candidates: Their positions, and the names that lead to them.
+            scores: Of all candidates.
+
+        Returns:
+            What `FeedbackLoop.found` takes.
+        """
+        places, names = candidates
+        return ([(i, scores[i]) for i in places], [], ", ".join(names)) if places else None
+
     def prune(self, items: Sequence[T], slices: Callable[[list[T]], Sequence[Sequence[T]]]) -> list[T]:
         """The items pruned, but for those of later searches: these answer another question, and stay whole.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sage_core._checks import checked_options
 
@@ -13,6 +13,9 @@ NO_ANSWER = "The documents do not say."
 
 NOT_SURE = "I am not sure."
 """How an answerer without an LLM begins where it does not know whether a passage answers."""
+
+SEARCH_TOOL = "Finds the passages of the documents that answer a question."
+"""What an agent's model is told of a retriever."""
 
 # A block that never ends hides everything after it.
 _REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
@@ -54,6 +57,27 @@ def quote_block(name: str, text: str, mark: str) -> str:
 def numbered(passages: Sequence[str]) -> str:
     """Passages under one another, each with its number from 1."""
     return "\n\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
+
+
+def search_result(passages: Sequence[str], names: Sequence[Mapping[str, str]]) -> str:
+    """What an agent's tool returns of a search.
+
+    Args:
+        passages: Each after its title and headings.
+        names: For each passage names in it of other documents, each with the document.
+
+    Examples:
+        >>> print(search_result(["The Petrel belonged to Mara Holt."], [{"Mara Holt": "holt.md"}]))
+        [1] The Petrel belonged to Mara Holt.
+        Names documents of this collection: Mara Holt (holt.md)
+    """
+    if not passages:
+        return "Nothing was found."
+    texts = []
+    for passage, own in zip(passages, names, strict=True):
+        named = ", ".join(f"{name} ({document})" for name, document in own.items())
+        texts.append(f"{passage}\nNames documents of this collection: {named}" if named else passage)
+    return numbered(texts)
 
 
 def letter_options(options: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ from sage_core.ranking.links import (
     link_edges,
     named_chunks,
     named_links,
+    named_unseen,
+    names_in,
     vouch_named,
     vouch_titled,
 )
@@ -57,6 +59,8 @@ __all__ = [
     "named_chunks",
     "named_links",
     "named_reranker",
+    "named_unseen",
+    "names_in",
     "rank",
     "score_candidates",
     "vouch",

@@ -366,6 +366,68 @@ def vouch_titled(
         >>> [round(score, 2) for score in vouched if score is not None]
         [0.5, 0.28]
     """
+    named, positions = _among(question, candidates, scores)
+    return vouch_named(scores, link_edges(named, positions), scale)
+
+
+def named_unseen(
+    candidates: Sequence[Titled], scores: Sequence[Any], seen: Collection[int]
+) -> tuple[list[int], list[str]]:
+    """The candidates of documents that the seen ones name, and that are not seen themselves.
+
+    Where a critic asks for more, these come before another search: they are at hand.
+
+    Args:
+        candidates: The candidates.
+        scores: Of each, higher is better; the best of the seen ones are read.
+        seen: Positions of those that were shown.
+
+    Returns:
+        Their positions, and the names that lead there.
+
+    Examples:
+        >>> petrel = Titled("The Petrel belonged to Mara Holt.", "petrel.md", "Petrel")
+        >>> holt = Titled("Born in Ulm.", "holt.md", "Mara Holt")
+        >>> named_unseen([petrel, holt], [0.5, 0.1], {0})
+        ([1], ['Mara Holt'])
+    """
+    shown = [score if i in seen else None for i, score in enumerate(scores)]
+    named, positions = _among("", candidates, shown)
+    edges = [edge for edge in link_edges(named, positions) if edge.target not in seen]
+    names = {(x.source, x.document): x.name for x in named}
+    leading = (names[edge.source, candidates[edge.target].document or ""] for edge in edges)
+    return sorted({edge.target for edge in edges}), list(dict.fromkeys(leading))
+
+
+def names_in(passages: Sequence[Titled], index: Names) -> list[dict[str, str]]:
+    """The documents that each passage names: for an agent, which then need not search for them.
+
+    Args:
+        passages: The passages.
+        index: Where documents are looked up.
+
+    Returns:
+        For each passage the names in it, each with its document. Not its own.
+
+    Examples:
+        >>> index = NameIndex({"holt.md": ["mara holt"]})
+        >>> names_in([Titled("The Petrel belonged to Mara Holt.", "petrel.md")], index)
+        [{'Mara Holt': 'holt.md'}]
+    """
+    names: list[dict[str, str]] = [{} for _ in passages]
+    for begin in range(0, len(passages), SOURCES):
+        part = passages[begin : begin + SOURCES]
+        texts, documents = [p.text for p in part], [p.document or "" for p in part]
+        for link in named_links("", texts, documents, [0.0] * len(part), index):
+            if link.source is not None:
+                names[begin + link.source][link.name] = link.document
+    return names
+
+
+def _among(
+    question: str, candidates: Sequence[Titled], scores: Sequence[Any]
+) -> tuple[list[NamedLink], dict[str, list[tuple[int, int]]]]:
+    """Who names whom among candidates, and where each document's chunks are, with their numbers."""
     names = NameIndex(count=lambda terms: _counts(terms, [c.text for c in candidates]))
     positions: dict[str, list[tuple[int, int]]] = {}
     for i, candidate in enumerate(candidates):
@@ -374,10 +436,9 @@ def vouch_titled(
                 names.add(candidate.document, candidate.title, candidate.source)
             positions.setdefault(candidate.document, []).append((i, 0 if candidate.first else 1))
     if not positions:
-        return vouch_named(scores, [], scale)
+        return [], positions
     documents = [c.document if c.document is not None else f"\0{i}" for i, c in enumerate(candidates)]
-    named = named_links(question, [c.text for c in candidates], documents, scores, names)
-    return vouch_named(scores, link_edges(named, positions), scale)
+    return named_links(question, [c.text for c in candidates], documents, scores, names), positions
 
 
 def _counts(terms: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, int], int]:

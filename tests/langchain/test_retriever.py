@@ -331,6 +331,19 @@ def test_a_filter_holds_for_named_documents_too():
     assert "born near Ulm" not in [d.page_content for d in retriever.invoke("who owned the petrel")]
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+async def test_a_tool_says_which_sources_a_passage_names(hidden):
+    only = {"filter": lambda document: document.metadata["title"] != "Mara Holt (1820)"} if hidden else {}
+    retriever = SageRetriever.from_vectorstore(named_store(), candidates=5, search_kwargs=only)
+    tool = retriever.as_tool(name="guide")
+    call = {"type": "tool_call", "id": "1", "name": "guide", "args": {"query": "who owned the petrel"}}
+    message = tool.invoke(call)
+    assert (await tool.ainvoke(call)).content == message.content
+    assert tool.name == "guide" and message.content.startswith("[1] Petrel\nthe petrel was owned")
+    assert ("Mara Holt (Mara Holt (1820))" in message.content) != hidden
+    assert message.artifact[0].page_content == NAMED["Petrel"]
+
+
 def test_a_compressor_lets_documents_vouch_for_what_they_name():
     documents = [
         Document(page_content=text, metadata={"title": title, "source": title})

@@ -280,6 +280,19 @@ def test_a_filter_holds_for_named_documents_too() -> None:
     assert [n.metadata["title"] for n in retriever.retrieve("who owned the petrel")] == ["Petrel"]
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+async def test_a_tool_says_which_documents_a_passage_names(hidden: bool) -> None:
+    filters = MetadataFilters(filters=[MetadataFilter(key="title", value="Petrel")])
+    args = {"filters": filters} if hidden else {}
+    retriever = SageRetriever.from_index(titled_index(), candidates=5, retriever_args=args)
+    tool = retriever.as_tool("guide")
+    text = str(tool.call(query="who owned the petrel"))
+    assert str(await tool.acall(query="who owned the petrel")) == text
+    assert tool.metadata.name == "guide" and text.startswith("[1] ")
+    assert ("Mara Holt (Mara Holt (1820))" in text) != hidden
+    assert str(SageRetriever.from_index(titled_index(), links=False).as_tool().call(query="petrel")) != text
+
+
 def test_a_document_that_goes_is_named_no_more() -> None:
     index = titled_index()
     retriever = SageRetriever.from_index(index, candidates=5, min_k=40)
