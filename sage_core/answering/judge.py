@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sage_core.answering.claim_features import log_odds, rule_features
 from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, has_heads
 from sage_core.answering.quantities import missing, quantities
+from sage_core.answering.reader import Reader
 from sage_core.answering.words import (
     NUMBER,
     contrary,
@@ -48,6 +49,7 @@ COEFFICIENTS = Path(__file__).with_name("judge.json")
 
 _EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the model.
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
+_READ = 1_000  # Characters of a passage around that window, in which the reader looks for the answer.
 _MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
 _LONGEST_CLAIM = 120
 _KEPT = 32  # Results for the last questions and answers.
@@ -275,6 +277,7 @@ class LocalJudge:
         self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
         self._model: PairModel | None = None
         self._missing = self._wanted is False
+        self._reader: Reader | None = None
 
     @property
     def reads(self) -> bool:
@@ -357,7 +360,25 @@ class LocalJudge:
         window, found = windows[at], read[at]
         if found is None:
             return _located(probability, _likeliest(material, asked, window, None), 0, 0)
+        if not window[0].cells and (answer := self._answer_near(question, passages, window)) is not None:
+            own = (s for s in material.sentences if s.passage == window[0].passage and not s.cells)
+            for sentence in own:
+                if sentence.span.start <= answer.start < sentence.span.end:
+                    start, end = answer.start, min(answer.end, sentence.span.end)
+                    offset = sentence.span.start
+                    return _located(probability, sentence, start - offset, end - offset)
         return _located(probability, *_sentence_at(window, found))
+
+    def _answer_near(
+        self, question: str, passages: Sequence[str], window: Sequence[_Sentence]
+    ) -> Span | None:
+        """Where the reader sees the answer, in the window's passage or the part of a long one around it."""
+        reader = self._loaded_reader()
+        passage = passages[window[0].passage]
+        start = max(0, (window[0].span.start + window[-1].span.end - _READ) // 2)
+        start = min(start, window[0].span.start, max(0, len(passage) - _READ))
+        answer = reader.read(question, [passage[start : start + _READ]])[0]
+        return None if answer is None else Span(start + answer.span.start, start + answer.span.end)
 
     def _read_windows(
         self, question: str, windows: Sequence[Sequence[_Sentence]]
@@ -440,6 +461,12 @@ class LocalJudge:
             held = stems(answer) <= stems(" ".join(passages))
             return None if found is None else found if held else min(found, _NOT_FOUND)
         return support(claims)
+
+    def _loaded_reader(self) -> Reader:
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader()
+            return self._reader
 
     def _loaded(self) -> PairModel | None:
         """The model; None where it is not wanted or cannot be had."""

@@ -1,0 +1,46 @@
+"""The reader marks the words that answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sage_core.answering import LocalJudge
+from sage_core.answering.reader import FOLDER, Reader
+from sage_core.errors import ModelError
+
+PASSAGE = "The bridge was built by Ana Ruiz. It was opened in 1932 and carries eight lanes of traffic."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"), [("When was the bridge opened?", "1932"), ("Who built the bridge?", "Ana Ruiz")]
+)
+def test_the_answer_is_marked(question: str, answer: str) -> None:
+    [read] = Reader().read(question, [PASSAGE])
+    assert read is not None and PASSAGE[read.span.start : read.span.end] == answer
+    assert 0 < read.probability <= 1
+    located = LocalJudge().locate(question, ["Bees fly.", PASSAGE])
+    assert located is not None and located.passage == 1
+    assert PASSAGE[located.answer.start : located.answer.end] == answer
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\u200b"])
+def test_a_text_without_words_has_no_answer(text: str) -> None:
+    assert Reader().read("Who?", [text, PASSAGE])[0] is None
+
+
+def test_long_and_odd_texts_are_read() -> None:
+    answers = Reader().read("Who built the bridge? " * 500, ["x" * 100_000, "🐝" * 5_000, PASSAGE])
+    assert len(answers) == 3 and answers[2] is not None
+
+
+def test_more_shared_layers_than_there_are_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "reader"
+    shutil.copytree(FOLDER, folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "shared_layers": 9}), encoding="utf-8")
+    with pytest.raises(ModelError, match="shared_layers"):
+        Reader(folder)

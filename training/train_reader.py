@@ -1,0 +1,276 @@
+"""Train the reader, which finds the words that answer a question in a passage.
+
+    python training/train_reader.py --output reader/ --install
+
+It is the bundled cross-encoder with its own weights in the upper layers and its own head on every token; the
+word embeddings and the lowest layers are those of ``sage-minilm``, so that the reader adds 7 MB. Data:
+``reader_qa`` and ``qamr`` of the training data, with the questions of some articles left out to follow the
+training. The loss is the cross-entropy of the first and the last token of the answer. The learning rate
+rises, then falls in a straight line. The forward passes run in bfloat16. A run that was cut off goes on from
+its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import random
+import re
+import shutil
+import string
+import time
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from sage_train.folders import save_folder
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from train_judge import Network, padded
+
+from sage_core.answering.reader import FOLDER
+from sage_core.embedding.encoder import MINILM
+from sage_core.text.wordpiece import TOKENIZER_FILE
+
+logger = logging.getLogger(__name__)
+
+SEED = 1
+LONGEST = 256  # Word pieces of question and passage.
+TOKENS = 3072  # A step.
+LEARNING_RATE = 1.2e-4
+WARM_UP = 0.05
+FROZEN = 2  # Lowest layers, which the reader shares with the cross-encoder.
+# Passes over each kind.
+TIMES = {"squad1": 3.0, "squad2": 3.0, "policyqa": 1.0, "fairytaleqa": 0.4, "qamr": 0.7}
+HELD_OUT = 20  # One article of so many follows the training.
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with the span of its answer in the passage, characters."""
+
+    kind: str
+    question: str
+    passage: str
+    start: int
+    end: int
+    answers: tuple[str, ...]
+    group: str
+
+    @property
+    def held_out(self) -> bool:
+        """Whether its article follows the training instead of taking part."""
+        return zlib.crc32(self.group.encode()) % HELD_OUT == 0
+
+
+def questions(data: Path) -> Iterator[Question]:
+    """The answerable questions of the training data."""
+    for name in ("reader_qa", "qamr"):
+        with gzip.open(data / "train" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                if name == "qamr":
+                    start, end, answers = row["start"], row["end"], [row["answer"]]
+                elif row["answerable"] and row["answer_spans"]:
+                    span = row["answer_spans"][0]
+                    start, end, answers = span["start"], span["end"], row["answers"]
+                else:
+                    continue
+                yield Question(
+                    row["kind"], row["question"], row["passage"], start, end, tuple(answers), row["group"]
+                )
+
+
+def near(question: Question, chance: random.Random, longest: int = 1100) -> Question:
+    """The question with the part of a long passage that holds the answer somewhere."""
+    if len(question.passage) <= longest:
+        return question
+    first = max(0, question.end - longest + 20)
+    start = chance.randint(first, max(first, min(question.start, len(question.passage) - longest)))
+    space = question.passage.find(" ", start, question.start)
+    start = space + 1 if start and space >= 0 else start
+    return Question(
+        question.kind,
+        question.question,
+        question.passage[start : start + longest],
+        question.start - start,
+        question.end - start,
+        question.answers,
+        question.group,
+    )
+
+
+def batches(rows: Sequence[Question], tokenizer: Tokenizer, chance: random.Random) -> list[list[int]]:
+    """Indices of rows of like length, `TOKENS` word pieces at most with their padding."""
+    lengths = [len(e.ids) for e in tokenizer.encode_batch([(q.question, q.passage) for q in rows])]
+    order = sorted(range(len(rows)), key=lambda i: lengths[i] + 8 * chance.random())
+    result: list[list[int]] = [[]]
+    for i in order:
+        if lengths[i] * (len(result[-1]) + 1) > TOKENS:
+            result.append([])
+        result[-1].append(i)
+    chance.shuffle(result)
+    return result
+
+
+class Reader:
+    """Network, tokenizer and optimizer."""
+
+    def __init__(self, start: Path) -> None:
+        self.network = Network(start).train()
+        for module in self.network.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.1
+        for name, weights in self.network.named_parameters():
+            own = name.startswith("span.") or re.match(rf"bert\.encoder\.layer\.[{FROZEN}-9]\.", name)
+            weights.requires_grad_(bool(own))
+        self.tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
+        self.tokenizer.enable_truncation(LONGEST, strategy="only_second")
+        self.weights = [w for w in self.network.parameters() if w.requires_grad]
+        groups = [
+            {"params": [w for w in self.weights if w.ndim > 1], "weight_decay": 0.01},
+            {"params": [w for w in self.weights if w.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=(0.9, 0.98))
+
+    def save(self, folder: Path) -> None:
+        """Write what the reader does not share with the cross-encoder, as 8-bit rows."""
+        named = self.network.named_parameters()
+        tensors = {n: w.detach().float().numpy() for n, w in named if w.requires_grad}
+        tables = [n for n, v in tensors.items() if v.ndim == 2 and len(v) > 2]
+        about = {"kind": "reader", "words": MINILM.name, "shared_layers": FROZEN}
+        config = {**about, "bert": self.network.config["bert"]}
+        save_folder(folder, config, tensors, tables=tables)
+
+    def tokens(self, encoded: Sequence[Any]) -> Tensor:
+        """Logits of first and last token, shape ``(n, width, 2)``; passage tokens only."""
+        ids, kinds = padded(encoded)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = self.network.bert(input_ids=ids, token_type_ids=kinds, attention_mask=(ids != 0).long())
+        logits: Tensor = self.network.span(out.last_hidden_state.float())
+        outside = kinds == 0
+        for row, one in enumerate(encoded):
+            outside[row, len(one.ids) - 1] = True  # The separator behind the passage.
+        return logits.masked_fill(outside[..., None], -1e4)
+
+    def step(self, rows: Sequence[Question], share: float) -> float:
+        """One step at ``share`` (0 to 1) of the training; returns the loss."""
+        for setting in self.optimizer.param_groups:
+            setting["lr"] = LEARNING_RATE * min(share / WARM_UP + 1e-3, (1 - share) / (1 - WARM_UP))
+        encoded = self.tokenizer.encode_batch([(q.question, q.passage) for q in rows])
+        wanted = torch.full((len(rows), 2), -1)
+        for i, (row, one) in enumerate(zip(rows, encoded, strict=True)):
+            if row.start < 0:  # an answer longer than what is left of its passage
+                continue
+            first, last = one.char_to_token(row.start, 1), one.char_to_token(row.end - 1, 1)
+            if first is not None and last is not None:
+                wanted[i] = torch.tensor([first, last])
+        logits = self.tokens(encoded)
+        loss = sum(cross_entropy(logits[:, :, k], wanted[:, k], ignore_index=-1) for k in (0, 1)) / 2
+        if not torch.isfinite(loss):
+            return float("nan")
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
+        self.optimizer.step()
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def answers(self, rows: Sequence[Question], longest: int = 30) -> list[str]:
+        """The likeliest span of each passage."""
+        self.network.eval()
+        result = [""] * len(rows)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i].passage))
+        for at in range(0, len(order), 16):
+            part = order[at : at + 16]
+            encoded = self.tokenizer.encode_batch([(rows[i].question, rows[i].passage) for i in part])
+            for i, one, logits in zip(part, encoded, self.tokens(encoded), strict=True):
+                pairs = logits[:, None, 0] + logits[None, :, 1]
+                allowed = torch.ones_like(pairs).triu().tril(longest - 1).bool()
+                best = int(pairs.masked_fill(~allowed, -1e9).argmax())
+                first, last = divmod(best, pairs.shape[1])
+                result[i] = rows[i].passage[one.offsets[first][0] : one.offsets[last][1]]
+        self.network.train()
+        return result
+
+
+def scores(said: Sequence[str], rows: Sequence[Question]) -> tuple[float, float]:
+    """SQuAD's F1 and exact match, means."""
+    totals = [0.0, 0.0]
+    for text, row in zip(said, rows, strict=True):
+        pairs = [_overlap(_bare(text), _bare(gold)) for gold in row.answers]
+        totals[0] += max(f1 for f1, _ in pairs)
+        totals[1] += max(exact for _, exact in pairs)
+    return totals[0] / len(rows), totals[1] / len(rows)
+
+
+def _overlap(a: list[str], b: list[str]) -> tuple[float, float]:
+    same = sum((Counter(a) & Counter(b)).values())
+    return (2 * same / (len(a) + len(b)) if same else 0.0), float(a == b)
+
+
+def _bare(text: str) -> list[str]:
+    text = "".join(c for c in text.lower() if c not in string.punctuation)
+    return re.sub(r"\b(?:a|an|the)\b", " ", text).split()
+
+
+def main() -> None:
+    """Train, and write the weights."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--start", type=Path, default=MINILM)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--install", action="store_true", help="put the weights into the package")
+    parser.add_argument("--steps", type=int, default=1150)
+    parser.add_argument("--every", type=int, default=400, help="steps from one checkpoint to the next")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(SEED)
+    chance = random.Random(SEED)
+    every = list(questions(arguments.data))
+    rows = [
+        near(q, chance) for q in every if not q.held_out for _ in range(int(TIMES[q.kind] + chance.random()))
+    ]
+    follow = {kind: [q for q in every if q.held_out and q.kind == kind] for kind in TIMES}
+    follow = {kind: chance.sample(own, min(120, len(own))) for kind, own in follow.items() if own}
+    reader = Reader(arguments.start)
+    steps = batches(rows, reader.tokenizer, chance)[: arguments.steps]
+    logger.info("%s questions, %s steps", f"{len(rows):,}", f"{len(steps):,}")
+    checkpoint, first = arguments.output / "checkpoint.pt", 0
+    if checkpoint.exists():
+        state = torch.load(checkpoint)
+        reader.network.load_state_dict(state["network"])
+        reader.optimizer.load_state_dict(state["optimizer"])
+        first = state["step"]
+    started, mean = time.process_time(), 0.0
+    for number in range(first, len(steps)):
+        mean += 0.02 * (reader.step([rows[i] for i in steps[number]], number / len(steps)) - mean)
+        if (number + 1) % 50 == 0:
+            logger.info("step %d, loss %.3f, %.0f s", number + 1, mean, time.process_time() - started)
+        if (number + 1) % arguments.every == 0 or number + 1 == len(steps):
+            torch.save(
+                {
+                    "network": reader.network.state_dict(),
+                    "optimizer": reader.optimizer.state_dict(),
+                    "step": number + 1,
+                },
+                checkpoint,
+            )
+            for kind, own in follow.items():
+                f1, exact = scores(reader.answers(own), own)
+                logger.info("%d, %s: F1 %.3f, exact %.3f (n = %d)", number + 1, kind, f1, exact, len(own))
+    reader.save(arguments.output)
+    if arguments.install:
+        for name in ("model.safetensors", "config.json"):
+            shutil.copy(arguments.output / name, FOLDER)
+
+
+if __name__ == "__main__":
+    main()
