@@ -342,6 +342,15 @@ function curve(candidates, cut) {
     picture.append(draw("path", { class: "area", d: path }));
   }
   picture.append(draw("polyline", { class: "line", points: points.join(" ") }));
+  candidates.forEach(({ named_by: sources }, i) => {
+    for (const { name, rank } of sources.filter((by) => by.rank !== null && by.rank !== i + 1)) {
+      const [from, to] = [rank, i + 1].map((r) => [x(r), y(scores[r - 1])]);
+      const [middle, top] = [(from[0] + to[0]) / 2, Math.max(12, Math.min(from[1], to[1]) - 40)];
+      const link = draw("path", { class: "link", d: `M${from}Q${middle},${top} ${to}` });
+      link.append(draw("title", {}, `the chunk of rank ${rank} names the document of rank ${i + 1} (${name})`));
+      picture.append(link);
+    }
+  });
   scores.forEach((score, i) => {
     const dot = draw("circle", { class: i < cut ? "dot kept" : "dot", cx: x(i + 1), cy: y(score), r: scores.length > 40 ? 3 : 4.5 });
     dot.append(draw("title", {}, `rank ${i + 1}: ${scoreText(candidates[i].score)}, ${i < cut ? "kept" : "dropped"}`));

@@ -130,6 +130,19 @@ def test_boundaries_move_with_the_sliders(browser: Browser, address: str) -> Non
         until(page, f"document.querySelectorAll('#splits .chunk').length === {few}")
 
 
+def test_who_names_a_document_is_drawn(browser: Browser, address: str) -> None:
+    rows = [
+        {"score": 0.9, "named_by": [{"name": "ferry", "rank": None}]},  # by the question, which is no dot
+        {"score": 0.4, "named_by": []},
+        {"score": 0.2, "named_by": [{"name": "Mara Holt", "rank": 1}]},
+    ]
+    with opened(browser, address) as page:
+        links = page.evaluate(
+            "rows => [...curve(rows, 2).querySelectorAll('.link')].map(x => x.textContent)", rows
+        )
+    assert links == ["the chunk of rank 1 names the document of rank 3 (Mara Holt)"]
+
+
 def test_the_cut_can_be_moved(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         search(page)
