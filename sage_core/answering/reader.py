@@ -52,7 +52,7 @@ class Reader:
         self._encoder = model.encoder
         self._head = model.head("span", 2)
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
-        self._tokenizer.enable_truncation(_PIECES, strategy="only_second")
+        self._tokenizer.enable_truncation(_PIECES, strategy="longest_first")
 
     def read(self, question: str, texts: list[str]) -> list[Answer | None]:
         """The likeliest answer in each text.
