@@ -15,7 +15,7 @@ NOT_SURE = "I am not sure."
 """How an answerer without an LLM begins where it does not know whether a passage answers."""
 
 SEARCH_TOOL = "Finds the passages of the documents that answer a question."
-"""What an agent's model is told of a retriever."""
+"""Description of a retriever as a tool, for an agent's model."""
 
 # A block that never ends hides everything after it.
 _REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
