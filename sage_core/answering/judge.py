@@ -361,9 +361,9 @@ class LocalJudge:
         if found is None:
             return _located(probability, _likeliest(material, asked, window, None), 0, 0)
         if not window[0].cells and (answer := self._answer_near(question, passages, window)) is not None:
-            own = (s for s in material.sentences if s.passage == window[0].passage and not s.cells)
-            for sentence in own:
-                if sentence.span.start <= answer.start < sentence.span.end:
+            for sentence in _quotable(material, window[0].passage):
+                inside = sentence.span.start <= answer.start < sentence.span.end
+                if inside and not _asks_otherwise(question, sentence):
                     start, end = answer.start, min(answer.end, sentence.span.end)
                     offset = sentence.span.start
                     return _located(probability, sentence, start - offset, end - offset)
@@ -798,12 +798,17 @@ def _asked_rows(material: _Material, asked: frozenset[str]) -> list[list[_Senten
     return result
 
 
+def _quotable(material: _Material, passage: int) -> list[_Sentence]:
+    """The sentences of a passage that may answer: no headings, no code, no rows of tables."""
+    own = (s for s in material.sentences if s.passage == passage and s.kind in ("text", "item", "lead"))
+    return [s for s in own if says_something(s.text)]
+
+
 def _windows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]]:
     """Runs of sentences of a passage, overlapping by half, and rows of tables; no headings, no code."""
     result: list[list[_Sentence]] = _asked_rows(material, asked)
     for passage in sorted({s.passage for s in material.sentences}):
-        own = [s for s in material.sentences if s.passage == passage and s.kind in ("text", "item", "lead")]
-        own = [s for s in own if says_something(s.text)]
+        own = _quotable(material, passage)
         start = 0
         while start < len(own):
             end, size = start, 0

@@ -45,3 +45,11 @@ def test_more_shared_layers_than_there_are_is_an_error(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps({**config, "shared_layers": 9}), encoding="utf-8")
     with pytest.raises(ModelError, match="shared_layers"):
         Reader(folder)
+
+
+def test_a_heading_is_not_quoted() -> None:
+    passage = "# Opened in 1932 by Ana Ruiz\n\nThe bridge was opened with a feast. It carries eight lanes."
+    [read] = Reader().read("When was the bridge opened?", [passage])
+    assert read is not None and passage[read.span.start : read.span.end] == "1932"
+    located = LocalJudge().locate("When was the bridge opened?", [passage])
+    assert located is not None and located.sentence.start >= passage.index("The bridge")
