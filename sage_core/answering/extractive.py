@@ -111,9 +111,21 @@ class ExtractiveAnswerer:
         return self._judge or None
 
     def generate(
-        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+        self,
+        question: str,
+        context: Sequence[str],
+        *,
+        options: Sequence[str] | None = None,
+        places: Sequence[str] | None = None,
     ) -> tuple[str, TokenUsage]:
-        """The quoted sentences, or that the documents do not seem to hold the answer; no LLM call."""
+        """The quoted sentences, or that the documents do not seem to hold the answer; no LLM call.
+
+        Args:
+            question: The question.
+            context: Texts of the passages.
+            options: Of a multiple-choice question.
+            places: Where each passage is from, for a quotation that may not be the answer.
+        """
         options = checked_options(options)
         sentences = sentences_of(context)
         if options:
@@ -123,7 +135,7 @@ class ExtractiveAnswerer:
         judge = self.local_judge
         found = judge.locate(question, context) if judge is not None else None
         if found is not None:
-            return self._marked(found), NO_USAGE
+            return self._marked(found, places[found.passage] if places else ""), NO_USAGE
         weights = weigh(question_words(question), sentences)
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
@@ -169,22 +181,27 @@ class ExtractiveAnswerer:
             reason += f"; nowhere in the passages: {', '.join(absent)}"
         return Verdict(score, 1 if absent else 0, source="heuristic", reason=reason), NO_USAGE
 
-    def _marked(self, found: Located) -> str:
+    def _marked(self, found: Located, place: str) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
         (start, end), text = found.marked, found.quote
         if found.probability < self.min_probability:
             if found.probability < min(ABSENT_BELOW, self.min_probability):
                 return NO_ANSWER
-            likely = f"The closest passage ({found.probability:.0%} likely to answer)"
-            return f"{NOT_SURE} {likely}: “{' '.join(text.split())}”"
+            about = f"{found.probability:.0%} likely to answer{f', from {place}' if place else ''}"
+            return f"{NOT_SURE} The closest passage ({about}): “{' '.join(text.split())}”"
         said = text if end - start == len(text) else f"{text[:start]}**{text[start:end]}**{text[end:]}"
         return f"The documents say: “{' '.join(said.split())}”"
 
     async def agenerate(
-        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+        self,
+        question: str,
+        context: Sequence[str],
+        *,
+        options: Sequence[str] | None = None,
+        places: Sequence[str] | None = None,
     ) -> tuple[str, TokenUsage]:
         """`generate` in a thread, for it computes."""
-        return await asyncio.to_thread(self.generate, question, context, options=options)
+        return await asyncio.to_thread(self.generate, question, context, options=options, places=places)
 
     async def ajudge(
         self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None

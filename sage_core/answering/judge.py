@@ -37,7 +37,7 @@ from sage_core.answering.words import (
     terms,
 )
 from sage_core.errors import InputError
-from sage_core.llm.prompting import is_abstention
+from sage_core.llm.prompting import NOT_SURE, is_abstention
 from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.language import COMMON_ENGLISH, is_english
 from sage_core.text.sentences import split_sentences
@@ -89,10 +89,11 @@ _OPENER = re.compile(
     r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
     rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
     rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate)s?(?: that)?:?\s+"
-    r"|the closest passage \([^)]*\):\s*"
     r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
     r",\s*)"
 )
+# How `ExtractiveAnswerer` shows a passage that it is not sure of: where it is from claims nothing.
+_UNSURE = re.compile(rf"{re.escape(NOT_SURE)} [^(“]*\(.*?\): (?=“)", re.DOTALL)
 _NO_CLAIM = re.compile(
     r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
     r"(?:these|the following)\b.{0,80}:$)"
@@ -514,7 +515,9 @@ def support(claims: Sequence[Claim]) -> float | None:
 def split_claims(answer: str) -> list[Span]:
     """Spans of the claims in an answer: its sentences, split where a clause stands on its own."""
     result: list[Span] = []
-    spans = split_sentences(answer)
+    unsure = _UNSURE.match(answer)
+    begin = unsure.end() if unsure else 0
+    spans = [Span(max(s.start, begin), s.end) for s in split_sentences(answer) if s.end > begin]
     kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
     for span, kind in zip(spans, kinds, strict=True):
         start = span.start

@@ -290,6 +290,8 @@ def print_answer(
         raise
     cost = {} if prices is None else {"cost": answer.cost(prices.of(answer.answerer)).to_dict()}
     marks = [{**m.to_dict(), "candidate": answer.candidate_of(m)} for m in answer.marks()]
-    found = answer.closest()
-    closest = {} if found is None else {"closest": {"quote": found.quote, "probability": found.probability}}
+    closest = {}
+    if (located := answer.closest()) is not None:
+        about = {"quote": located.quote, "probability": located.probability}
+        closest = {"closest": {**about, "place": answer.place_of(located)}}
     print_json({**answer.to_dict(), "marks": marks, **closest, **cost})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
 
 from sage_core._display import Displayable
 from sage_core.answering import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
@@ -177,6 +178,11 @@ class Retrieval(Displayable):
             last = passage.members[-1]
         return texts
 
+    def places(self, selection: Selection) -> list[str]:
+        """Where each of the `passages` is from, for people: the file, then title and headings."""
+        chunks = [self.candidates[passage.members[0]].chunk for passage in self.passages(selection)]
+        return [", ".join(filter(None, (PurePath(c.source).name or c.source, c.header))) for c in chunks]
+
     def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
         """Settings under which no selection goes over the budget of context tokens."""
         return replace(settings, selection=settings.selection.capped(self.max_chunks_in_budget))
@@ -308,6 +314,10 @@ class Answer(Displayable):
             return None
         passages = self.retrieval.texts(self.feedback.selection)
         return (judge if judge is not None else shared_judge()).locate(self.question, passages)
+
+    def place_of(self, located: Located) -> str:
+        """Where the passage of `closest` is from, for people."""
+        return self.retrieval.places(self.feedback.selection)[located.passage]
 
     def candidate_of(self, mark: AnswerMark) -> int | None:
         """Position in ``retrieval.candidates`` of the chunk that supports a part; None where none does."""

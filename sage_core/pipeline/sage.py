@@ -363,6 +363,7 @@ class Sage:
         # Critics of users' own say what they know.
         missing = self.config.feedback.hops > 0 and isinstance(self.answerer, LLMAnswerer)
         extra = {"missing": True} if missing else {}
+        quotes = isinstance(self.answerer, ExtractiveAnswerer)
         stop_on = self.config.feedback.stop_on
 
         def generate(selection: Selection) -> Steps[Answered]:
@@ -372,7 +373,8 @@ class Sage:
                     marks = StreamMarks(context, question=question, stop_on=stop_on)
                     made = yield _streamed(self.answerer, marks, question, context, options, self.counter)
                 else:
-                    made = yield Twin(self.answerer, "generate", question, context, options=options)
+                    places = {"places": evidence.of(selection).places(selection)} if quotes else {}
+                    made = yield Twin(self.answerer, "generate", question, context, options=options, **places)
                     if streamed:
                         marks = StreamMarks(context, question=question)
                         yield Pieces(partial(marked_stream, iter(made[:1]), marks), None, lambda: None)

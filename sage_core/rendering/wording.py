@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from sage_core.answering import AnswerMark, Located
 from sage_core.feedback.types import Verdict
+from sage_core.pipeline.results import Answer
+from sage_core.rendering.sanitize import one_line
 
 GRADERS = {
     "critic": "the critic",
@@ -37,9 +39,10 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
     return f"{', '.join(said)}; by the local judge, no LLM"
 
 
-def closest_words(found: Located) -> str:
-    """How likely the closest sentence answers, before its text."""
-    return f"closest sentence, {found.probability:.0%} likely to answer: "
+def closest_words(answer: Answer, closest: Located) -> str:
+    """How likely the closest sentence answers, and where it is from, before its text."""
+    place = one_line(answer.place_of(closest))
+    return f"closest sentence, {closest.probability:.0%} likely to answer, from {place}: "
 
 
 def grade_words(verdict: Verdict | None) -> str:

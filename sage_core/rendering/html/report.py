@@ -93,10 +93,9 @@ def answer_head(answer: Answer) -> list[Markup]:
     marks = answer.marks()
     text = answer_text(answer, marks) if answer.text else tag("p", "(no answer)", class_="dim")
     support = tag("p", support_words(marks), ".", class_="note support") if support_words(marks) else None
-    if (found := answer.closest()) is not None:
-        support = tag(
-            "p", closest_words(found), "“", foreign(one_line(found.quote)), "”", class_="note support"
-        )
+    if (closest := answer.closest()) is not None:
+        words, quote = foreign(closest_words(answer, closest)), foreign(one_line(closest.quote))
+        support = tag("p", words, "“", quote, "”", class_="note support")
     by = tag(
         "p", grade_badge(result.verdict), tag("span", "answered by ", foreign(answer.answerer)), class_="by"
     )

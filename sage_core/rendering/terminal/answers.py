@@ -33,10 +33,9 @@ def answer_view(answer: Answer) -> RenderableType:
     numbers = citations(answer, marks)
     panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
     parts: list[RenderableType] = [panel, *_footnotes(answer, marks, numbers)]
-    if (found := answer.closest()) is not None:
-        parts.append(
-            Text(closest_words(found), style="bold").append(f"“{one_line(found.quote)}”", "not bold")
-        )
+    if (closest := answer.closest()) is not None:
+        words = Text(closest_words(answer, closest), style="bold")
+        parts.append(words.append(f"“{one_line(closest.quote)}”", "not bold"))
     return Group(*parts, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.answering import ExtractiveAnswerer, LocalJudge, abstains
+from sage_core.answering import ExtractiveAnswerer, LocalJudge, abstains, mark_answer
 from sage_core.answering.forms import form_answer
 from sage_core.documents import read_document
 from sage_core.llm.prompting import NOT_SURE
@@ -83,6 +83,11 @@ def test_an_abstention_says_what_it_knows() -> None:
     answer, _ = unsure.generate("Who founded the museum?", ["The museum was founded by Ada Lind."])
     assert answer.startswith(f"{NOT_SURE} The closest passage (")
     assert answer.endswith("“The museum was founded by Ada Lind.”")
+    passages = ["The museum was founded by Ada Lind."]
+    answer, _ = unsure.generate("Who founded the museum?", passages, places=["town.md, 1. Museum (old)"])
+    assert "from town.md, 1. Museum (old)): “The museum" in answer
+    (mark,) = [m for m in mark_answer(answer, passages, judge=judge) if m.support != "nothing claimed"]
+    assert mark.span.of(answer) == "“The museum was founded by Ada Lind.”"
     verdict, _ = unsure.judge("Who founded the museum?", ["The museum was founded by Ada Lind."], answer)
     assert verdict.adjust == 0 and verdict.score is not None and verdict.score < 9
 

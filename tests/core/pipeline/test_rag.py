@@ -107,7 +107,9 @@ def test_where_nothing_answers_the_closest_sentence_is_shown(sage: Sage) -> None
     assert closest is not None and closest.probability < MIN_PROBABILITY
     shown = io.StringIO()
     Console(width=200, file=shown).print(answer_view(answer))
-    words = f"closest sentence, {closest.probability:.0%} likely to answer: "
+    place = answer.place_of(closest)
+    assert place.startswith(Path(answer.sources[0].chunk.source).name)
+    words = f"closest sentence, {closest.probability:.0%} likely to answer, from {place}: "
     assert f"{words}“{closest.quote}”" in shown.getvalue()
     assert words in answer_report(answer)
     assert sage.ask("how many eggs lays the puffin?").closest() is None
