@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import fields
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.language_models import LanguageModelLike
@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, CriticChoice, FeedbackConfig, Policy, StopOn, Veto
+from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, Policy, StopOn, Veto
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
@@ -85,9 +85,10 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
             retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
             history can be its ``base_retriever``.
-        critic: Grades the answers; None takes ``llm``. ``"auto"`` and ``"local"``: short for ``grading``.
+        critic: Grades the answers; None takes ``llm``. A text is short for ``grading``.
         grading: ``"llm"``: the critic grades every answer. ``"auto"``: a local judge where it is sure, the
-            critic where it is not. ``"local"``: the local judge alone. See `sage_core.answering.LocalJudge`.
+            critic where it is not. ``"local"``: the local judge alone. The name or folder of a model that
+            checks answers, such as ``"minicheck"``: it alone. See `sage_core.answering.LocalJudge`.
         critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
         prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
             material.
@@ -117,7 +118,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     llm: Runnable[Any, Any] = Field(repr=False)
     retriever: RetrieverLike = Field(repr=False)
     critic: Runnable[Any, Any] | None = Field(default=None, repr=False)
-    grading: CriticChoice = "llm"
+    grading: str = "llm"
     critic_method: CriticMethod = "auto"
     prompt: Prompt | None = Field(default=None, repr=False)
     document_prompt: Prompt | None = Field(default=None, repr=False)
@@ -137,7 +138,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     @model_validator(mode="before")
     @classmethod
     def _named_critic(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("critic") in get_args(CriticChoice):
+        if isinstance(values, dict) and isinstance(values.get("critic"), str):
             return {**values, "grading": values["critic"], "critic": None}
         return values
 

@@ -247,8 +247,8 @@ def make_critic(
     if isinstance(critic, CoreJudge):
         return CoreCritic(critic)
     raise InputError(
-        'critic is an LLM, an evaluator, a judge of sage_core, or one of "llm", "auto" and "local", '
-        f"not {type(critic).__name__}"
+        'critic is an LLM, an evaluator, a judge of sage_core, "llm", "auto", "local", or a model that '
+        f"checks answers, not {type(critic).__name__}"
     )
 
 

@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse
@@ -30,7 +30,6 @@ from sage_core.answering import AnswerMark, LocalJudge, mark_answer
 from sage_core.errors import InputError
 from sage_core.feedback import (
     DEFAULT_FEEDBACK,
-    CriticChoice,
     FeedbackConfig,
     FeedbackResult,
     Policy,
@@ -64,13 +63,12 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if self.feedback not in get_args(Feedback):
             raise InputError(f"feedback is one of {', '.join(get_args(Feedback))}, not {self.feedback!r}")
+        replace(self.loop, critic=self.grading)  # checks it
 
     @property
-    def grading(self) -> CriticChoice:
-        """Who grades: the local judge, an LLM, or both; ``critic`` may name it."""
-        if isinstance(self.critic, str) and self.critic in get_args(CriticChoice):
-            return cast(CriticChoice, self.critic)
-        return "llm"
+    def grading(self) -> str:
+        """`FeedbackConfig.critic`, which ``critic`` may be."""
+        return self.critic if isinstance(self.critic, str) else "llm"
 
     def config(self, sage: SageNodePostprocessor, ranking: Ranking | None = None) -> FeedbackConfig:
         """Settings for the core's loop; those of the selection are the postprocessor's.
@@ -180,6 +178,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
             the LLM that answers. ``"auto"``: a local judge (`sage_core.answering.LocalJudge`) where it is
             sure, the LLM that answers where it is not. ``"local"``: the local judge alone, without a call.
+            The name or folder of a model that checks answers, such as ``"minicheck"``: it alone.
         critic_template: A prompt of your own for an LLM critic, with ``{question}``, ``{context}`` and
             ``{answer}``.
         feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then
@@ -287,7 +286,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         self._at = ours[0] if ours else len(given) - 1
         super().__init__(retriever, response_synthesizer, given, callback_manager)
         self._critic = make_critic(
-            None if self._options.critic in get_args(CriticChoice) else self._options.critic,
+            None if isinstance(self._options.critic, str) else self._options.critic,
             self._response_synthesizer._llm,
             self._options.critic_template,
             self._options.loop.accept_score,

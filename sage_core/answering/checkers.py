@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from sage_core._checks import check_installed, check_int
 from sage_core.answering.judge import Claim, LocalJudge
@@ -19,7 +19,7 @@ from sage_core.llm.messages import ChatModel, Message
 from sage_core.text.spans import Span
 
 HHEM = "vectara/hallucination_evaluation_model"
-KNOWN = {
+KNOWN: dict[str, str] = {
     "hhem": HHEM,
     "minicheck": "lytang/MiniCheck-Flan-T5-Large",
     "lettucedetect": "KRLabsOrg/lettucedect-base-modernbert-en-v1",
@@ -84,6 +84,22 @@ class ModelJudge(LocalJudge):
         self._scorer: Scorer | None = None
         self._loading = threading.Lock()
 
+    @property
+    def name(self) -> str:  # type: ignore[override]  # of the class there, of the model here
+        """The model's name, as verdicts say it."""
+        return self._source if isinstance(self._source, str) else getattr(self._source, "name", "a function")
+
+    def load(self) -> None:
+        """Load the model now instead of at the first claim.
+
+        Raises:
+            MissingExtraError: Where transformers is not installed.
+            ModelError: Where the model cannot be loaded or does not say what its labels mean.
+        """
+        with self._loading:
+            if self._scorer is None:
+                self._scorer = _scorer(self._source, self._device)
+
     def __repr__(self) -> str:
         return f"ModelJudge({self._source!r})"
 
@@ -111,10 +127,9 @@ class ModelJudge(LocalJudge):
         return [_by_model(claim, best[id(claim)]) if id(claim) in best else claim for claim in found]
 
     def _score(self, pairs: Sequence[Pair]) -> list[float]:
-        with self._loading:
-            if self._scorer is None:
-                self._scorer = _scorer(self._source, self._device)
-        scores = [s for i in range(0, len(pairs), _BATCH) for s in self._scorer(pairs[i : i + _BATCH])]
+        self.load()
+        scorer = cast("Scorer", self._scorer)
+        scores = [s for i in range(0, len(pairs), _BATCH) for s in scorer(pairs[i : i + _BATCH])]
         if len(scores) != len(pairs) or not all(0 <= score <= 1 for score in scores):
             raise ModelError(f"{self!r} gives one probability from 0 to 1 a pair, which these are not")
         return scores

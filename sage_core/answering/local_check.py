@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from sage_core.answering.checkers import ModelJudge
 from sage_core.answering.judge import LocalJudge, abstains, support, threshold
 from sage_core.answering.words import stem_list
 from sage_core.errors import InputError
@@ -107,10 +108,9 @@ class LocalCritic:
             return self._verdict(5, 0, "the local judge is unsure: not English, or too long to read")
         return self._verdict(1 + 9 * min(known), 1 if found is not None and found < 0.5 else 0, said, known)
 
-    @staticmethod
-    def _verdict(score: float, adjust: int, reason: str, known: Sequence[float] = ()) -> Verdict:
+    def _verdict(self, score: float, adjust: int, reason: str, known: Sequence[float] = ()) -> Verdict:
         least = round(min(known), 4) if known else None
-        return Verdict(round(score, 1), adjust, source="local judge", reason=reason, probability=least)
+        return Verdict(round(score, 1), adjust, source=self.judge.name, reason=reason, probability=least)
 
 
 def local_check(
@@ -123,10 +123,15 @@ def local_check(
 
     Returns:
         None where the critic alone grades.
+
+    Raises:
+        MissingExtraError: Where the critic is a model and transformers is not installed.
+        ModelError: Where it cannot be loaded.
     """
     critic = None
     if config.critic != "llm":
-        critic = LocalCritic(question, texts, judge=judge, alone=config.critic == "local")
+        own = judge if config.checker is None else named_judge(config.checker)
+        critic = LocalCritic(question, texts, judge=own, alone=config.grades_without_calls)
     if config.stop_on is None:
         return critic
 
@@ -195,6 +200,14 @@ def vetoed(
 def shared_judge() -> LocalJudge:
     """One judge for all loops of this process: its model is loaded once."""
     return LocalJudge()
+
+
+@lru_cache(maxsize=2)
+def named_judge(model: str) -> ModelJudge:
+    """The judge with this model for all loops of this process, loaded."""
+    judge = ModelJudge(model)
+    judge.load()
+    return judge
 
 
 def _is_short(answer: str) -> bool:

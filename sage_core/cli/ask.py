@@ -31,7 +31,6 @@ from sage_core.feedback import DEFAULT_FEEDBACK
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
 if TYPE_CHECKING:
-    from sage_core.feedback import CriticChoice
     from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.context import Order
     from sage_core.pipeline.results import Answer
@@ -124,7 +123,8 @@ def ask(
         str,
         typer.Option(
             help="Who grades: llm; auto, a local judge where it is sure and the LLM where it is not; local, "
-            "without a call. Without an LLM the local judge grades in any case.",
+            "without a call; or the name or folder of a model that checks answers, such as minicheck. "
+            "Without an LLM the local judge or that model grades in any case.",
             metavar="NAME",
         ),
     ] = DEFAULT_FEEDBACK.critic,
@@ -188,7 +188,7 @@ def ask(
         accept_score=accept_score,
         max_rounds=max_rounds,
         selection=selection,
-        critic=cast("CriticChoice", critic),
+        critic=critic,
         hops=hops,
     )
     sage = open_sage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
@@ -18,6 +19,7 @@ from sage_core.selection.rules import Rule, RuleName
 
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
+CheckerName = Literal["hhem", "minicheck", "lettucedetect"]
 Veto = Literal["contradicted", "unsupported", "off"]
 StopOn = Literal["contradicted"]
 StopReason = Literal[
@@ -121,8 +123,9 @@ class FeedbackConfig:
             question may need a passage that only another passage names. `Sage` shows the candidates that the
             passages name (`SageConfig.links`) before it searches for a name.
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
-            where it is not. ``"local"``: the local judge alone, without a call. See
-            `sage_core.answering.LocalJudge`.
+            where it is not. ``"local"``: the local judge alone, without a call. ``"minicheck"``, ``"hhem"``,
+            ``"lettucedetect"``, ``"owner/name"`` or a folder: that model alone, in the local judge's place.
+            See `sage_core.answering.LocalJudge` and `sage_core.answering.ModelJudge`.
         veto: What overrules a grade of the critic that would be accepted: ``"contradicted"``, a statement
             that the passages contradict; ``"unsupported"``, also an answer that they do not support;
             ``"off"``, nothing. See `sage_core.answering.vetoed`; no call of an LLM.
@@ -140,7 +143,7 @@ class FeedbackConfig:
     max_tokens: int | None
     no_answer: tuple[str, ...]
     selection: SelectionConfig
-    critic: CriticChoice
+    critic: str
     hops: int
     veto: Veto
     stop_on: StopOn | None
@@ -158,7 +161,7 @@ class FeedbackConfig:
         rule: Rule | RuleName | None = None,
         no_answer: tuple[str, ...] = (NO_ANSWER,),
         selection: SelectionConfig | None = None,
-        critic: CriticChoice = "llm",
+        critic: str = "llm",
         hops: int = 0,
         min_tokens: int | None = None,
         veto: Veto = "contradicted",
@@ -170,8 +173,7 @@ class FeedbackConfig:
         check_int("max_rounds", max_rounds, minimum=1)
         if policy not in get_args(Policy):
             raise InputError(f"unknown policy {policy!r}: one of {', '.join(get_args(Policy))}")
-        if critic not in get_args(CriticChoice):
-            raise InputError(f"unknown critic {critic!r}: one of {', '.join(get_args(CriticChoice))}")
+        _check_critic(critic)
         if veto not in get_args(Veto):
             raise InputError(f"unknown veto {veto!r}: one of {', '.join(get_args(Veto))}")
         if stop_on not in (None, *get_args(StopOn)):
@@ -200,6 +202,16 @@ class FeedbackConfig:
             object.__setattr__(self, name, value)
 
     @property
+    def checker(self) -> str | None:
+        """The model that grades alone; None where an LLM or the local judge does."""
+        return None if self.critic in get_args(CriticChoice) else self.critic
+
+    @property
+    def grades_without_calls(self) -> bool:
+        """Whether no grade calls an LLM."""
+        return self.critic == "local" or self.checker is not None
+
+    @property
     def min_k(self) -> int | None:
         """``selection.min_k``."""
         return self.selection.min_k
@@ -223,6 +235,15 @@ class FeedbackConfig:
     def least(self) -> int:
         """``selection.effective_min_k``."""
         return self.selection.effective_min_k
+
+
+def _check_critic(critic: str) -> None:
+    names = (*get_args(CriticChoice), *get_args(CheckerName))
+    if not isinstance(critic, str) or (critic not in names and not re.search(r"[/\\]", critic)):
+        raise InputError(
+            f"unknown critic {critic!r}: one of {', '.join(names)}, or a model that checks answers: a "
+            "folder or owner/name"
+        )
 
 
 DEFAULT_FEEDBACK = FeedbackConfig()

@@ -78,8 +78,10 @@ def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str
     assert told[1].startswith("--hops: no LLM is asked") and told[1].endswith(
         "(--model or --base-url asks one)"
     )
-    assert run(["ask", QUESTION, "--store", str(store), "--critic", "nobody"]) != 0
+    assert run(["ask", QUESTION, "--store", str(store), "--critic", "loca"]) != 0
     assert "unknown critic" in capsys.readouterr().err
+    assert run(["ask", QUESTION, "--store", str(store), "--critic", "nobody/at-all"]) != 0
+    assert "'nobody/at-all'" in capsys.readouterr().err
 
 
 def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,13 +18,14 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from sage_core import LLMAnswerer, OpenAIChat, Sage, SageConfig
 from sage_core.answering import vetoed
-from sage_core.errors import InputError
+from sage_core.errors import InputError, ModelError
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
 from sage_core.rendering.feedback_text import format_trace
 from sage_core.rendering.wording import grade_words
 from sage_langchain import SageRetriever, create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex.workflow import SageRoundEvent, SageWorkflow
+from tests.core.answering.test_checkers import tiny
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Request
@@ -67,13 +68,8 @@ def llamaindex(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
 
 def langchain(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
     retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
-    chain = create_sage_chain(
-        ScriptedChat(replies=[answer]),
-        retriever,
-        critic=ScriptedChat(replies=[GRADE]),
-        critic_method="prompt",
-        **settings,
-    )
+    critic = {"critic": ScriptedChat(replies=[GRADE]), "critic_method": "prompt"}
+    chain = create_sage_chain(ScriptedChat(replies=[answer]), retriever, **{**critic, **settings})
     return FeedbackResult.from_dict(chain.invoke(QUESTION)["sage"])
 
 
@@ -98,6 +94,18 @@ def test_a_right_answer_keeps_its_grade(door: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("door", [sage, llamaindex, langchain])
 def test_the_veto_can_be_turned_off(door: Any, tmp_path: Path) -> None:
     assert door(WRONG, tmp_path, veto="off").stop_reason == "accepted"
+
+
+@pytest.mark.parametrize("door", [sage, llamaindex, langchain])
+def test_a_model_that_checks_answers_grades_by_its_name(door: Any, tmp_path: Path) -> None:
+    model = tiny(tmp_path / "checker", "BertForSequenceClassification", {0: "entailment", 1: "contradiction"})
+    result = door(RIGHT, tmp_path, critic=model, max_rounds=1)
+    assert result.verdict.source == model and result.verdict.probability is not None
+    assert result.usage.calls == 1, "only the answer called an LLM"
+    with pytest.raises(ModelError, match="missing"):
+        door(RIGHT, tmp_path, critic=str(tmp_path / "missing"))
+    with pytest.raises(InputError, match="critic"):
+        door(RIGHT, tmp_path, critic="gpt-4o")
 
 
 def test_events_say_who_vetoed() -> None:
