@@ -27,18 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from sage_core._checks import check_installed, check_int, near_match
-from sage_core.cli.options import (
-    DEFAULT_EMBEDDER,
-    HOST,
-    BaseUrlOption,
-    EmbedderOption,
-    SettingsOption,
-    StoreOption,
-    TimeoutOption,
-    console,
-    listen_locally,
-    require_packages,
-)
+from sage_core.cli import options as cli
 from sage_core.errors import InputError, SageError, StoreError
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT
 
@@ -104,17 +93,17 @@ app = typer.Typer()
 
 @app.command(epilog=EXAMPLES)
 def serve(
-    store: StoreOption = ".sage",
+    store: cli.StoreOption = ".sage",
     port: Annotated[
         int, typer.Option(help="Port to listen on; 0 for any that is free.", min=0, max=65535)
     ] = 0,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address, do not open it.")
     ] = False,
-    settings: SettingsOption = None,
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
-    base_url: BaseUrlOption = None,
-    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    settings: cli.SettingsOption = None,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
+    base_url: cli.BaseUrlOption = None,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
 ) -> int:
     """Open a page on this machine to try settings: watch boundaries move and scores being cut.
 
@@ -127,14 +116,14 @@ def serve(
     from sage_core.pipeline.settings import SageSettings
     from sage_core.store import open_store
 
-    require_packages(embedder, store=store)
+    cli.require_packages(embedder, store=store)
     chosen = SageSettings(embedder=embedder) if settings is None else SageSettings.load(settings)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     kept = open_store(store)
     workbench = Workbench(kept, embedding, chosen)
     token = secrets.token_urlsafe(24)
     try:
-        listening = listen_locally(port)
+        listening = cli.listen_locally(port)
         with listening:
             run_server(workbench, token, listening, browser=not no_browser)
     finally:
@@ -154,7 +143,7 @@ def run_server(workbench: Workbench, token: str, listening: socket.socket, *, br
     import uvicorn
 
     port = listening.getsockname()[1]
-    address = f"http://{HOST}:{port}/{token}/"
+    address = f"http://{cli.HOST}:{port}/{token}/"
     config = uvicorn.Config(
         make_app(workbench, token, port),
         http=_limited_protocol(),
@@ -167,7 +156,7 @@ def run_server(workbench: Workbench, token: str, listening: socket.socket, *, br
         h11_max_incomplete_event_size=16_384,
         ws="none",
     )
-    out = console()
+    out = cli.console()
     out.print(f"sage-rag playground: {address}", markup=False, soft_wrap=True)
     if problem := workbench.info({})["problem"]:
         out.print(problem, markup=False, soft_wrap=True, style="yellow")
@@ -475,7 +464,7 @@ def make_app(
         api("segment", workbench.segment),
         api("search", workbench.search),
     ]
-    hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost"))
+    hosts = frozenset(f"{name}:{port}" for name in (cli.HOST, "localhost"))
     return Starlette(
         routes=[Mount(f"/{token}", routes=routes)],
         middleware=[Middleware(_Guard, token=token, hosts=hosts)],

@@ -9,23 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sage_core.cli.html_report import HtmlOption, answer_with_page, checked
-from sage_core.cli.options import (
-    DEFAULT_EMBEDDER,
-    BaseUrlOption,
-    EmbedderOption,
-    JsonOption,
-    ModelOption,
-    NoContextOption,
-    OfflineOption,
-    SettingsOption,
-    StoreOption,
-    TimeoutOption,
-    console,
-    named_rule,
-    print_json,
-    require_packages,
-)
+from sage_core.cli import options as cli
 from sage_core.errors import LLMError
 from sage_core.feedback import DEFAULT_FEEDBACK
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
@@ -33,7 +17,7 @@ from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 if TYPE_CHECKING:
     from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.context import Order
-    from sage_core.pipeline.results import Answer
+    from sage_core.pipeline.results import Answer, Retrieval
     from sage_core.pipeline.sage import Sage
 
 EXAMPLES = """
@@ -51,20 +35,20 @@ Examples:
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],
-    store: StoreOption = ".sage",
+    store: cli.StoreOption = ".sage",
     option: Annotated[
         list[str] | None,
         typer.Option(help="An option of a multiple-choice question; repeat it.", metavar="TEXT"),
     ] = None,
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    offline: OfflineOption = False,
-    timeout: TimeoutOption = DEFAULT_TIMEOUT,
-    settings: SettingsOption = None,
+    model: cli.ModelOption = None,
+    base_url: cli.BaseUrlOption = None,
+    offline: cli.OfflineOption = False,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
+    settings: cli.SettingsOption = None,
     candidates: Annotated[
         int, typer.Option(help="Chunks fetched before reranking; by words, half as many more.", metavar="N")
     ] = 60,
-    no_context: NoContextOption = False,
+    no_context: cli.NoContextOption = False,
     min_k: Annotated[
         int | None,
         typer.Option(
@@ -148,7 +132,7 @@ def ask(
             show_default="hybrid",
         ),
     ] = None,
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
     prices: Annotated[
         Path | None,
         typer.Option(
@@ -158,8 +142,8 @@ def ask(
             show_default="no cost",
         ),
     ] = None,
-    html: HtmlOption = None,
-    as_json: JsonOption = False,
+    html: cli.HtmlOption = None,
+    as_json: cli.JsonOption = False,
     chat: Annotated[
         bool, typer.Option("--chat", help="Stay open for more questions, one a line; an empty line ends it.")
     ] = False,
@@ -177,20 +161,13 @@ def ask(
     from sage_core.pipeline.settings import SageSettings
     from sage_core.selection import SelectionConfig
 
-    require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
-    html = checked(html)
+    cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     price_list = PriceList.from_file(prices) if prices is not None else None
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
     selection = chosen.updated(
-        rule=named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
+        rule=cli.named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
     )
-    feedback = FeedbackConfig(
-        accept_score=accept_score,
-        max_rounds=max_rounds,
-        selection=selection,
-        critic=critic,
-        hops=hops,
-    )
+    feedback = FeedbackConfig(accept_score, max_rounds, selection=selection, critic=critic, hops=hops)
     sage = open_sage(
         store,
         embedder=embedder,
@@ -210,8 +187,7 @@ def ask(
         ),
     )
     if not asks_llm(model, base_url, offline):
-        for line in _without_llm(critic, hops):
-            console(stderr=True).print(line, markup=False, style="yellow", soft_wrap=True)
+        _warn_without_llm(critic, hops)
     show: Callable[..., object] = print_answer if as_json else show_answer
     with sage:
         show(sage, question, option, price_list, html)
@@ -219,28 +195,27 @@ def ask(
             try:
                 show(sage, following, None, price_list, html)
             except LLMError as error:  # the next question may find the server again
-                console(stderr=True).print(f"no answer: {error}", markup=False, style="red", soft_wrap=True)
+                cli.complain(f"no answer: {error}", "red")
 
 
 def _next_question() -> str:
     """A line of standard input, without white space around it; empty at the end of the input."""
     if sys.stdin.isatty():
-        console(stderr=True).print("\nNext question (an empty line ends): ", end="")
+        cli.console(stderr=True).print("\nNext question (an empty line ends): ", end="")
     return sys.stdin.readline().strip()
 
 
-def _without_llm(critic: str, hops: int) -> list[str]:
-    """What options that are made for an LLM do where none is asked."""
-    lines = []
+def _warn_without_llm(critic: str, hops: int) -> None:
+    """Say what options that are made for an LLM do where none is asked."""
+    how = " (--model or --base-url asks one)"
     if critic == "auto":
-        lines.append("--critic auto: no LLM is asked, so the local judge grades alone")
+        end = "" if hops else how
+        cli.complain(f"--critic auto: no LLM is asked, so the local judge grades alone{end}")
     if hops:
-        lines.append(
+        cli.complain(
             "--hops: no LLM is asked that could say what is missing, so names in the chunks found are "
-            "searched for"
+            f"searched for{how}"
         )
-    how = "--model or --base-url asks one"
-    return [*lines[:-1], f"{lines[-1]} ({how})"] if lines else []
 
 
 def show_answer(
@@ -255,11 +230,11 @@ def show_answer(
     from sage_core.rendering.terminal.answers import answer_view
     from sage_core.rendering.terminal.rankings import retrieval_view
 
-    out = console()
+    out = cli.console()
     retrieval = sage.retrieve(question)
     out.print(retrieval_view(retrieval))
     out.print()
-    answer = answer_with_page(sage, retrieval, options, prices, html)
+    answer = _answer_with_page(sage, retrieval, options, prices, html)
     out.print(answer_view(answer))
     if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text):
         out.print(
@@ -268,25 +243,21 @@ def show_answer(
             style="dim",
         )
     if prices is not None:
-        out.print(str(answer.cost(prices.of(answer.answerer))), markup=False, highlight=False)
+        out.print(str(answer.cost(prices.of(answer.answerer))))
     if html is not None:
-        out.print(f"page    {html}", markup=False, soft_wrap=True)
+        cli.say(f"page    {html}")
     return answer
 
 
 def print_answer(
-    sage: Sage,
-    question: str,
-    options: list[str] | None = None,
-    prices: PriceList | None = None,
-    html: Path | None = None,
+    sage: Sage, question: str, options: list[str] | None, prices: PriceList | None, html: Path | None
 ) -> None:
     """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
     retrieval = sage.retrieve(question)
     try:
-        answer = answer_with_page(sage, retrieval, options, prices, html)
+        answer = _answer_with_page(sage, retrieval, options, prices, html)
     except LLMError as error:
-        print_json({"error": str(error), "retrieval": retrieval.to_dict()})
+        cli.print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise
     cost = {} if prices is None else {"cost": answer.cost(prices.of(answer.answerer)).to_dict()}
     marks = [{**m.to_dict(), "candidate": answer.candidate_of(m)} for m in answer.marks()]
@@ -294,4 +265,44 @@ def print_answer(
     if (located := answer.closest()) is not None:
         about = {"quote": located.quote, "probability": located.probability}
         closest = {"closest": {**about, "place": answer.place_of(located)}}
-    print_json({**answer.to_dict(), "marks": marks, **closest, **cost})
+    cli.print_json({**answer.to_dict(), "marks": marks, **closest, **cost})
+
+
+def _answer_with_page(
+    sage: Sage,
+    retrieval: Retrieval,
+    options: list[str] | None,
+    prices: PriceList | None,
+    html: Path | None,
+) -> Answer:
+    """Answer, and write the page; where the LLM fails, a page of the retrieval and the error."""
+    from sage_core.rendering.html import answer_report, retrieval_report, write_page
+
+    try:
+        answer = sage.answer(retrieval, options)
+    except LLMError as error:
+        if html is not None:
+            write_page(html, retrieval_report(retrieval, error=str(error), settings=_settings_of(sage)))
+        raise
+    if html is not None:
+        cost = None if prices is None else answer.cost(prices.of(answer.answerer))
+        write_page(html, answer_report(answer, cost=cost, settings=_settings_of(sage)))
+    return answer
+
+
+def _settings_of(sage: Sage) -> dict[str, object]:
+    """The settings behind an answer, by name, for the page."""
+    feedback, selection = sage.config.feedback, sage.config.feedback.selection
+    floor: dict[str, object] = {"min_k": selection.effective_min_k}
+    if selection.effective_min_tokens:
+        floor = {"min_tokens": selection.effective_min_tokens}
+    return {
+        "candidates": sage.config.candidates,
+        "rule": selection.rule if isinstance(selection.rule, str) else repr(selection.rule),
+        **floor,
+        "max_k": selection.max_k,
+        "gradient": selection.gradient if selection.gradient is not None else "0.3",
+        "max_rounds": feedback.max_rounds,
+        "accept_score": feedback.accept_score,
+        "embedding model": sage.embedder.name,
+    }

@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_core.cli.options import (
-    DEFAULT_EMBEDDER,
-    BaseUrlOption,
-    EmbedderOption,
-    EncodingOption,
-    JsonOption,
-    SettingsOption,
-    StoreOption,
-    TimeoutOption,
-    console,
-    path_argument,
-    print_json,
-    require_packages,
-)
-from sage_core.cli.tune import check_output, read_documents
+from sage_core.cli import options as cli
+from sage_core.cli.tune import check_output, read_documents, show_unlocated
 from sage_core.errors import InputError
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core.rendering.sanitize import one_line
@@ -45,15 +32,8 @@ A line of questions.jsonl:
 
 
 def calibrate(
-    questions: Annotated[
-        Path,
-        typer.Argument(
-            metavar="QUESTIONS",
-            help="Questions, a JSON object a line, as for `sage-rag tune`.",
-            parser=path_argument,
-        ),
-    ],
-    store: StoreOption = ".sage",
+    questions: cli.QuestionsArgument,
+    store: cli.StoreOption = ".sage",
     keep: Annotated[
         float, typer.Option(help="Share of the evidence to keep, on average.", metavar="SHARE")
     ] = 0.9,
@@ -67,15 +47,17 @@ def calibrate(
     ] = None,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Settings file to write.", metavar="FILE", parser=path_argument),
+        typer.Option(
+            "--output", "-o", help="Settings file to write.", metavar="FILE", parser=cli.path_argument
+        ),
     ] = Path("sage-settings.json"),
     seed: Annotated[int, typer.Option(help="Of the questions that choose the kind of cut.")] = 0,
-    settings: SettingsOption = None,
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
-    base_url: BaseUrlOption = None,
-    timeout: TimeoutOption = DEFAULT_TIMEOUT,
-    encoding: EncodingOption = None,
-    as_json: JsonOption = False,
+    settings: cli.SettingsOption = None,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
+    base_url: cli.BaseUrlOption = None,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
+    encoding: cli.EncodingOption = None,
+    as_json: cli.JsonOption = False,
 ) -> None:
     """Find the cut that keeps the share of the evidence you ask for, at the fewest tokens.
 
@@ -86,36 +68,30 @@ def calibrate(
     """
     from sage_core import __version__
     from sage_core.pipeline.opening import open_sage
-    from sage_core.pipeline.settings import SageSettings
     from sage_core.tuning.calibrate import calibrate as find_cut
     from sage_core.tuning.quotations import locate, read_questions
     from sage_core.tuning.tuner import ranked_question
 
-    require_packages(embedder, store=store)
+    cli.require_packages(embedder, store=store)
     if not 0 < keep < 1:
         raise InputError(f"--keep is a share between 0 and 1, such as 0.9, not {keep:g}")
-    base = SageSettings() if settings is None else SageSettings.load(settings)
-    base = replace(base, embedder=embedder)
+    base = cli.load_settings(settings, embedder)
     check_output(output)
-    read = read_questions(questions)
+    quoted = read_questions(questions)
     documents = read_documents([], store, encoding)
     with open_sage(store, settings=base, base_url=base_url, timeout=timeout, offline=True) as sage:
         digests = {record.source: record.digest for record in sage.store.documents()}
         changed = [d.source for d in documents if digests.get(d.source) != d.digest]
         for source in changed:
-            console(stderr=True).print(
-                f"left out: {one_line(source)} has changed since it was ingested: ingest it again",
-                markup=False,
-                style="yellow",
-            )
-        located, unlocated = locate(read, [d for d in documents if d.source not in changed])
+            cli.complain(f"left out: {one_line(source)} has changed since it was ingested: ingest it again")
+        located, unlocated = locate(quoted, [d for d in documents if d.source not in changed])
         if not located:
             raise InputError(
-                f"none of the {len(read)} questions can be used: a quotation stands in a document as it is "
+                f"none of the {len(quoted)} questions can be used: a quotation stands in a document as it is "
                 f"written there; the first: {unlocated[0].quote!r} {unlocated[0].reason}"
             )
         rankings = [sage.retrieve(question.text) for question in located]
-    found = find_cut(
+    result = find_cut(
         [ranked_question(q, r) for q, r in zip(located, rankings, strict=True)],
         loss=1 - keep,
         confidence=confidence,
@@ -124,42 +100,38 @@ def calibrate(
     )
     chosen = replace(
         base,
-        selection=found.selection,
+        selection=result.selection,
         made_by={"sage_rag": __version__, "command": "sage-rag calibrate"},
-        measured={**found.to_dict(), "questions_not_used": len(unlocated), "seed": seed},
+        measured={**result.to_dict(), "questions_not_used": len(unlocated), "seed": seed},
     )
     chosen.save(output)
     if as_json:
         left = [{"question": u.text, "quote": u.quote, "reason": u.reason} for u in unlocated]
-        print_json({**found.to_dict(), "unlocated": left, "settings_file": str(output)})
+        cli.print_json({**result.to_dict(), "unlocated": left, "settings_file": str(output)})
         return
-    show(found, located, unlocated, output)
+    show(result, located, unlocated, output)
 
 
-def show(found: Calibrated, located: list[LocatedQuestion], unlocated: list[Unlocated], output: Path) -> None:
+def show(
+    result: Calibrated, located: list[LocatedQuestion], unlocated: list[Unlocated], output: Path
+) -> None:
     """The cut, what it keeps and costs, and where it was written."""
     from rich.table import Table
 
-    out = console()
-    for item in unlocated:
-        out.print(
-            f"not used: {one_line(item.text)} ({one_line(item.reason)}: {one_line(item.quote)[:80]!r})",
-            style="yellow",
-            markup=False,
-        )
-    how = "on average" if found.confidence is None else f"with probability {found.confidence:g}"
+    show_unlocated(unlocated)
+    how = "on average" if result.confidence is None else f"with probability {result.confidence:g}"
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("promise", f"at least {1 - found.limit:.1%} of the evidence is kept, {how}")
-    table.add_row("cut", f"{found.family}: {found.parameter:g}")
+    table.add_row("promise", f"at least {1 - result.limit:.1%} of the evidence is kept, {how}")
+    table.add_row("cut", f"{result.family}: {result.parameter:g}")
     table.add_row(
-        f"on {counted(len(located), 'question')}", f"{1 - found.loss:.1%} kept, {found.tokens:,.0f} tokens"
+        f"on {counted(len(located), 'question')}", f"{1 - result.loss:.1%} kept, {result.tokens:,.0f} tokens"
     )
-    extra = found.tokens - found.tokens_unpromised
+    extra = result.tokens - result.tokens_unpromised
     table.add_row("the promise costs", f"{extra:,.0f} tokens more than the cheapest cut on these questions")
-    if found.cheaper_with is None:
+    if result.cheaper_with is None:
         table.add_row("more questions", "would hardly make it cheaper")
     else:
-        count, tokens = found.cheaper_with
+        count, tokens = result.cheaper_with
         table.add_row("more questions", f"with about {count:,} like these: about {tokens:,.0f} tokens")
-    out.print(table)
-    out.print(f"settings: {output}", markup=False, soft_wrap=True)
+    cli.console().print(table)
+    cli.say(f"settings: {output}")

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_core.cli import options as cli
 from sage_core.cli.ask import show_answer
 from sage_core.cli.ingest import show_report
-from sage_core.cli.options import (
-    BaseUrlOption,
-    ModelOption,
-    OfflineOption,
-    TimeoutOption,
-    console,
-    path_argument,
-    require_packages,
-)
 from sage_core.errors import InputError, LLMError
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
@@ -67,12 +59,12 @@ def demo(
     context: typer.Context,
     store: Annotated[
         Path,
-        typer.Option("--store", "-s", help="Folder of the store.", metavar="DIR", parser=path_argument),
+        typer.Option("--store", "-s", help="Folder of the store.", metavar="DIR", parser=cli.path_argument),
     ] = Path(".demo"),
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    offline: OfflineOption = False,
-    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    model: cli.ModelOption = None,
+    base_url: cli.BaseUrlOption = None,
+    offline: cli.OfflineOption = False,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
 ) -> None:
     """Ingest sample documents about an island, ask four questions, and show every step.
 
@@ -86,11 +78,11 @@ def demo(
     if getattr(context.get_parameter_source("base_url"), "name", "") == "ENVIRONMENT" and not model:
         base_url = None
     offline = offline or not (model or base_url)
-    require_packages(llm=asks_llm(model, base_url, offline))
+    cli.require_packages(llm=asks_llm(model, base_url, offline))
     began = time.perf_counter()
     folder = documents_folder()
     sage = open_sage(store, model=model, base_url=base_url, offline=offline, timeout=timeout)
-    out = console()
+    out = cli.console()
     with sage:
         out.rule(f"1. Ingest {_shown(folder)}", align="left")
         with ingest_bar() as bar:
@@ -101,15 +93,12 @@ def demo(
         answers = _ask_all(sage)
     out.rule("Summary", align="left")
     _show_summary(answers, time.perf_counter() - began)
-    out.print(f"all of it as pages for a browser: {_shown(_reports(sage))}", markup=False, soft_wrap=True)
+    cli.say(f"all of it as pages for a browser: {_shown(_reports(sage))}")
 
 
 def _shown(path: Path) -> Path:
     """The path as a person would type it here."""
-    try:
-        return path.relative_to(Path.cwd())
-    except ValueError:
-        return path
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _show_excerpt(sage: Sage, folder: Path) -> None:
@@ -122,7 +111,7 @@ def _show_excerpt(sage: Sage, folder: Path) -> None:
     segmenter = sage.segmenter
     assert isinstance(segmenter, Segmenter)
     view = segmenter.explain(text)
-    console().print(segments_view(view))
+    cli.console().print(segments_view(view))
     view.save_html(_reports(sage) / "how-a-text-is-cut.html")
 
 
@@ -135,20 +124,17 @@ def _reports(sage: Sage) -> Path:
 
 def _ask_all(sage: Sage) -> list[tuple[str, Answer]]:
     """Ask the questions; an LLM that fails costs its answers, not the demo, unless it gives none at all."""
-    from rich.text import Text
-
-    out = console()
     answers: list[tuple[str, Answer]] = []
     failure: LLMError | None = None
     for number, (kind, question) in enumerate(QUESTIONS, start=3):
-        out.rule(f"{number}. A question: {kind}", align="left")
-        out.print(Text(question, style="bold"))
+        cli.console().rule(f"{number}. A question: {kind}", align="left")
+        cli.say(question, "bold")
         try:
             page = _reports(sage) / f"question-{number - 2}.html"
             answers.append((kind, show_answer(sage, question, html=page)))
         except LLMError as error:
             failure = error
-            console(stderr=True).print(Text(f"no answer: {error}", style="red"))
+            cli.complain(f"no answer: {error}", "red")
     if failure is not None and not answers:
         raise failure
     return answers
@@ -172,5 +158,5 @@ def _show_summary(answers: Sequence[tuple[str, Answer]], seconds: float) -> None
             str(len(answer.feedback.rounds)),
             answer.feedback.stop_reason,
         )
-    console().print(table)
-    console().print(f"answered by: {answers[0][1].answerer if answers else 'nobody'}; {seconds:.0f} s in all")
+    cli.console().print(table)
+    cli.say(f"answered by: {answers[0][1].answerer if answers else 'nobody'}; {seconds:.0f} s in all")

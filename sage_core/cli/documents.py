@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_core.cli.options import JsonOption, StoreOption, console, print_json, require_packages
+from sage_core.cli import options as cli
 from sage_core.errors import InputError
+from sage_core.rendering.sanitize import one_line
+from sage_core.rendering.wording import counted
 
 if TYPE_CHECKING:
     from sage_core.store import Store
@@ -42,22 +44,18 @@ def list_documents(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME...]", help=_NAMES, show_default=False)
     ] = None,
-    store: StoreOption = ".sage",
-    as_json: JsonOption = False,
+    store: cli.StoreOption = ".sage",
+    as_json: cli.JsonOption = False,
 ) -> None:
     """List the documents of a store: id, chunks, path and title."""
     from rich.table import Table
-    from rich.text import Text
 
-    from sage_core.rendering.sanitize import one_line
-    from sage_core.rendering.wording import counted
-
-    require_packages(store=store)
+    cli.require_packages(store=store)
     with _opened(store) as opened:
         records = _named(opened, names) if names else opened.documents()
         location = opened.location
     if as_json:
-        print_json({"store": location, "documents": [_to_dict(record) for record in records]})
+        cli.print_json({"store": location, "documents": [_to_dict(record) for record in records]})
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("id", no_wrap=True)
@@ -65,38 +63,35 @@ def list_documents(
     table.add_column("document", overflow="fold")
     for record in records:
         title = f" ({one_line(record.title)})" if record.title else ""
-        table.add_row(record.id, f"{record.chunks:,}", Text(f"{one_line(record.source)}{title}"))
-    out = console()
+        table.add_row(record.id, f"{record.chunks:,}", f"{one_line(record.source)}{title}")
     if records:
-        out.print(table)
+        cli.console().print(table)
     chunks = counted(sum(record.chunks for record in records), "chunk")
-    out.print(f"{counted(len(records), 'document')}, {chunks} in {location}", markup=False)
+    cli.say(f"{counted(len(records), 'document')}, {chunks} in {location}")
 
 
 def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help=_NAMES)],
-    store: StoreOption = ".sage",
+    store: cli.StoreOption = ".sage",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: JsonOption = False,
+    as_json: cli.JsonOption = False,
 ) -> int:
     """Take documents out of a store; files on disk stay.
 
     Asks before. A file that still lies in a folder comes back when that folder is ingested again.
     """
-    from sage_core.rendering.sanitize import one_line
-    from sage_core.rendering.wording import counted
     from sage_core.store.identity import StoreIdentity
 
-    require_packages(store=store)
+    cli.require_packages(store=store)
     with _opened(store) as opened:
         records = _named(opened, names)
         if not yes:
             if as_json or not sys.stdin.isatty():
                 raise InputError(f"{counted(len(records), 'document')} would be removed: say so with --yes")
             for record in records[:_MOST_SHOWN]:
-                console(stderr=True).print(one_line(record.source), markup=False, soft_wrap=True)
+                cli.complain(one_line(record.source), "")
             if len(records) > _MOST_SHOWN:
-                console(stderr=True).print(f"... and {len(records) - _MOST_SHOWN:,} more", markup=False)
+                cli.complain(f"... and {len(records) - _MOST_SHOWN:,} more", "")
             question = f"Remove {counted(len(records), 'document')} from {opened.location}?"
             if not typer.confirm(question, err=True):
                 return EXIT_DECLINED
@@ -105,22 +100,17 @@ def remove(
         info = opened.info()
     if as_json:
         counts = {"documents": info.documents, "chunks": info.chunks}
-        print_json({"removed": [_to_dict(record) for record in records], "store": counts})
+        cli.print_json({"removed": [_to_dict(record) for record in records], "store": counts})
         return 0
     left = f"{counted(info.chunks, 'chunk')} of {counted(info.documents, 'document')}"
-    console().print(f"{counted(len(records), 'document')} removed; {info.path} holds {left}", markup=False)
+    cli.say(f"{counted(len(records), 'document')} removed; {info.path} holds {left}")
     return 0
 
 
-@contextmanager
-def _opened(store: str) -> Iterator[Store]:
+def _opened(store: str) -> closing[Store]:
     from sage_core.store import open_store
 
-    opened = open_store(store)
-    try:
-        yield opened
-    finally:
-        opened.close()
+    return closing(open_store(store))
 
 
 def _to_dict(record: DocumentRecord) -> dict[str, object]:
@@ -134,13 +124,13 @@ def _named(store: Store, names: Sequence[str]) -> list[DocumentRecord]:
         InputError: Where a name names none, or a file name several: which of them is meant is not clear.
     """
     records = store.documents()
-    found: dict[str, DocumentRecord] = {}
+    ids: set[str] = set()
     for name in names:
-        those = _matches(records, name)
-        if not those:
+        matches = _matches(records, name)
+        if not matches:
             raise InputError(f"{store.location} has no document {name!r}: `sage-rag list` shows what it has")
-        found.update((record.id, record) for record in those)
-    return [record for record in records if record.id in found]
+        ids.update(record.id for record in matches)
+    return [record for record in records if record.id in ids]
 
 
 def _matches(records: Sequence[DocumentRecord], name: str) -> list[DocumentRecord]:

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_core.cli.options import (
-    DEFAULT_EMBEDDER,
-    BaseUrlOption,
-    EmbedderOption,
-    EncodingOption,
-    JsonOption,
-    MaxTokensOption,
-    MinTokensOption,
-    NoContextOption,
-    SegmenterOption,
-    SettingsOption,
-    StoreOption,
-    StrategyOption,
-    TargetTokensOption,
-    ThresholdOption,
-    console,
-    make_segmenter,
-    print_json,
-    require_packages,
-    source_argument,
-)
+from sage_core.cli import options as cli
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.pipeline.opening import open_sage
+from sage_core.rendering.sanitize import one_line
+from sage_core.rendering.wording import counted
 
 if TYPE_CHECKING:
     from sage_core.pipeline.ingest import IngestReport
@@ -63,23 +45,23 @@ class Engine(str, Enum):
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=source_argument),
+        typer.Argument(metavar="PATH...", help="Files and folders to read.", parser=cli.source_argument),
     ],
-    store: StoreOption = ".sage",
+    store: cli.StoreOption = ".sage",
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the store anew, whatever it was made with.")
     ] = False,
-    encoding: EncodingOption = None,
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
-    base_url: BaseUrlOption = None,
-    settings: SettingsOption = None,
-    segmenter: SegmenterOption = "default",
-    target_tokens: TargetTokensOption = None,
-    max_tokens: MaxTokensOption = None,
-    min_tokens: MinTokensOption = None,
-    strategy: StrategyOption = "optimal",
-    threshold: ThresholdOption = 0.55,
-    no_context: NoContextOption = False,
+    encoding: cli.EncodingOption = None,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
+    base_url: cli.BaseUrlOption = None,
+    settings: cli.SettingsOption = None,
+    segmenter: cli.SegmenterOption = "default",
+    target_tokens: cli.TargetTokensOption = None,
+    max_tokens: cli.MaxTokensOption = None,
+    min_tokens: cli.MinTokensOption = None,
+    strategy: cli.StrategyOption = "optimal",
+    threshold: cli.ThresholdOption = 0.55,
+    no_context: cli.NoContextOption = False,
     engine: Annotated[
         Engine, typer.Option(help="serial: in this process; ray: on all cores, or on a Ray cluster.")
     ] = Engine.serial,
@@ -95,7 +77,7 @@ def ingest(
         int | None,
         typer.Option(help="With --engine ray: most workers that embed.", metavar="N", show_default=False),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: cli.JsonOption = False,
 ) -> int:
     """Read documents, cut them into chunks, embed them and keep them in a store on disk.
 
@@ -116,10 +98,10 @@ def ingest(
     from sage_core.pipeline.config import SageConfig
     from sage_core.rendering.terminal.progress import ingest_bar
 
-    require_packages(embedder, store=store)
+    cli.require_packages(embedder, store=store)
     sage = open_sage(
         store,
-        segmenter=make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold),
+        segmenter=cli.make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold),
         embedder=embedder,
         base_url=base_url,
         offline=True,
@@ -140,10 +122,11 @@ def ingest(
                 context=sage.config.context,
             )
         else:
-            _refuse_addresses(paths)
+            if address := next((path for path in paths if "://" in str(path)), None):
+                raise InputError(f"{address} is an address, and those are read with --engine ray only")
             report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
     if as_json:
-        print_json(report.to_dict())
+        cli.print_json(report.to_dict())
     else:
         show_report(report, sage.store.location)
     return 0 if report.complete else EXIT_INCOMPLETE
@@ -152,58 +135,39 @@ def ingest(
 def _on_ray() -> Callable[..., IngestReport]:
     """`sage_ray.ingest_with_ray`, which the extra brings."""
     for engine in entry_points(group="sage_rag.engines", name="ray"):
-        return cast("Callable[..., IngestReport]", engine.load())
+        function: Callable[..., IngestReport] = engine.load()
+        return function
     raise MissingExtraError("Ingest on a Ray cluster", "ray")
-
-
-def _refuse_addresses(paths: Sequence[str | Path]) -> None:
-    for path in paths:
-        if "://" in str(path):
-            raise InputError(f"{path} is an address, and those are read with --engine ray only")
 
 
 def show_report(report: IngestReport, store: str) -> None:
     """What an ingest did, in a few lines; files that could not be read go to standard error."""
-    parts = [
-        f"{len(group)} {name}"
-        for name, group in (
-            ("added", report.added),
-            ("changed", report.changed),
-            ("unchanged", report.unchanged),
-            ("removed", report.removed),
-        )
-        if group
-    ]
     from sage_core.pipeline.ingest import named_types
-    from sage_core.rendering.sanitize import one_line
-    from sage_core.rendering.wording import counted
 
-    out = console()
-    out.print(
+    counts = {name: len(getattr(report, name)) for name in ("added", "changed", "unchanged", "removed")}
+    parts = [f"{count} {name}" for name, count in counts.items() if count]
+    cli.say(
         f"{', '.join(parts) or 'nothing to do'}; {counted(report.chunks, 'chunk')} written "
         f"in {report.seconds:.1f} s"
     )
-    out.print(
+    cli.say(
         f"{store} holds {counted(report.chunks_in_store, 'chunk')} of "
-        f"{counted(report.documents_in_store, 'document')}",
-        markup=False,
+        f"{counted(report.documents_in_store, 'document')}"
     )
     if not report.complete:
-        out.print("not complete: what could not be opened is as it was in the store")
+        cli.say("not complete: what could not be opened is as it was in the store")
     if report.other_types:
-        out.print(f"left out: {named_types(report.other_types)}", markup=False)
+        cli.say(f"left out: {named_types(report.other_types)}")
     if report.missing:
         gone = sorted({_highest_missing(source) for source in report.missing})
         named = " ".join(shlex.quote(path) for path in gone[:_MOST_NAMED])
-        out.print(
+        cli.say(
             f"the store also has {counted(len(report.missing), 'document')} from elsewhere whose files no "
             f"longer exist; to remove: sage-rag ingest --store {shlex.quote(store)} {named}"
-            f"{f' ... ({len(gone)} paths; --json names the files)' if len(gone) > _MOST_NAMED else ''}",
-            markup=False,
-            soft_wrap=True,
+            f"{f' ... ({len(gone)} paths; --json names the files)' if len(gone) > _MOST_NAMED else ''}"
         )
     for skipped in report.skipped:
-        console(stderr=True).print(f"skipped: {one_line(skipped.reason)}", markup=False, style="yellow")
+        cli.complain(f"skipped: {one_line(skipped.reason)}")
 
 
 def _highest_missing(source: str) -> str:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -18,26 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_core.cli.options import (
-    DEFAULT_EMBEDDER,
-    HOST,
-    BaseUrlOption,
-    EmbedderOption,
-    ModelOption,
-    OfflineOption,
-    SettingsOption,
-    StoreOption,
-    TimeoutOption,
-    console,
-    listen_locally,
-    path_argument,
-    require_packages,
-)
+from sage_core.cli import options as cli
 from sage_core.errors import InputError, MissingExtraError, SageError
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sage_core.pipeline.ingest import IngestProgress
     from sage_core.pipeline.results import Candidate, Retrieval
@@ -73,18 +59,15 @@ MAX_TEXT = 200_000
 """Characters that ``segment`` takes: a call cannot be stopped, and the next one waits for it."""
 
 
+# The docstrings of the replies are in the schemas that the assistant reads.
+
+
 @dataclass(frozen=True)
 class PassageItem:
-    """A passage of a document.
+    """A passage: characters ``start`` to ``end`` of the document ``source``.
 
-    Attributes:
-        source: Path of the document.
-        start: Offset of its first character in the document's text.
-        end: Offset after its last character.
-        text: The document's text from ``start`` to ``end``.
-        score: The reranker's score; None where it gave none.
-        page: Page of a PDF on which it starts, from 1.
-        names: Names in it of other documents that are there, each with its path.
+    ``names`` are names in it of other documents that are there, each with its path; ``page`` is of a PDF,
+    from 1; ``score`` is the reranker's, None where it gave none.
     """
 
     source: str
@@ -98,14 +81,9 @@ class PassageItem:
 
 @dataclass(frozen=True)
 class SearchReply:
-    """What was found.
+    """The passages selected of ``considered`` candidates, best first, and why no more: ``cut``.
 
-    Attributes:
-        question: The question.
-        relevant: Whether anything bears on the question; no passages otherwise.
-        passages: The passages kept, best first.
-        considered: Number of candidates that were scored.
-        cut: Why no more passages were kept.
+    Without passages where nothing bears on the question (``relevant``).
     """
 
     question: str
@@ -117,15 +95,10 @@ class SearchReply:
 
 @dataclass(frozen=True)
 class AskReply:
-    """An answer.
+    """An answer, the passages it was made from, and its grade from 1 to 10, None where it has none.
 
-    Attributes:
-        answer: Its text.
-        abstained: Whether it says that the documents do not answer the question.
-        answered_by: The model that answered.
-        stop_reason: Why the rounds of answer and grade ended.
-        grade: The grade of the answer, 1 to 10; None where it was not graded.
-        passages: The passages it was made from, best first.
+    ``abstained`` where it says that the documents do not answer; ``stop_reason`` is why the rounds of answer
+    and grade ended.
     """
 
     answer: str
@@ -138,13 +111,7 @@ class AskReply:
 
 @dataclass(frozen=True)
 class ChunkItem:
-    """A chunk of a text.
-
-    Attributes:
-        start: Offset of its first character.
-        end: Offset after its last character.
-        text: The text from ``start`` to ``end``.
-    """
+    """A chunk: characters ``start`` to ``end`` of the text."""
 
     start: int
     end: int
@@ -153,13 +120,7 @@ class ChunkItem:
 
 @dataclass(frozen=True)
 class SourceItem:
-    """A document in the store.
-
-    Attributes:
-        source: Its path.
-        title: The title it gives itself; None where it has none.
-        chunks: Number of its chunks.
-    """
+    """A document: its path, the title it gives itself, and the number of its chunks."""
 
     source: str
     title: str | None
@@ -178,7 +139,7 @@ class IngestReply:
 
 
 def mcp(
-    store: StoreOption = ".sage",
+    store: cli.StoreOption = ".sage",
     allow_ingest: Annotated[
         bool, typer.Option("--allow-ingest", help="Also offer a tool that reads files into the store.")
     ] = False,
@@ -187,7 +148,7 @@ def mcp(
         typer.Option(
             help="A folder that may be ingested from; repeat it. Anything outside is refused.",
             metavar="DIR",
-            parser=path_argument,
+            parser=cli.path_argument,
         ),
     ] = None,
     http: Annotated[
@@ -200,12 +161,12 @@ def mcp(
             show_default=False,
         ),
     ] = None,
-    settings: SettingsOption = None,
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    offline: OfflineOption = False,
-    timeout: TimeoutOption = DEFAULT_TIMEOUT,
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
+    settings: cli.SettingsOption = None,
+    model: cli.ModelOption = None,
+    base_url: cli.BaseUrlOption = None,
+    offline: cli.OfflineOption = False,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
 ) -> None:
     """Serve a store to an assistant that speaks the Model Context Protocol.
 
@@ -218,7 +179,7 @@ def mcp(
         raise InputError("--allow-ingest needs at least one --root: the folder that may be read from")
     if root and not allow_ingest:
         raise InputError("--root only matters together with --allow-ingest")
-    require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
+    cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     with open_sage(
         store,
@@ -246,13 +207,13 @@ def _serve_http(server: Any, port: int) -> None:
     """Serve until Ctrl-C. The library checks the headers Host and Origin, for it knows a local host."""
     import uvicorn
 
-    with listen_locally(port) as listening:
+    with cli.listen_locally(port) as listening:
         # With its sockets open, uvicorn would otherwise log an error and end the process.
         config = uvicorn.Config(
             server.streamable_http_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=2
         )
-        address = f"http://{HOST}:{listening.getsockname()[1]}/mcp"
-        console(stderr=True).print(f"MCP server: {address} (Ctrl-C stops it)", markup=False, soft_wrap=True)
+        address = f"http://{cli.HOST}:{listening.getsockname()[1]}/mcp"
+        cli.console(stderr=True).print(f"MCP server: {address} (Ctrl-C stops it)", soft_wrap=True)
         with contextlib.suppress(KeyboardInterrupt):  # raised again by uvicorn, once it has stopped
             uvicorn.Server(config).run(sockets=[listening])
 
@@ -271,32 +232,27 @@ def make_server(sage: Sage, *, ingest_roots: Sequence[Path] = ()) -> Any:
         InputError: Where a root is not a folder.
         MissingExtraError: Where the package ``mcp`` is not installed.
     """
+    from sage_core import __version__
+
     # The adapters of LangChain and LlamaIndex want mcp 1, which calls the same class by another name.
     try:
         import_module("mcp")
-        mcp_1 = _is_mcp_1()
-        types = import_module("mcp.types" if mcp_1 else "mcp_types")
+        types = import_module("mcp.types" if _is_mcp_1() else "mcp_types")
     except ImportError as error:
         raise MissingExtraError("sage-rag mcp", "mcp") from error
-    ToolAnnotations = types.ToolAnnotations  # noqa: N806
+    described: dict[str, Any] = {"instructions": INSTRUCTIONS, "log_level": "WARNING"}
     server: Any
-    if mcp_1:
-        server = import_module("mcp.server.fastmcp").FastMCP(
-            "sage-rag", instructions=INSTRUCTIONS, log_level="WARNING"
-        )
+    if _is_mcp_1():
+        server = _module("").FastMCP("sage-rag", **described)
     else:
-        from sage_core import __version__
-
-        server = import_module("mcp.server").MCPServer(
-            "sage-rag", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
-        )
+        server = import_module("mcp.server").MCPServer("sage-rag", version=__version__, **described)
     _describe_parameters()
     tools = _Tools(sage, tuple(_resolved_folder(root) for root in ingest_roots))
-    read_only = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
+    read_only = types.ToolAnnotations(readOnlyHint=True, openWorldHint=False)
     for function in (tools.search, tools.ask, tools.segment, tools.list_sources):
         server.tool(annotations=read_only, structured_output=True)(function)
     if ingest_roots:
-        writes = ToolAnnotations(
+        writes = types.ToolAnnotations(
             readOnlyHint=False, destructiveHint=False, idempotentHint=True, openWorldHint=False
         )
         server.tool(annotations=writes, structured_output=True)(tools.ingest)
@@ -320,8 +276,7 @@ def _describe_parameters() -> None:
     _Tools.ask.__annotations__["question"] = question
     text = Field(description="The text to cut.", max_length=MAX_TEXT)
     _Tools.segment.__annotations__["text"] = Annotated[str, text]
-    package = "fastmcp" if _is_mcp_1() else "mcpserver"
-    _Tools.ingest.__annotations__["context"] = import_module(f"mcp.server.{package}").Context
+    _Tools.ingest.__annotations__["context"] = _module("").Context
     paths = Field(description="Absolute paths, or paths below the first allowed folder.", min_length=1)
     _Tools.ingest.__annotations__["paths"] = Annotated[list[str], paths]
 
@@ -341,57 +296,46 @@ class _Tools:
 
     async def search(self, question: str, max_passages: int | None = None) -> SearchReply:
         """Find the passages that bear on a question, best first; to read them yourself."""
-        try:
-            found = await self._sage.aretrieve(question)
-        except SageError as error:
-            raise _tool_error(error) from error
-        hits, reason = found.hits[:max_passages], found.selection.reason
         from sage_core.selection import SelectionConfig
 
-        negligible = SelectionConfig(empty_below=NEGLIGIBLE)
-        checked = negligible.select([c.score for c in found.candidates], found.scale)
-        if not checked.cut:
-            hits, reason = (), checked.reason
-        passages = [_passage(hit, found) for hit in hits]
-        return SearchReply(question, bool(passages), passages, len(found.candidates), reason)
+        with _tool_errors():
+            retrieval = await self._sage.aretrieve(question)
+        hits, reason = retrieval.hits[:max_passages], retrieval.selection.reason
+        scores = [c.score for c in retrieval.candidates]
+        negligible = SelectionConfig(empty_below=NEGLIGIBLE).select(scores, retrieval.scale)
+        if not negligible.cut:
+            hits, reason = (), negligible.reason
+        passages = [_passage(hit, retrieval) for hit in hits]
+        return SearchReply(question, bool(passages), passages, len(scores), reason)
 
     async def ask(self, question: str) -> AskReply:
         """Answer a question from the documents, with the passages it rests on; takes longer than search."""
-        try:
-            answer = await self._sage.aask(question)
-        except SageError as error:
-            raise _tool_error(error) from error
         from sage_core.answering import abstains
 
-        result = answer.feedback
+        with _tool_errors():
+            answer = await self._sage.aask(question)
         return AskReply(
             answer.text,
             abstains(answer.text),
-            self._sage.answerer.label,
-            result.stop_reason,
-            result.score,
-            [_passage(c, answer.retrieval) for c in answer.retrieval.chosen(result.selection)],
+            answer.answerer,
+            answer.feedback.stop_reason,
+            answer.score,
+            [_passage(candidate, answer.retrieval) for candidate in answer.sources],
         )
 
     async def segment(self, text: str) -> list[ChunkItem]:
         """Cut a text into chunks where its subject changes; each is an exact slice of the text."""
         from sage_core.segmentation import Segmenter
 
-        segmenter = self._sage.segmenter
-        if not isinstance(segmenter, Segmenter):
-            segmenter = Segmenter()
-        try:
-            chunks = await asyncio.to_thread(segmenter.segment, text)
-        except SageError as error:
-            raise _tool_error(error) from error
-        return [ChunkItem(c.start, c.end, text[c.start : c.end]) for c in chunks]
+        segmenter = self._sage.segmenter if isinstance(self._sage.segmenter, Segmenter) else Segmenter()
+        with _tool_errors():
+            spans = await asyncio.to_thread(segmenter.segment, text)
+        return [ChunkItem(span.start, span.end, span.of(text)) for span in spans]
 
     async def list_sources(self) -> list[SourceItem]:
         """The documents in the store; to see what may be asked about."""
-        try:
+        with _tool_errors():
             documents = await asyncio.to_thread(self._sage.store.documents)
-        except SageError as error:
-            raise _tool_error(error) from error
         return [SourceItem(d.source, d.title, d.chunks) for d in documents]
 
     async def ingest(self, paths: list[str], context: Any) -> IngestReply:
@@ -409,15 +353,14 @@ class _Tools:
                 asyncio.run_coroutine_threadsafe(note, loop)
 
         work = partial(self._sage.ingest, roots=self._roots, progress=progress)
-        try:
+        with _tool_errors():
             allowed = [self._allowed(path) for path in paths]
-            async with self._ingesting:
-                report = await asyncio.to_thread(work, allowed)
-        except asyncio.CancelledError:
-            canceled.set()  # the thread has it from here
-            raise
-        except SageError as error:
-            raise _tool_error(error) from error
+            try:
+                async with self._ingesting:
+                    report = await asyncio.to_thread(work, allowed)
+            except asyncio.CancelledError:
+                canceled.set()  # the thread has it from here
+                raise
         return IngestReply(
             list(report.added),
             list(report.changed),
@@ -444,13 +387,21 @@ def _resolved_folder(root: Path) -> Path:
     return resolved
 
 
-def _passage(candidate: Candidate, found: Retrieval) -> PassageItem:
-    chunk, names = candidate.chunk, found.names_in(candidate)
-    return PassageItem(chunk.source, chunk.start, chunk.end, chunk.text, candidate.score, chunk.page, names)
+def _passage(candidate: Candidate, retrieval: Retrieval) -> PassageItem:
+    form: dict[str, Any] = {**candidate.to_dict(), "names": retrieval.names_in(candidate)}
+    return PassageItem(**{field.name: form[field.name] for field in fields(PassageItem)})
 
 
-def _tool_error(error: SageError) -> Exception:
-    """The error in the form that reaches the assistant as the tool's result."""
+@contextlib.contextmanager
+def _tool_errors() -> Iterator[None]:
+    """Errors in the form that reaches the assistant as the tool's result."""
+    try:
+        yield
+    except SageError as error:
+        raise _module("exceptions").ToolError(str(error)) from error
+
+
+def _module(name: str) -> Any:
+    """A module of the server's package, which mcp 1 calls by another name."""
     package = "fastmcp" if _is_mcp_1() else "mcpserver"
-    problem: Exception = import_module(f"mcp.server.{package}.exceptions").ToolError(str(error))
-    return problem
+    return import_module(f"mcp.server.{package}{name and '.'}{name}")

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ from sage_core.rendering.sanitize import terminal_safe
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sage_core.pipeline.settings import SageSettings
     from sage_core.segmentation import Segmenter
 
 HOST = "127.0.0.1"
@@ -48,12 +50,30 @@ def source_argument(value: str | Path) -> str | Path:
 
 
 def store_argument(value: str | Path) -> str:
-    """A store from the command line: a folder, or what `sage_core.store.open_store` takes."""
+    """A store from the command line: what `sage_core.store.open_store` takes."""
     if not str(value).strip():
         raise typer.BadParameter("an empty store; name a folder, . for the current one")
     return str(value)
 
 
+QuestionsArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="QUESTIONS",
+        help="Questions, a JSON object a line: question, and quote, what answers it as it stands in the "
+        "document.",
+        parser=path_argument,
+    ),
+]
+DocumentsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PATH...]",
+        help="Files and folders; without any, the documents of the store.",
+        parser=path_argument,
+        show_default=False,
+    ),
+]
 StoreOption = Annotated[
     str,
     typer.Option(
@@ -126,8 +146,8 @@ def _apply_settings(context: typer.Context, path: str | None) -> str | None:
         return None
     from sage_core.pipeline.settings import SageSettings
 
-    found = SageSettings.load(path_argument(path))
-    segmenter = {**found.segmenter}
+    loaded = SageSettings.load(path_argument(path))
+    segmenter = {**loaded.segmenter}
     if "model" in segmenter:
         segmenter["segmenter"] = segmenter.pop("model")
     if segmenter.pop("coarse_tokens", None) is not None:
@@ -135,10 +155,10 @@ def _apply_settings(context: typer.Context, path: str | None) -> str | None:
     context.default_map = {
         **(context.default_map or {}),
         **{name: value for name, value in segmenter.items() if value is not None},
-        "embedder": found.embedder,
-        "reranker": found.reranker,
-        "candidates": found.candidates,
-        "no_context": not found.context,
+        "embedder": loaded.embedder,
+        "reranker": loaded.reranker,
+        "candidates": loaded.candidates,
+        "no_context": not loaded.context,
     }
     return path
 
@@ -152,6 +172,28 @@ SettingsOption = Annotated[
         show_default=False,
         is_eager=True,
         callback=_apply_settings,
+    ),
+]
+
+
+def _check_page(path: Path | None) -> Path | None:
+    """Refuse a page that cannot be written, before any work is done."""
+    if path is None:
+        return None
+    from sage_core.rendering.html.page import check_page_path
+
+    return check_page_path(path)
+
+
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        help="Also write it all to one HTML page, which is readable offline.",
+        metavar="FILE",
+        show_default="no page",
+        parser=path_argument,
+        callback=_check_page,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead.")]
@@ -195,14 +237,21 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
         MissingExtraError: Where one is not installed; one pip command brings all of them.
     """
     hosted = embedder.startswith(OPENAI)
-    wanted = {
-        **({"chroma": "chromadb"} if store.startswith(("http://", "https://")) else {}),
-        **({} if hosted or embedder == DEFAULT_EMBEDDER else {"models": "sentence_transformers"}),
-        **({"openai": "openai"} if llm or hosted else {}),
-    }
-    missing = [extra for extra, module in wanted.items() if find_spec(module) is None]
+    required = (
+        ("chroma", "chromadb", store.startswith(("http://", "https://"))),
+        ("models", "sentence_transformers", not hosted and embedder != DEFAULT_EMBEDDER),
+        ("openai", "openai", llm or hosted),
+    )
+    missing = [extra for extra, module, needed in required if needed and find_spec(module) is None]
     if missing:
         raise MissingExtraError("this command", ",".join(missing))
+
+
+def load_settings(path: str | None, embedder: str) -> SageSettings:
+    """The settings of a file, or the defaults where there is none, with this embedding model."""
+    from sage_core.pipeline.settings import SageSettings
+
+    return replace(SageSettings() if path is None else SageSettings.load(path), embedder=embedder)
 
 
 def named_rule(text: str) -> Any:
@@ -222,8 +271,8 @@ def named_rule(text: str) -> Any:
         call = ast.parse(text.strip(), mode="eval").body
         call = call if isinstance(call, ast.Call) else ast.Call(call, [], [])
         name = call.func.id if isinstance(call.func, ast.Name) else text
-        given = [ast.literal_eval(value) for value in call.args]
-        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        arguments = [ast.literal_eval(value) for value in call.args]
+        keywords = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError):
         raise InputError(f"--rule {text!r}: write it as FixedK(5) or Threshold(0.5)") from None
     if name not in rules:
@@ -231,7 +280,7 @@ def named_rule(text: str) -> Any:
         hint = near_match(name, known) or f"; there are {', '.join(known)}"
         raise InputError(f"there is no rule {name!r}{hint}")
     try:
-        return getattr(selection, name)(*given, **named)
+        return getattr(selection, name)(*arguments, **keywords)
     except TypeError as error:
         raise InputError(f"--rule {text!r}: {str(error).replace(f'{name}.__init__()', name)}") from None
 
@@ -272,7 +321,17 @@ def console(*, stderr: bool = False) -> Console:
         def print(self, *objects: Any, **how: Any) -> None:
             super().print(*(terminal_safe(o) if isinstance(o, str) else o for o in objects), **how)
 
-    return SafeConsole(stderr=stderr, highlight=False)
+    return SafeConsole(stderr=stderr, highlight=False, markup=False)
+
+
+def say(text: str, style: str | None = None, *, err: bool = False) -> None:
+    """Print a line as it is, however long, so that paths and commands in it can be copied."""
+    console(stderr=err).print(text, style=style, soft_wrap=True)
+
+
+def complain(text: str, style: str = "yellow") -> None:
+    """`say` on standard error."""
+    say(text, style, err=True)
 
 
 def listen_locally(port: int) -> socket.socket:
@@ -297,4 +356,4 @@ def listen_locally(port: int) -> socket.socket:
 def print_json(value: object) -> None:
     """JSON on standard output, with one line break after it; what could steer a terminal is escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-    sys.stdout.write(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    sys.stdout.write(re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")

@@ -8,21 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sage_core.cli.html_report import HtmlOption, checked, write_segmentation
-from sage_core.cli.options import (
-    EncodingOption,
-    JsonOption,
-    MaxTokensOption,
-    MinTokensOption,
-    SegmenterOption,
-    SettingsOption,
-    StrategyOption,
-    TargetTokensOption,
-    ThresholdOption,
-    console,
-    make_segmenter,
-    print_json,
-)
+from sage_core.cli import options as cli
 
 EXAMPLES = """
 \b
@@ -41,16 +27,16 @@ def segment(
             metavar="FILE", help="A text, Markdown, HTML, Word or PDF file; - for standard input."
         ),
     ],
-    settings: SettingsOption = None,
-    segmenter: SegmenterOption = "default",
-    target_tokens: TargetTokensOption = None,
-    max_tokens: MaxTokensOption = None,
-    min_tokens: MinTokensOption = None,
-    strategy: StrategyOption = "optimal",
-    threshold: ThresholdOption = 0.55,
-    encoding: EncodingOption = None,
-    html: HtmlOption = None,
-    as_json: JsonOption = False,
+    settings: cli.SettingsOption = None,
+    segmenter: cli.SegmenterOption = "default",
+    target_tokens: cli.TargetTokensOption = None,
+    max_tokens: cli.MaxTokensOption = None,
+    min_tokens: cli.MinTokensOption = None,
+    strategy: cli.StrategyOption = "optimal",
+    threshold: cli.ThresholdOption = 0.55,
+    encoding: cli.EncodingOption = None,
+    html: cli.HtmlOption = None,
+    as_json: cli.JsonOption = False,
 ) -> None:
     """Show where a text is cut and why, and what the model thought at every sentence boundary.
 
@@ -63,7 +49,6 @@ def segment(
     from sage_core.errors import InputError
     from sage_core.rendering.terminal.segments import segments_view
 
-    html = checked(html)
     if file == "-":
         text = decode(sys.stdin.buffer.read(), encoding, name="standard input")
         if not text.strip():
@@ -72,14 +57,17 @@ def segment(
         if kind_of(Path(file)) == "folder":
             raise InputError(f"segment takes one file, and {file} is a folder: name a file in it")
         text = read_document(file, encoding=encoding).text
-    model = make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold)
+    model = cli.make_segmenter(segmenter, target_tokens, max_tokens, min_tokens, strategy, threshold)
     view = model.explain(text)
     if html is not None:
-        write_segmentation(html, view, "standard input" if file == "-" else Path(file).name)
+        from sage_core.rendering.html import segmentation_report, write_page
+
+        name = "standard input" if file == "-" else Path(file).name
+        write_page(html, segmentation_report(view, name=name))
     if as_json:
         source = {"source": file, "counter": model.counter.name, "max_tokens": model.max_tokens}
-        print_json({**source, **view.to_dict()})
+        cli.print_json({**source, **view.to_dict()})
     else:
-        console().print(segments_view(view))
+        cli.console().print(segments_view(view))
         if html is not None:
-            console().print(f"page: {html}", markup=False, soft_wrap=True)
+            cli.say(f"page: {html}")

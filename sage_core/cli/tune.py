@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -13,21 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_core.cli.options import (
-    DEFAULT_EMBEDDER,
-    BaseUrlOption,
-    EmbedderOption,
-    EncodingOption,
-    JsonOption,
-    ModelOption,
-    SettingsOption,
-    StoreOption,
-    TimeoutOption,
-    console,
-    path_argument,
-    print_json,
-    require_packages,
-)
+from sage_core.cli import options as cli
 from sage_core.errors import InputError
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT, make_answerer
 from sage_core.rendering.sanitize import one_line
@@ -37,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sage_core.documents.reader import Document
-    from sage_core.tuning.quotations import QuotedQuestion
+    from sage_core.tuning.quotations import QuotedQuestion, Unlocated
     from sage_core.tuning.tuner import Comparison, FewerTokens, TuneProgress, Tuning
 
 EXAMPLES = """
@@ -63,23 +49,15 @@ _TITLES = {
 
 def tune(
     context: typer.Context,
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[PATH...]",
-            help="Files and folders; without any, the documents of the store.",
-            parser=path_argument,
-            show_default=False,
-        ),
-    ] = None,
-    store: StoreOption = ".sage",
+    paths: cli.DocumentsArgument = None,
+    store: cli.StoreOption = ".sage",
     questions: Annotated[
         Path,
         typer.Option(
             help="Questions, a JSON object a line: question, and quote, what answers it as it stands in the "
             "document (or a list of such texts).",
             metavar="FILE",
-            parser=path_argument,
+            parser=cli.path_argument,
         ),
     ] = Path("questions.jsonl"),
     make_questions: Annotated[
@@ -97,12 +75,12 @@ def tune(
             "-o",
             help="Settings file to write. Unless named, written only where a change is recommended.",
             metavar="FILE",
-            parser=path_argument,
+            parser=cli.path_argument,
         ),
     ] = Path("sage-settings.json"),
     minutes: Annotated[float, typer.Option(help="Most minutes it may take.", metavar="N")] = 10.0,
     seed: Annotated[int, typer.Option(help="Of samples and resamples.")] = 0,
-    settings: SettingsOption = None,
+    settings: cli.SettingsOption = None,
     rerankers: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,12 +90,12 @@ def tune(
             show_default="hybrid+sage-minilm, hybrid and none",
         ),
     ] = None,
-    embedder: EmbedderOption = DEFAULT_EMBEDDER,
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    timeout: TimeoutOption = DEFAULT_TIMEOUT,
-    encoding: EncodingOption = None,
-    as_json: JsonOption = False,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
+    model: cli.ModelOption = None,
+    base_url: cli.BaseUrlOption = None,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
+    encoding: cli.EncodingOption = None,
+    as_json: cli.JsonOption = False,
 ) -> int:
     """Find out which settings suit your documents, with questions of your own.
 
@@ -127,14 +105,12 @@ def tune(
     read. Ctrl-C shows what has been compared; another run begins anew.
     """
     from sage_core.embedding import named_embedder
-    from sage_core.pipeline.settings import SageSettings
     from sage_core.tuning.quotations import read_questions
     from sage_core.tuning.tuner import TuneOptions
     from sage_core.tuning.tuner import tune as run_tuning
 
-    require_packages(embedder, llm=make_questions is not None)
-    base = SageSettings(embedder=embedder) if settings is None else SageSettings.load(settings)
-    options = TuneOptions(minutes=minutes, seed=seed, base=base)
+    cli.require_packages(embedder, llm=make_questions is not None)
+    options = TuneOptions(minutes=minutes, seed=seed, base=cli.load_settings(settings, embedder))
     if rerankers:
         options = replace(options, rerankers=tuple(rerankers))
     check_output(output)
@@ -145,24 +121,24 @@ def tune(
                 '{"question": ..., "quote": what answers it, as it stands in a document}; or have an LLM '
                 "write some, --make-questions 100 --model NAME"
             )
-        read = read_questions(questions)
+        quoted = read_questions(questions)
     elif questions.exists():
         raise InputError(f"{questions} is there already: leave --make-questions out, or name another file")
     documents = read_documents(paths or [], store, encoding)
     if make_questions is not None:
-        read = _made(documents, questions, make_questions, model, base_url, timeout, seed)
+        quoted = _made(documents, questions, make_questions, model, base_url, timeout, seed)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    with tune_bar() as bar:
-        found = run_tuning(documents, read, embedding, options, progress=bar)
+    with tune_bar(cli.console(stderr=True)) as bar:
+        result = run_tuning(documents, quoted, embedding, options, progress=bar)
     named = getattr(context.get_parameter_source("output"), "name", "") != "DEFAULT"
-    written = output if named or found.changed else None
-    if written is not None:
-        found.settings.save(written)
+    path = output if named or result.changed else None
+    if path is not None:
+        result.settings.save(path)
     if as_json:
-        print_json({**found.to_dict(), "settings_file": None if written is None else str(written)})
+        cli.print_json({**result.to_dict(), "settings_file": None if path is None else str(path)})
     else:
-        show(found, written)
-    return 0 if found.finished else EXIT_INTERRUPTED
+        show(result, path)
+    return 0 if result.finished else EXIT_INTERRUPTED
 
 
 def check_output(path: Path) -> None:
@@ -188,24 +164,19 @@ def read_documents(paths: Sequence[Path], store: str, encoding: str | None) -> l
 
     if paths:
         files = list(expand_sources(paths, []).values())
-        what = ", ".join(map(str, paths))
     else:
-        kept = open_store(store)
-        try:
-            files = [Path(record.source) for record in kept.documents()]
-        finally:
-            kept.close()
-        what = f"the store at {store}"
-    found: list[Document] = []
-    err = console(stderr=True)
+        with closing(open_store(store)) as opened:
+            files = [Path(record.source) for record in opened.documents()]
+    documents: list[Document] = []
     for file in files:
         try:
-            found.append(read_document(file, encoding=encoding))
+            documents.append(read_document(file, encoding=encoding))
         except InputError as error:
-            err.print(f"left out: {one_line(str(error))}", markup=False, style="yellow")
-    if not found:
+            cli.complain(f"left out: {one_line(str(error))}")
+    if not documents:
+        what = ", ".join(map(str, paths)) or f"the store at {store}"
         raise InputError(f"no document of {what} can be read")
-    return found
+    return documents
 
 
 def _made(
@@ -239,40 +210,43 @@ def _made(
     )
     texts = {d.source: d.text for d in documents}
     sentences = {s: split_sentences(texts[s]) for s in {q.document for q in made.dataset.questions}}
-    found: list[QuotedQuestion] = []
+    quoted: list[QuotedQuestion] = []
     for question in made.dataset.questions:
         [evidence] = question.evidence
         start, end = evidence.span
         around = [s for s in sentences[evidence.document] if s.start < end and start < s.end]
         text = texts[evidence.document]
         quote = text[around[0].start : around[-1].end] if around else evidence.span.of(text)
-        found.append(QuotedQuestion(question.text, (quote.strip(),), evidence.document))
-    lines = [
-        json.dumps({"question": q.text, "quote": q.quotes[0], "source": q.source}, ensure_ascii=False)
-        for q in found
-    ]
+        quoted.append(QuotedQuestion(question.text, (quote.strip(),), evidence.document))
+    write_questions(path, [(q.text, q.quotes[0], q.source) for q in quoted])
+    cli.complain(
+        f"{counted(len(quoted), 'question')} written to {path} ({made.usage.total:,} tokens): read them "
+        "before you rely on what follows; they use the words of the passages, which real questions do not",
+        "",
+    )
+    return quoted
+
+
+def write_questions(path: Path, questions: Iterable[tuple[str, str, str]]) -> None:
+    """A file of questions, each with its quotation and source."""
+    lines = (
+        json.dumps(dict(zip(("question", "quote", "source"), each, strict=True)), ensure_ascii=False)
+        for each in questions
+    )
     try:
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    console(stderr=True).print(
-        f"{counted(len(found), 'question')} written to {path} ({made.usage.total:,} tokens): read them "
-        "before you rely on what follows; they use the words of the passages, which real questions do not",
-        markup=False,
-        soft_wrap=True,
-    )
-    return found
 
 
 # -- output ----------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def tune_bar(out: Console | None = None) -> Iterator[Callable[[TuneProgress], None]]:
-    """A bar on standard error, or a line now and then where there is no terminal."""
+def tune_bar(out: Console) -> Iterator[Callable[[TuneProgress], None]]:
+    """A bar, or a line now and then where there is no terminal."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    out = out or console(stderr=True)
     if not out.is_terminal:
         yield _lines(out)
         return
@@ -294,14 +268,14 @@ def tune_bar(out: Console | None = None) -> Iterator[Callable[[TuneProgress], No
 
 
 def _lines(out: Console) -> Callable[[TuneProgress], None]:
-    told = time.monotonic()
+    last = time.monotonic()
 
     def show_progress(state: TuneProgress) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _SECONDS:
-            told = time.monotonic()
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS:
+            last = time.monotonic()
             left = _left(state.seconds_left)
-            out.print(f"tuning: {state.done:.0%}, {state.variant}{', ' if left else ''}{left}", markup=False)
+            out.print(f"tuning: {state.done:.0%}, {state.variant}{', ' if left else ''}{left}")
 
     return show_progress
 
@@ -313,51 +287,48 @@ def _left(seconds: float | None) -> str:
     return f"{minutes} min {rest:02} s left" if minutes else f"{rest} s left"
 
 
-def show(found: Tuning, path: Path | None) -> None:
+def show(result: Tuning, path: Path | None) -> None:
     """Tables of every stage, what is recommended, and where it was written; None for nowhere."""
     from sage_core.tuning.tuner import BUDGETS
 
-    out = console()
-    for warning in found.warnings:
-        out.print(warning, style="yellow", markup=False)
-    for item in found.unlocated:
-        out.print(
-            f"not used: {one_line(item.text)} ({one_line(item.reason)}: {one_line(item.quote)[:80]!r})",
-            style="yellow",
-            markup=False,
-        )
+    out = cli.console()
+    for warning in result.warnings:
+        out.print(warning, style="yellow")
+    show_unlocated(result.unlocated)
     out.print(
-        f"{counted(found.questions, 'question')}; recall: share of the quotations within "
-        f"{' / '.join(map(str, BUDGETS))} tokens; gain: of their mean; ms: of a search",
-        markup=False,
+        f"{counted(result.questions, 'question')}; recall: share of the quotations within "
+        f"{' / '.join(map(str, BUDGETS))} tokens; gain: of their mean; ms: of a search"
     )
-    for stage, rows in groupby(found.comparisons, key=lambda c: c.variant.stage):
-        out.print()
-        out.print(_table(_TITLES[stage], list(rows), found))
-    for name, reason in found.left_out.items():
-        out.print(f"not compared: {name}: {reason}", style="yellow", markup=False)
-    out.print()
-    out.print(recommendation(found), markup=False)
-    if found.fewer_tokens is not None:
-        out.print(cheaper(found.fewer_tokens), markup=False)
+    for stage, rows in groupby(result.comparisons, key=lambda c: c.variant.stage):
+        out.print("", _table(_TITLES[stage], list(rows)), sep="\n")
+    for name, reason in result.left_out.items():
+        out.print(f"not compared: {name}: {reason}", style="yellow")
+    out.print(f"\n{recommendation(result)}")
+    if result.fewer_tokens is not None:
+        out.print(cheaper(result.fewer_tokens))
     if path is None:
         out.print("No settings file was written: the settings stay as they are (-o FILE writes them).")
         return
-    out.print(f"settings: {path}", markup=False, soft_wrap=True)
-    if found.changed:
-        out.print(
-            f"use them: sage-rag ingest PATH --settings {path} --rebuild, then ask --settings {path}",
-            markup=False,
-            soft_wrap=True,
+    cli.say(f"settings: {path}")
+    if result.changed:
+        cli.say(f"use them: sage-rag ingest PATH --settings {path} --rebuild, then ask --settings {path}")
+
+
+def show_unlocated(unlocated: Iterable[Unlocated]) -> None:
+    """The questions that could not be used, and why."""
+    for item in unlocated:
+        cli.say(
+            f"not used: {one_line(item.text)} ({one_line(item.reason)}: {one_line(item.quote)[:80]!r})",
+            "yellow",
         )
 
 
-def recommendation(found: Tuning) -> str:
+def recommendation(result: Tuning) -> str:
     """What the settings file holds, in a sentence or two."""
-    changes = [c for c in found.comparisons if c.chosen and c.difference is not None]
+    changes = [c for c in result.comparisons if c.chosen and c.difference is not None]
     noise = (
-        f"A gain counts where its {100 * (1 - 0.05 / max(found.planned, 1)):.1f} % interval leaves out 0: "
-        f"{found.planned} comparisons are planned, and without that one in twenty would look real by chance."
+        f"A gain counts where its {100 * (1 - 0.05 / max(result.planned, 1)):.1f} % interval leaves out 0: "
+        f"{result.planned} comparisons are planned, and without that one in twenty would look real by chance."
     )
     if not changes:
         return f"Recommended: the settings as they stand. No difference is clear of noise. {noise}"
@@ -386,7 +357,7 @@ def _points(comparison: Comparison) -> str:
     return "" if d is None else f"{100 * d.value:+.1f} [{100 * d.low:+.1f}, {100 * d.high:+.1f}] points"
 
 
-def _table(title: str, rows: Sequence[Comparison], found: Tuning) -> Any:
+def _table(title: str, rows: Sequence[Comparison]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
