@@ -16,8 +16,9 @@ from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import counted
 
 if TYPE_CHECKING:
-    from sage_core.tuning.gate import Comparison, Difference, Outcome
+    from sage_core.tuning.gate import Comparison, Outcome
     from sage_core.tuning.quotations import QuotedQuestion
+    from sage_core.tuning.statistics import Difference
 
 EXAMPLES = """
 \b

@@ -122,8 +122,8 @@ def ingest(
                 context=sage.config.context,
             )
         else:
-            if address := next((path for path in paths if "://" in str(path)), None):
-                raise InputError(f"{address} is an address, and those are read with --engine ray only")
+            if addresses := [path for path in paths if "://" in str(path)]:
+                raise InputError(f"{addresses[0]} is an address, and those are read with --engine ray only")
             report = sage.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild)
     if as_json:
         cli.print_json(report.to_dict())

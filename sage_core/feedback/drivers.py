@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -39,7 +41,7 @@ class Request(Protocol):
         """Make the call as a coroutine."""
 
 
-Steps = Generator[Request, Any, T]
+Steps = Generator["Request | Pieces", Any, T]
 
 
 class Twin:
@@ -121,18 +123,6 @@ class Pieces:
             async for piece in self._apieces():
                 yield piece
 
-    def run(self) -> Any:
-        """Read all pieces."""
-        for _ in self.stream():
-            pass
-        return self._result()
-
-    async def arun(self) -> Any:
-        """Read all pieces as a coroutine."""
-        async for _ in self.astream():
-            pass
-        return self._result()
-
     @property
     def result(self) -> Any:
         """What the call gave."""
@@ -153,34 +143,17 @@ class _Plain:
 
 def drive(steps: Steps[T]) -> T:
     """Make the calls of a generator, and return what it returns."""
-    try:
-        request = next(steps)
-        while True:
-            try:
-                result = request.run()
-            except Exception as error:  # any: the generator knows which it can live with
-                request = steps.throw(error)
-            else:
-                request = steps.send(result)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+    result: T = deque(drive_pieces(steps), maxlen=1).pop()
+    return result
 
 
 async def adrive(steps: Steps[T]) -> T:
     """`drive` with coroutines. Cancelling it cancels the call under way and nothing else."""
-    try:
-        request = next(steps)
-        while True:
-            try:
-                result = await request.arun()
-            except Exception as error:  # any: the generator knows which it can live with
-                request = steps.throw(error)
-            else:
-                request = steps.send(result)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+    async with aclosing(adrive_pieces(steps)) as pieces:
+        async for piece in pieces:
+            last = piece
+    result: T = last
+    return result
 
 
 def drive_pieces(steps: Steps[Any]) -> Iterator[Any]:
@@ -204,7 +177,7 @@ def drive_pieces(steps: Steps[Any]) -> Iterator[Any]:
         steps.close()
 
 
-async def adrive_pieces(steps: Steps[Any]) -> AsyncIterator[Any]:
+async def adrive_pieces(steps: Steps[Any]) -> AsyncGenerator[Any, None]:
     """`drive_pieces` with coroutines."""
     try:
         request = next(steps)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Literal
+from typing import Any, Literal
 
 from sage_core.errors import InputError
 from sage_core.feedback.moves import AdaptiveMoves, Move, PaperMoves
@@ -101,7 +101,7 @@ class FeedbackLoop:
         self._first = self._moves.first()
         self._searches = 0
         self._searched: dict[str, str] = {}
-        self._wanted = ""
+        self._missing = ""
         self._rounds: list[Round] = []
         self._state: Literal["new", "generate", "judge", "search", "done"] = "new"
         self._result: FeedbackResult | None = None
@@ -175,8 +175,7 @@ class FeedbackLoop:
             usage: What it took; None where unknown, which is booked as one call.
         """
         self._expect("generate")
-        spent = usage if usage is not None else UNKNOWN_USAGE
-        self._update(answer=text, answer_usage=spent)
+        self._update(answer=text, answer_usage=usage or UNKNOWN_USAGE)
         if self.config.policy == "adaptive" and is_abstention(text, self.config.no_answer):
             verdict = Verdict(1, 1, source="no answer", reason="the answer itself says that more is needed")
             return self._settled(verdict, NO_USAGE)
@@ -200,7 +199,7 @@ class FeedbackLoop:
         self._expect("generate")
         if len(self._rounds) < 2:
             raise InputError("the first answer failed, so there is none to return: raise the LLM's own error")
-        self._update(error=reason, answer_usage=usage if usage is not None else UNKNOWN_USAGE)
+        self._update(error=reason, answer_usage=usage or UNKNOWN_USAGE)
         return self._finish("answer_failed")
 
     def before_critic(self) -> Done | None:
@@ -216,7 +215,7 @@ class FeedbackLoop:
             usage: What it took, as for `answered`.
         """
         self._expect("judge")
-        return self._settled(verdict, usage if usage is not None else UNKNOWN_USAGE)
+        return self._settled(verdict, usage or UNKNOWN_USAGE)
 
     def critic_failed(self, reason: str, usage: TokenUsage | None = None) -> Done:
         """Tell the loop that no grade could be had; the best answer so far is kept.
@@ -226,7 +225,7 @@ class FeedbackLoop:
             usage: What the attempt took, as for `answered`.
         """
         self._expect("judge")
-        self._update(error=reason, grade_usage=usage if usage is not None else UNKNOWN_USAGE)
+        self._update(error=reason, grade_usage=usage or UNKNOWN_USAGE)
         return self._finish("critic_failed")
 
     def found(
@@ -253,7 +252,7 @@ class FeedbackLoop:
                 missing or of another length.
         """
         self._expect("search")
-        searched = self._wanted or searched or ""
+        searched = self._missing or searched or ""
         if searched:
             self._searched[searched.casefold()] = searched
         known = len(self._scores)
@@ -264,15 +263,15 @@ class FeedbackLoop:
             if sizes is None or len(sizes) != len(new):
                 raise InputError(f"{len(new)} new candidates, and not a size for each")
             self._sizes += tuple(sizes)
-        given = dict(zip((i for i, _ in hits), usable_scores([score for _, score in hits]), strict=True))
+        scores = dict(zip((i for i, _ in hits), usable_scores([score for _, score in hits]), strict=True))
         current, verdict = self._rounds[-1].selection, self._rounds[-1].verdict
         assert verdict is not None
         self._scores = tuple(
-            _better(old, given.get(i)) for i, old in enumerate([*self._scores, *(None for _ in new)])
+            _better(old, scores.get(i)) for i, old in enumerate([*self._scores, *(None for _ in new)])
         )
-        positions = list(given)
+        positions = list(scores)
         sizes = None if self._sizes is None else [self._sizes[i] for i in positions]
-        chosen = self.config.selection.select(list(given.values()), self._scale, sizes)
+        chosen = self.config.selection.select(list(scores.values()), self._scale, sizes)
         beside = [positions[i] for i in chosen.indices if positions[i] not in current.indices]
         selection = self._within_budget([*current.indices, *beside])
         if set(selection.indices) <= set(current.indices):
@@ -280,20 +279,20 @@ class FeedbackLoop:
         self._moves = self._make_moves(None)
         if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(selection)):
             return self._finish("budget")
-        found = tuple((i, score) for i, score in hits)
-        return self._ask(Move(selection, selection.cut), searched, found)
+        results = tuple((i, score) for i, score in hits)
+        return self._ask(Move(selection, selection.cut), searched, results)
 
     def _within_budget(self, indices: Sequence[int]) -> Selection:
         """These candidates, best first, as many as ``max_k`` and the budget of tokens leave."""
         order = [i for i in rank_order(self._scores) if i in set(indices)]
         most = self.config.selection.max_k
-        kept = order if most is None else order[:most]
+        best = order if most is None else order[:most]
         if self._context_tokens is not None and self._sizes is not None:
-            total = accumulate(self._sizes[i] for i in kept)
-            kept = kept[: max(sum(tokens <= self._context_tokens for tokens in total), 1)]
-        added = len(set(kept) - set(self._rounds[-1].selection.indices))
-        reason = f"{added} found for what was missing, beside {len(kept) - added} shown before"
-        return Selection(tuple(kept), tuple(self._scores[i] for i in kept), len(self._scores), reason)
+            total = accumulate(self._sizes[i] for i in best)
+            best = best[: max(sum(tokens <= self._context_tokens for tokens in total), 1)]
+        added = len(set(best) - set(self._rounds[-1].selection.indices))
+        reason = f"{added} found for what was missing, beside {len(best) - added} shown before"
+        return Selection(tuple(best), tuple(self._scores[i] for i in best), len(self._scores), reason)
 
     def _sizes_of(
         self, hits: Sequence[tuple[int, float | None]], sizes: Sequence[int] | None
@@ -315,17 +314,17 @@ class FeedbackLoop:
             return self._finish("accepted")
         if len(self._rounds) >= self.config.max_rounds:
             return self._finish("max_rounds")
-        wanted = " ".join(verdict.missing.split())
-        if wanted.casefold() in self._searched:
-            wanted = ""
-        if (wanted or verdict.adjust > 0) and self._searches < self.config.hops:
+        missing = " ".join(verdict.missing.split())
+        if missing.casefold() in self._searched:
+            missing = ""
+        if (missing or verdict.adjust > 0) and self._searches < self.config.hops:
             current = self._rounds[-1]
             if self._over(calls=self._calls_of_a_round, tokens=self._foreseen(current.selection)):
                 return self._finish("budget")
             self._searches += 1
             self._state = "search"
-            self._wanted = wanted
-            return Search(wanted, current.selection, current.number, tuple(self._searched.values()))
+            self._missing = missing
+            return Search(missing, current.selection, current.number, tuple(self._searched.values()))
         return self._moved(verdict)
 
     def _moved(self, verdict: Verdict) -> Generate | Done:
@@ -353,32 +352,16 @@ class FeedbackLoop:
             raise InputError(f"the feedback loop waits for {waits[self._state]}")
 
     def _ask(
-        self, move: Move, searched: str = "", found: tuple[tuple[int, float | None], ...] = ()
+        self, move: Move, searched: str = "", results: tuple[tuple[int, float | None], ...] = ()
     ) -> Generate:
         number = len(self._rounds) + 1
-        self._rounds.append(Round(number, move.min_k, move.selection, searched=searched, found=found))
+        self._rounds.append(Round(number, move.min_k, move.selection, searched=searched, found=results))
         self._state = "generate"
         return Generate(move.selection, len(self._rounds))
 
-    def _update(
-        self,
-        *,
-        answer: str | None = None,
-        verdict: Verdict | None = None,
-        error: str | None = None,
-        answer_usage: TokenUsage | None = None,
-        grade_usage: TokenUsage | None = None,
-    ) -> None:
+    def _update(self, **changes: Any) -> None:
         """Fill in what has just been learned of the current round."""
-        old = self._rounds[-1]
-        self._rounds[-1] = replace(
-            old,
-            answer=answer if answer is not None else old.answer,
-            verdict=verdict if verdict is not None else old.verdict,
-            error=error if error is not None else old.error,
-            answer_usage=answer_usage if answer_usage is not None else old.answer_usage,
-            grade_usage=grade_usage if grade_usage is not None else old.grade_usage,
-        )
+        self._rounds[-1] = replace(self._rounds[-1], **changes)
 
     def _over_for_grade(self) -> bool:
         """Whether an LLM's grade would go over: it reads what the answer read, and the answer."""
@@ -415,15 +398,10 @@ class FeedbackLoop:
         return answered[0] if answered else None
 
     def _finish(self, reason: StopReason, selection: Selection | None = None) -> Done:
-        best = self._best()
+        best = self._best() or Round(0, 0, selection or Selection((), (), 0, ""))
+        rounds = tuple(self._rounds)
         self._result = FeedbackResult(
-            answer=best.answer if best is not None and best.answer is not None else "",
-            score=best.score if best is not None else None,
-            verdict=best.verdict if best is not None else None,
-            selection=best.selection if best is not None else selection or Selection((), (), 0, ""),
-            rounds=tuple(self._rounds),
-            stop_reason=reason,
-            best_round=best.number if best is not None else 0,
+            best.answer or "", best.score, best.verdict, best.selection, rounds, reason, best.number
         )
         self._state = "done"
         return Done(self._result)

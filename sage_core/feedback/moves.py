@@ -23,22 +23,30 @@ class Move:
 
 
 @dataclass(slots=True)
-class PaperMoves:
-    """The literal loop: ``min_k`` plus or minus 1, at least 1, and the same rule again."""
+class _Moves:
+    """Over one list of candidates; ``selection`` is the first, where it was made already."""
 
     scores: Sequence[float | None]
     scale: Scale
     config: FeedbackConfig
-    given: Selection | None = None
+    selection: Selection | None = None
     sizes: Sequence[int] | None = None
+
+    def first(self) -> Move:
+        """The first selection."""
+        settings = self.config.selection
+        selection = self.selection or settings.select(self.scores, self.scale, self.sizes)
+        return Move(selection, selection.min_k or settings.effective_min_k)
+
+
+@dataclass(slots=True)
+class PaperMoves(_Moves):
+    """The literal loop: ``min_k`` plus or minus 1, at least 1, and the same rule again."""
+
     min_k: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.min_k = self.first().min_k
-
-    def first(self) -> Move:
-        """The first selection."""
-        return _first(self.scores, self.scale, self.config, self.given, self.sizes)
 
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict; may be the same as before, which is the paper's defect."""
@@ -51,7 +59,7 @@ class PaperMoves:
 
 
 @dataclass(slots=True)
-class AdaptiveMoves:
+class AdaptiveMoves(_Moves):
     """Moves that always change the evidence, and never go back to a cut that was tried.
 
     Asked for more, the cut doubles; asked for less, it halves. Once a cut has been called too small and
@@ -59,11 +67,6 @@ class AdaptiveMoves:
     reach was tried instead: it found less evidence for as many tokens.)
     """
 
-    scores: Sequence[float | None]
-    scale: Scale
-    config: FeedbackConfig
-    given: Selection | None = None
-    sizes: Sequence[int] | None = None
     # The largest cut called too small, and the smallest called too large; none yet: the ends of the ranking.
     low: int = 0
     high: int = field(init=False)
@@ -73,10 +76,6 @@ class AdaptiveMoves:
         total = len(self.scores)
         self.most = total if self.config.selection.max_k is None else min(self.config.selection.max_k, total)
         self.high = self.most + 1
-
-    def first(self) -> Move:
-        """The first selection."""
-        return _first(self.scores, self.scale, self.config, self.given, self.sizes)
 
     def next(self, cut: int, adjust: int) -> Move | None:
         """The selection after a verdict, or None where no untried one lies that way."""
@@ -93,14 +92,3 @@ class AdaptiveMoves:
         chosen = select(self.scores, scale=self.scale, min_k=target, max_k=target)
         word = "more" if adjust > 0 else "less"
         return Move(replace(chosen, reason=f"the critic asked for {word}: {cut} -> {target}"), target)
-
-
-def _first(
-    scores: Sequence[float | None],
-    scale: Scale,
-    config: FeedbackConfig,
-    given: Selection | None,
-    sizes: Sequence[int] | None,
-) -> Move:
-    selection = given if given is not None else config.selection.select(scores, scale, sizes)
-    return Move(selection, selection.min_k or config.selection.effective_min_k)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, cast, get_args
 
 from sage_core._checks import check_float, check_int, check_optional_int
@@ -171,11 +171,10 @@ class FeedbackConfig:
             raise InputError(f"selection is a SelectionConfig, not {selection!r}")
         check_float("accept_score", accept_score, minimum=1, maximum=10)
         check_int("max_rounds", max_rounds, minimum=1)
-        if policy not in get_args(Policy):
-            raise InputError(f"unknown policy {policy!r}: one of {', '.join(get_args(Policy))}")
+        for name, value, known in (("policy", policy, Policy), ("veto", veto, Veto)):
+            if value not in get_args(known):
+                raise InputError(f"unknown {name} {value!r}: one of {', '.join(get_args(known))}")
         _check_critic(critic)
-        if veto not in get_args(Veto):
-            raise InputError(f"unknown veto {veto!r}: one of {', '.join(get_args(Veto))}")
         if stop_on not in (None, *get_args(StopOn)):
             raise InputError(f"unknown stop_on {stop_on!r}: 'contradicted' or None")
         check_int("hops", hops, minimum=0)
@@ -183,23 +182,12 @@ class FeedbackConfig:
         check_optional_int("max_tokens", max_tokens, minimum=1)
         if isinstance(no_answer, str) or not all(isinstance(text, str) for text in no_answer):
             raise InputError(f"no_answer is a tuple of texts, not {no_answer!r}")
-        values = {
-            "accept_score": accept_score,
-            "max_rounds": max_rounds,
-            "policy": policy,
-            "max_calls": max_calls,
-            "max_tokens": max_tokens,
-            "no_answer": no_answer,
-            "selection": (selection or SelectionConfig()).updated(
-                rule=rule, min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
-            ),
-            "critic": critic,
-            "hops": hops,
-            "veto": veto,
-            "stop_on": stop_on,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        selection = (selection or SelectionConfig()).updated(
+            rule=rule, min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
+        )
+        settings = locals()
+        for field_ in fields(self):
+            object.__setattr__(self, field_.name, settings[field_.name])
 
     @property
     def checker(self) -> str | None:
