@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +54,8 @@ def opened(browser: Browser, address: str, *, width: int = DESKTOP, **options: A
 def cut(page: Page, text: str) -> None:
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Cut", exact=True).click()
-    page.wait_for_selector("#splits .chunk")
+    # The page opened with another document, whose chunks are shown until these are there.
+    until(page, f"document.querySelector('#splits').textContent.includes({json.dumps(text.split()[:2][-1])})")
 
 
 def until(page: Page, condition: str) -> None:

@@ -59,7 +59,7 @@ def test_options_are_a_list_of_texts(options: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "1", None, True])
 def test_settings_of_a_layout(value: Any) -> None:
-    with pytest.raises(InputError, match=r"layout\.blank_line"):
+    with pytest.raises(InputError, match="blank_line"):
         Layout(blank_line=value)
 
 

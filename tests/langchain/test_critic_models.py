@@ -60,9 +60,9 @@ async def test_a_schema_that_cannot_be_set_up_costs_no_grade(model, is_async, ca
 
 def test_structured_alone_is_refused_when_the_chain_is_built_where_that_is_known():
     for model in (ScriptedChat(replies=[]), Refusing(replies=[])):
-        with pytest.raises(InputError, match=r"structured output.*critic_method='auto'"):
+        with pytest.raises(InputError, match="critic_method"):
             over(model, critic_method="structured")
-        with pytest.raises(InputError, match="another critic"):
+        with pytest.raises(InputError, match="critic"):
             over(ToolChat(replies=[]), critic=model, critic_method="structured")
     over(ScriptedChat(replies=[]), critic=ToolChat(replies=[]), critic_method="structured")
 

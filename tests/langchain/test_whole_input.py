@@ -106,7 +106,7 @@ def test_a_function_that_gives_no_documents_is_named(gives, named):
     def search(question: str) -> Any:
         return gives
 
-    with pytest.raises(InputError, match=f"base_retriever search returned .*{named}"):
+    with pytest.raises(InputError, match=f"base_retriever.*{named}"):
         sage(search).invoke("bees")
 
 
@@ -116,12 +116,12 @@ def test_a_function_that_gives_no_documents_is_named(gives, named):
 def test_a_fallback_without_scores_is_an_error_when_the_chain_is_built():
     llm = ScriptedChat(replies=["a", graded(9)])
     for wrap in (lambda r: r, lambda r: r.with_config(tags=["a"])):
-        with pytest.raises(InputError, match=r"falls back to Recording.*SageRetriever"):
+        with pytest.raises(InputError, match=r"Recording.*SageRetriever"):
             create_sage_chain(llm, wrap(retriever().with_fallbacks([Recording(seen=[])])))
     configured = retriever().with_fallbacks([Recording(seen=[])])
     either = retriever().configurable_alternatives(ConfigurableField(id="r"), default_key="a", b=configured)
     chain = create_sage_chain(llm, either)
-    with pytest.raises(InputError, match="falls back to Recording"):
+    with pytest.raises(InputError, match="Recording"):
         chain.invoke("bees?", {"configurable": {"r": "b"}})
 
 
@@ -131,7 +131,7 @@ def test_a_fallback_with_somebody_else_s_compressor_is_an_error_too():
             return documents
 
     other = SageRetriever(base_retriever=Recording(seen=[]), base_compressor=Foreign())
-    with pytest.raises(InputError, match="scale of the scores of Foreign"):
+    with pytest.raises(InputError, match=r"scale.*Foreign"):
         create_sage_chain(ScriptedChat(replies=[]), retriever().with_fallbacks([other]))
 
 
@@ -141,7 +141,7 @@ def test_a_retriever_that_writes_no_scores_is_named():
             return DOCUMENTS
 
     chain = create_sage_chain(ScriptedChat(replies=[]), Bare(base_retriever=Recording(seen=[])))
-    with pytest.raises(InputError, match=r"without metadata\['relevance_score'\]"):
+    with pytest.raises(InputError, match="relevance_score"):
         chain.invoke("bees?")
 
 
@@ -165,7 +165,7 @@ def test_a_compressor_that_drops_scores_is_replaced_by_its_model():
     dropping = SageRetriever(
         base_retriever=Recording(seen=[]), base_compressor=Reranker(model=BaseCrossEncoder())
     )
-    with pytest.raises(InputError, match=r"SageCompressor\(reranker=BaseCrossEncoder\(...\), scale="):
+    with pytest.raises(InputError, match=r"BaseCrossEncoder.*scale="):
         create_sage_chain(ScriptedChat(replies=[]), dropping)
 
 
@@ -181,20 +181,20 @@ def test_settings_of_the_compressor_are_sent_where_they_belong():
     )
     whole = SageRetriever.from_vectorstore(store, selection=SelectionConfig(max_k=5), min_k=2)
     assert whole.base_compressor.selection == SelectionConfig(min_k=2, max_k=5)
-    with pytest.raises(InputError, match="min_k go into the base_compressor"):
+    with pytest.raises(InputError, match="min_k"):
         SageRetriever.from_vectorstore(store, min_k=2, base_compressor=SageCompressor())
-    with pytest.raises(InputError, match="selection is a SelectionConfig"):
+    with pytest.raises(InputError, match="selection"):
         SageRetriever.from_vectorstore(store, selection=3)
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "2", True])
 def test_k_is_a_whole_number(k):
-    with pytest.raises(InputError, match="k"):
+    with pytest.raises(InputError, match=r"\bk\b"):
         SageRetriever(base_retriever=Recording(seen=[]), k=k)
     over = SageRetriever(
         base_retriever=Recording(seen=[]), base_compressor=SageCompressor(reranker=ListReranker(SCORES))
     )
-    with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+    with pytest.raises(InputError, match=r"\bk\b"):
         over.invoke("bees", k=k)
 
 

@@ -14,36 +14,32 @@ class Empty(BaseRetriever):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("separators", "leave it out"),
-        ("breakpoint_threshold_type", "use `threshold`"),
-        ("chunk_sise", "did you mean 'chunk_size'"),
-    ],
+    ("name", "named"),
+    [("separators",) * 2, ("breakpoint_threshold_type", "`threshold`"), ("chunk_sise", "'chunk_size'")],
 )
-def test_unknown_arguments_of_the_splitter(name, said):
+def test_unknown_arguments_of_the_splitter(name, named):
     for make in (SageTextSplitter, lambda **given: SageTextSplitter(100, **given)):
-        with pytest.raises(TypeError, match=f"{name!r}.*{said}"):
+        with pytest.raises(TypeError, match=named):
             make(**{name: 1})
 
 
 def test_texts_are_no_documents():
     splitter = SageTextSplitter()
     for use in (splitter.split_documents, lambda texts: list(splitter.lazy_split_documents(texts))):
-        with pytest.raises(InputError, match="use create_documents"):
+        with pytest.raises(InputError, match="create_documents"):
             use(["text"])
     assert splitter.split_documents([Document("text")])[0].page_content == "text"
 
 
 def test_a_retriever_is_no_vector_store():
-    with pytest.raises(InputError, match=r"not a Empty; .*SageRetriever\(base_retriever=retriever\)"):
+    with pytest.raises(InputError, match="base_retriever"):
         SageRetriever.from_vectorstore(Empty())
 
 
 def test_a_name_is_no_model_and_a_typo_is_told():
-    with pytest.raises(InputError, match="not its name 'gpt'"):
+    with pytest.raises(InputError, match="'gpt'"):
         create_sage_chain("gpt", Empty())
-    with pytest.raises(InputError, match="'max_round'; did you mean 'max_rounds'"):
+    with pytest.raises(InputError, match="'max_rounds'"):
         create_sage_chain(lambda _: "answer", Empty(), max_round=3)
 
 

@@ -90,7 +90,7 @@ def test_chunks_follow_the_topics(parser: SageNodeParser) -> None:
 
 def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
     parser = SageNodeParser(threshold=0.4)
-    with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
+    with pytest.raises(ValueError, match="threshold"):
         parser.threshold = 4.0
     assert parser.threshold == 0.4
     assert parser.split_text(story())
@@ -137,7 +137,7 @@ def test_metadata_without_room_is_an_error_and_little_room_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     document = Document(text=story(), metadata={"k": "word " * 60})
-    with pytest.raises(ValueError, match="raise chunk_size"):
+    with pytest.raises(ValueError, match="chunk_size"):
         SageNodeParser(chunk_size=50, tokenizer="words").get_nodes_from_documents([document])
     with caplog.at_level(logging.WARNING):
         nodes = SageNodeParser(chunk_size=80, segmenter=Segmenter(OverlapModel(), counter="words"))(
@@ -163,7 +163,7 @@ def test_chunk_size_and_target_give_the_mean() -> None:
         nodes = SageNodeParser(**arguments)([Document(text=text)])
         sizes = [count(n.get_content()) for n in nodes]
         assert sum(sizes) / len(sizes) == pytest.approx(mean, rel=0.1)
-    with pytest.warns(UserWarning, match="max_tokens=200 does nothing above chunk_size=100"):
+    with pytest.warns(UserWarning, match="max_tokens"):
         SageNodeParser(chunk_size=100, max_tokens=200)
 
 
@@ -209,10 +209,10 @@ def test_settings_chunk_size_reaches_the_parser(segmenter: Segmenter) -> None:
     nodes = Settings.node_parser.get_nodes_from_documents([Document(text=story())])
     assert max(get_counter("bert").count(n.get_content()) for n in nodes) <= 20
     assert Settings.chunk_overlap == 0
-    with pytest.warns(UserWarning, match="chunk_overlap=20 does nothing"):
+    with pytest.warns(UserWarning, match="chunk_overlap"):
         Settings.chunk_overlap = 20
     assert Settings.chunk_overlap == 0
-    with pytest.raises(ValueError, match="greater than 0"):
+    with pytest.raises(ValueError):
         Settings.chunk_size = 0
 
 
@@ -360,7 +360,7 @@ class TestKindsOfNode:
             def hash(self) -> str:
                 return ""
 
-        with pytest.raises(ValueError, match="cannot split a Odd"):
+        with pytest.raises(ValueError, match="Odd"):
             parser([Odd()])
 
 
@@ -409,19 +409,19 @@ def test_ids_come_from_id_func_and_repeat(segmenter: Segmenter) -> None:
 
 def test_unknown_arguments_are_refused_with_advice() -> None:
     for make in (SageNodeParser, SageNodeParser.from_defaults):
-        with pytest.raises(ValueError, match="no argument 'chunksize'; did you mean 'chunk_size'"):
+        with pytest.raises(ValueError, match="'chunk_size'"):
             make(chunksize=100)
-        with pytest.raises(ValueError, match="a model of its own"):
+        with pytest.raises(ValueError, match="model"):
             make(embed_model=None)
-        with pytest.raises(ValueError, match="use `threshold`"):
+        with pytest.raises(ValueError, match="threshold"):
             make(breakpoint_percentile_threshold=95)
-        with pytest.warns(UserWarning, match="chunk_overlap=20 does nothing"):
+        with pytest.warns(UserWarning, match="chunk_overlap"):
             assert make(chunk_overlap=20).chunk_overlap == 0
-        with pytest.raises(ValueError, match="tokenizer is a name"):
+        with pytest.raises(ValueError, match="tokenizer"):
             make(tokenizer=len)
-        with pytest.raises(ValueError, match="threshold must be between 0 and 1"):
+        with pytest.raises(ValueError, match="threshold"):
             make(threshold=1.5)
-    with pytest.raises(ValueError, match="leave threshold"):
+    with pytest.raises(ValueError, match="threshold"):
         SageNodeParser(segmenter=Segmenter(OverlapModel()), threshold=0.5)
 
 

@@ -62,14 +62,14 @@ class TestSaving:
     def test_a_segmenter_of_ones_own_is_asked_for(self) -> None:
         own = Segmenter(OverlapModel())
         data = SageNodeParser(segmenter=own).to_dict()
-        with pytest.raises(ValueError, match="from_dict\\(data, segmenter"):
+        with pytest.raises(ValueError, match="segmenter"):
             SageNodeParser.from_dict(data)
         assert SageNodeParser.from_dict(data, segmenter=own).to_dict() == data
 
     def test_an_id_func_of_ones_own_is_asked_for(self) -> None:
         data = SageNodeParser(id_func=numbered_id).to_dict()
         assert data["id_func"]["id_func_name"].endswith("test_node_parser_saving.numbered_id")
-        with pytest.raises(ValueError, match="from_dict\\(data, id_func"):
+        with pytest.raises(ValueError, match="id_func"):
             SageNodeParser.from_dict(data)
         assert SageNodeParser.from_dict(data, id_func=numbered_id).to_dict() == data
 

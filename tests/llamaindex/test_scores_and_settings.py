@@ -58,7 +58,7 @@ def test_similarities_are_not_taken_for_distances() -> None:
 
 @pytest.mark.parametrize("scale", ["probability"])
 def test_numbers_that_are_no_probabilities_are_told(scale: str) -> None:
-    with pytest.raises(InputError, match=r"outside 0\.\.1 \(5\)"):
+    with pytest.raises(InputError, match="5"):
         SageNodePostprocessor(reranker=None, scale=scale).postprocess_nodes(scored(5.0, 4.0))
 
 
@@ -79,7 +79,7 @@ class TestSettings:
         assert whole.to_dict() == apart.to_dict() and whole.selection == apart.selection == config
         assert SageNodePostprocessor(reranker=None, selection=config, min_k=3).selection.min_k == 3
         assert SageNodePostprocessor.from_dict(whole.to_dict()).selection == config
-        with pytest.raises(ValueError, match="selection is a SelectionConfig"):
+        with pytest.raises(ValueError, match="selection"):
             SageNodePostprocessor(reranker=None, selection={"min_k": 3})
 
     def test_the_engine_takes_them_too(self) -> None:
@@ -90,7 +90,7 @@ class TestSettings:
             assert len(engine.query("q").source_nodes) == 2
             again = engine.with_retriever(FixedRetriever(0.9, 0.8, 0.7, 0.3))
             assert len(again.query("q").source_nodes) == 2
-        with pytest.raises(InputError, match="min_k go into the SageNodePostprocessor"):
+        with pytest.raises(InputError, match="min_k"):
             SageQueryEngine.from_args(
                 FixedRetriever(0.9),
                 llm=llm,

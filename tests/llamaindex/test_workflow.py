@@ -126,7 +126,7 @@ async def test_resumed_with_other_settings_it_says_so() -> None:
     await llm._handler
     state = llm._states[-1][0]
     workflow = SageWorkflow(engine(ScriptedLLM.of(), node_postprocessors=[SageNodePostprocessor(min_k=5)]))
-    with pytest.raises(InputError, match="other candidates or settings"):
+    with pytest.raises(InputError):
         await workflow.run(ctx=Context.from_dict(workflow, json.loads(state)))
 
 

@@ -12,21 +12,21 @@ from sage_llamaindex.query_engine import OPTIONS, refuse_unknown
 
 
 def test_a_name_is_no_index() -> None:
-    with pytest.raises(InputError, match=r"takes an index.*not 'x'"):
+    with pytest.raises(InputError, match="'x'"):
         SageQueryEngine.from_index("x")  # type: ignore[arg-type]
 
 
 @pytest.mark.asyncio
 async def test_texts_are_no_documents() -> None:
-    with pytest.raises(InputError, match="Document objects, not texts"):
+    with pytest.raises(InputError, match="Document"):
         SageNodeParser().get_nodes_from_documents(["text"])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="Document objects, not texts"):
+    with pytest.raises(InputError, match="Document"):
         await SageNodeParser().aget_nodes_from_documents(["text"])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(("name", "ours"), [("max_retries", "max_rounds"), ("evaluator", "critic")])
 def test_names_of_the_retry_engine_are_translated(name: str, ours: str) -> None:
-    with pytest.raises(TypeError, match=f"{name!r}: use `{ours}`"):
+    with pytest.raises(TypeError, match=f"{name!r}.*{ours}"):
         refuse_unknown({name: 1}, OPTIONS, "from_args")
 
 
@@ -46,5 +46,5 @@ def test_errors_of_fields_are_one_line() -> None:
     assert told(SageNodePostprocessor().model_copy, update={"max_k": 0}).startswith(
         "max_k must be at least 1"
     )
-    with pytest.raises(InputError, match="max_k must be at least 1"):
+    with pytest.raises(InputError, match="max_k"):
         SageNodePostprocessor().max_k = 0

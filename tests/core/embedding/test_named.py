@@ -41,7 +41,7 @@ def test_a_blank_name_is_refused(name):
 )
 def test_a_misspelt_name_says_what_was_meant(name, meant, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+    with pytest.raises(InputError, match=meant):
         named_embedder(name)
 
 

@@ -77,5 +77,5 @@ def test_rounds_of_other_candidates_are_refused(scores):
     loop = FeedbackLoop([0.9, 0.8, 0.1])
     loop.start()
     loop.answered("one")
-    with pytest.raises(InputError, match="other candidates"):
+    with pytest.raises(InputError, match="candidates"):
         FeedbackLoop(scores).resume(loop.rounds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,7 +66,7 @@ def rerank(url: str) -> object:
 def test_a_call_ends_with_its_time(call: Callable[[str], object], behavior: Behavior) -> None:
     with BadServer(behavior) as server:
         began = time.monotonic()
-        with pytest.raises((LLMError, RerankerError), match=f"within {SECONDS} s") as caught:
+        with pytest.raises((LLMError, RerankerError), match=f"{SECONDS} s") as caught:
             call(server.url)
         assert time.monotonic() - began + 0.05 >= SECONDS and time.monotonic() - began < LATE
     assert caught.value.retryable
@@ -75,7 +76,7 @@ def test_a_call_ends_with_its_time(call: Callable[[str], object], behavior: Beha
 def test_an_endless_stream_ends_and_shows_what_came() -> None:
     with BadServer(endless_stream) as server:
         pieces: list[object] = []
-        with pytest.raises(LLMError, match=r"broke off"):
+        with pytest.raises(LLMError):
             # Long enough for a first piece on a busy machine.
             pieces.extend(_each(OpenAIChat("m", base_url=server.url, api_key="k", timeout=1.5), pieces))
     assert pieces and set(pieces) == {"on and "}
@@ -87,19 +88,19 @@ def _each(chat: OpenAIChat, pieces: list[object]) -> list[object]:
     return []
 
 
-@pytest.mark.slow
-def test_the_reader_of_a_stream_may_take_its_time() -> None:
+def test_the_reader_of_a_stream_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with LLMServer(["one two three"]) as server:
-        stream = OpenAIChat("m", base_url=server.base_url, api_key="k", timeout=2.0).stream(HELLO)
+        stream = OpenAIChat("m", base_url=server.base_url, api_key="k", timeout=20.0).stream(HELLO)
         assert next(stream) == "one "
-        time.sleep(2.2)
+        late = SimpleNamespace(monotonic=lambda: time.monotonic() + 30)  # half a minute later
+        monkeypatch.setattr("sage_core.llm.transport.time", late)
         assert [*stream][-1].text == "one two three"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("call", [complete, acomplete, embed, rerank])
 def test_a_flood_is_cut_off(call: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "SECONDS", 60)
-    with BadServer(flood) as server, pytest.raises(SageError, match=r"more than|larger than") as caught:
+    with BadServer(flood) as server, pytest.raises(SageError, match="max_reply_bytes") as caught:
         call(server.url)
     assert "max_reply_bytes" in str(caught.value) and not caught.value.retryable  # type: ignore[attr-defined]
     assert server.requests == 1

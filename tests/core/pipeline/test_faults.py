@@ -308,7 +308,8 @@ def test_cancelling_one_call_leaves_the_others() -> None:
     async def run(chat: OpenAIChat) -> list[str]:
         slow = asyncio.ensure_future(chat.acomplete([Message("user", "slow")]))
         quick = [asyncio.ensure_future(chat.acomplete([Message("user", f"q{i}")])) for i in range(5)]
-        await asyncio.sleep(0.05)
+        while not server.requests:
+            await asyncio.sleep(0.01)
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):
             await slow

@@ -104,11 +104,11 @@ def test_a_store_is_made_with_or_without(tmp_path: Path, docs: Path) -> None:
     with make(tmp_path / "store") as sage:
         sage.ingest(docs)
     with make(tmp_path / "store", context=False) as sage:
-        with pytest.raises(StoreError, match="context=True, not with context=False"):
+        with pytest.raises(StoreError, match="context"):
             sage.ingest(docs)
         assert sage.retrieve(QUESTION).candidates  # asking is allowed either way
         assert sage.ingest(docs, rebuild=True).chunks
-    with pytest.raises(InputError, match="context is True or False"):
+    with pytest.raises(InputError, match="context"):
         SageConfig(context="yes")  # type: ignore[arg-type]
 
 

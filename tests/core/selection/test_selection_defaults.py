@@ -61,7 +61,7 @@ class TestMinKThatNobodyGave:
     def test_a_given_one_is_kept_and_checked(self):
         assert select(FALLING, rule=FixedK(3), min_k=5).cut == 5
         assert FeedbackConfig(rule=FixedK(3), min_k=5).least == 5
-        with pytest.raises(InputError, match="lower min_k too"):
+        with pytest.raises(InputError, match="min_k"):
             select(FALLING, min_k=7, max_k=3)
         assert effective_min_k(2, 3, FixedK(9)) == 2
 
@@ -72,7 +72,7 @@ class TestMinKThatNobodyGave:
 )
 def test_what_is_no_list_of_numbers_is_told(scores):
     for use in (select, gradient_cut, FeedbackLoop):
-        with pytest.raises(InputError, match=r"scores are a list of numbers|a score is a number"):
+        with pytest.raises(InputError, match="score"):
             use(scores)
 
 
@@ -164,7 +164,7 @@ def test_wrong_settings_of_a_rule_are_told(make):
 
 @pytest.mark.parametrize("name", ["distance", "auto"])
 def test_a_scale_that_has_to_be_read_first_is_told(name: str) -> None:
-    with pytest.raises(InputError, match=r"read_scores.*select\(found.scores, scale=found.scale\)"):
+    with pytest.raises(InputError, match="read_scores"):
         select([0.1, 0.5, 0.9], scale=name)  # type: ignore[arg-type]
     found = read_scores([0.1, 0.5, 0.6, 0.8, 0.9], name)  # type: ignore[arg-type]
     assert select(found.scores, scale=found.scale, min_k=1).indices[0] == 0, "the smallest distance"

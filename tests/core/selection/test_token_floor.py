@@ -93,5 +93,5 @@ def test_values_out_of_range():
     for wrong in ({"min_tokens": -1}, {"empty_below": 1.5}, {"min_tokens": 1.5}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             SelectionConfig(**wrong)
-    with pytest.raises(InputError, match="2 token counts for 3 scores"):
+    with pytest.raises(InputError, match=r"2.*3"):
         select([0.1, 0.2, 0.3], tokens=[1, 2])

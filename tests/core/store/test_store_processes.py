@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,13 @@ for round_ in range(1, rounds + 1):
     fill(folder, {f"{i}.txt": f"Page {i} of edition {round_}.\\n\\nPrinted for page {i} in round {round_}." for i in range(documents)})
     report = run(store, folder)
     assert len(report.changed) + len(report.added) == documents, report
-    time.sleep(0.05)
+    # The next edition comes when every reader has seen this one; the first has no readers yet.
+    while round_ > 1 and len([*store.parent.glob(f"seen-{round_}-*")]) < 3:
+        time.sleep(0.01)
 """
 
 READER = """
-import json, sys
+import json, os, sys
 from collections import Counter
 from pathlib import Path
 from sage_core.store.folder import FolderStore
@@ -56,7 +59,9 @@ with FolderStore(store) as opened:
             # Both chunks of a document are of one edition.
             assert editions.setdefault(page, edition) == edition, f.chunk
         assert pages == {i: 2 for i in range(documents)}, pages
-        seen[min(editions.values())] += 1
+        edition = min(editions.values())
+        seen[edition] += 1
+        (store.parent / f"seen-{edition}-{os.getpid()}").touch()
         if set(editions.values()) == {rounds}:
             break
 print(json.dumps({"searches": searches, "editions": len(seen)}))
@@ -73,12 +78,17 @@ def start(script: str, *args: object) -> subprocess.Popen[str]:
     )
 
 
+def wait_for(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("rounds", [6])
 def test_a_writer_and_three_readers(tmp_path: Path, rounds: int) -> None:
     store, folder = tmp_path / "store", tmp_path / "docs"
     subprocess.run([sys.executable, "-c", WRITER, store, folder, str(DOCUMENTS), "1"], cwd=ROOT, check=True)
     processes = [start(READER, store, DOCUMENTS, rounds + 1) for _ in range(3)]
-    time.sleep(1)
+    wait_for(lambda: len([*tmp_path.glob("seen-1-*")]) == 3 or any(p.poll() is not None for p in processes))
     writer = start(
         WRITER.replace("range(1, rounds + 1)", "range(2, rounds + 2)"), store, folder, DOCUMENTS, rounds
     )

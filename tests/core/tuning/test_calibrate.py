@@ -111,10 +111,10 @@ def test_the_p_value_falls_with_questions_and_rises_with_losses() -> None:
 
 def test_too_few_questions_say_how_many_are_needed() -> None:
     sure = RankedQuestion((0.9,), (10,), (1.0, 0.0))
-    with pytest.raises(InputError, match="about 42 "):
+    with pytest.raises(InputError, match="42"):
         calibrate([sure] * 20, confidence=0.95)
     calibrate([sure] * 42, confidence=0.95)
-    with pytest.raises(InputError, match="about 13 "):
+    with pytest.raises(InputError, match="13"):
         calibrate([sure] * 5)
     found = calibrate([sure] * 13)
     assert found.selection == SelectionConfig(rule=FixedK(1)) and found.cheaper_with is None
@@ -122,7 +122,7 @@ def test_too_few_questions_say_how_many_are_needed() -> None:
 
 def test_what_the_candidates_do_not_hold_cannot_be_promised() -> None:
     missed = RankedQuestion((0.9,), (10,), (1.0, 0.5))
-    with pytest.raises(InputError, match="all candidates"):
+    with pytest.raises(InputError, match="candidates"):
         calibrate([missed] * 200)
 
 

@@ -129,7 +129,7 @@ def test_a_wrong_key_fails_at_once():
 
 
 def test_nothing_usable_is_an_error():
-    with LLMServer(["no"]) as running, pytest.raises(InputError, match=r"6 chunks: \{'unreadable': 6\}"):
+    with LLMServer(["no"]) as running, pytest.raises(InputError, match="unreadable"):
         make_dataset(DOCUMENTS, chat_with(running), chunker=ByParagraph())
     with LLMServer(["no"]) as running, pytest.raises(InputError, match="no text"):
         make_dataset([DOCUMENTS[2]], chat_with(running), chunker=ByParagraph())

@@ -261,7 +261,7 @@ def test_few_questions_are_said_to_be_few_and_what_is_not_found_is_listed() -> N
     assert found.questions == 5 and "only 5 questions" in found.warnings[0]
     assert [(u.text, u.reason) for u in found.unlocated] == [("Where?", "not found")]
     assert not found.changed or all(c.clear for c in found.comparisons if c.chosen and c.difference)
-    with pytest.raises(InputError, match="none of the 1 questions can be used"):
+    with pytest.raises(InputError, match="1 question"):
         tune(documents, questions[-1:], HashEmbedder())
 
 
