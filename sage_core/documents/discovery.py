@@ -175,8 +175,7 @@ def find_files(
 
     Args:
         folder: Where to look.
-        passed_over: Takes what below ``folder`` cannot be opened, and links to folders. Where None, what
-            cannot be opened is an error.
+        passed_over: Takes what cannot be opened, which is an error where None, and links to folders.
         others: Counts, by suffix, the files that are left out because their suffix is not in `KINDS`.
 
     Raises:

@@ -160,8 +160,6 @@ _HEADINGS = {f"h{n}": n for n in range(1, 7)}
 
 
 class _Stats:
-    """What is below an element."""
-
     __slots__ = ("blocks", "chars", "controls", "h1", "headings", "linked", "links", "tables")
 
     def __init__(self) -> None:
@@ -367,13 +365,9 @@ def _is_content(element: Any) -> bool:
 
 
 def _nearest_above(elements: Sequence[Any], test: Callable[[Any], bool]) -> dict[Any, Any]:
-    """For every element below one that passes ``test``, the nearest such one.
+    """For every element below one that passes ``test``, the nearest such one; parents come before children.
 
     In one pass: asking each element for its ancestors takes quadratic time where elements are nested deeply.
-
-    Args:
-        elements: In the order of the page, parents before children.
-        test: What to look for.
     """
     nearest: dict[Any, Any] = {}
     for element in elements:

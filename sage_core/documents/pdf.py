@@ -460,7 +460,6 @@ _NUMBERED_LINE = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){0,4}\.?|[IVXLC]{1,6}\.|[A-
 
 
 def _paragraphs(lines: Sequence[_Line], pages: Sequence[_PageLines]) -> Iterator[_Paragraph]:
-    """Gather lines into paragraphs."""
     pitch = _pitch(lines)
     bounds = _column_bounds(lines)
     open_: _Paragraph | None = None

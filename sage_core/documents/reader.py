@@ -96,10 +96,6 @@ def digest_of(data: bytes, encoding: str | None = None) -> str:
 def read_bytes(path: PathArgument, *, encoding: str | None = None) -> bytes:
     """The bytes of a file; of a binary one no more than shows that `parse_document` refuses it.
 
-    Args:
-        path: The file.
-        encoding: As in `read_document`.
-
     Raises:
         InputError: Where it cannot be read, is no regular file, or larger than 2 GB.
     """
@@ -169,12 +165,8 @@ def parse_document(
 ) -> Document:
     """`read_document` for bytes already read.
 
-    Args:
-        path: Names the bytes; its suffix tells their kind.
-        data: The file.
-        encoding: As in `read_document`.
-        source: `source_of` the path, where the caller has it.
-        digest: `digest_of` the bytes, where the caller has it.
+    The path's suffix tells their kind; ``source`` and ``digest`` are `source_of` and `digest_of` them, where
+    the caller has these.
     """
     kind = _kind_of_bytes(Path(path), data)
     try:
@@ -198,7 +190,6 @@ def parse_document(
 def _parsed(
     kind: Kind, data: bytes, encoding: str | None, name: str
 ) -> tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]:
-    """Text, title, page starts, headings and links."""
     if kind in ("pdf", "docx", "xlsx", "pptx", "epub"):
         from sage_core.documents.isolated import read_isolated
 
@@ -229,11 +220,7 @@ def decode(
 ) -> str:
     """Bytes of a text file as text, newlines untouched.
 
-    Args:
-        data: The whole file.
-        encoding: Its encoding, where the caller knows it.
-        name: For messages.
-        fallback: Tried where the bytes have no byte order mark and are not UTF-8.
+    ``fallback`` is tried where they have no byte order mark and are not UTF-8; ``name`` is for messages.
 
     Raises:
         InputError: For binary data, an unknown encoding, or bytes that are not in ``encoding``.

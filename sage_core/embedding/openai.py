@@ -142,7 +142,6 @@ class OpenAIEmbedder:
         self._clients.close()
 
     def _ask(self, texts: list[str]) -> NDArray[np.float32]:
-        """Unit rows of one request."""
         return run_blocking(self._aask(texts))
 
     async def _aask(self, texts: list[str]) -> NDArray[np.float32]:

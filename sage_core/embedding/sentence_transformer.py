@@ -31,16 +31,10 @@ _TRIM_PASSES = 16
 
 
 def pack_by_length(lengths: Sequence[int], budget: int, *, largest: int = _MAX_BATCH) -> list[list[int]]:
-    """Group items of like length so that little of a padded batch is padding.
+    """Positions of items in batches of like length, from short to long, so that little of a batch is padding.
 
-    Args:
-        lengths: Length of each item, in any unit.
-        budget: Most a batch may hold: its number of items times its longest item. A single longer item
-            is a batch of its own.
-        largest: Most items in a batch.
-
-    Returns:
-        Positions, every one once; batches from short to long.
+    A batch's items times its longest item are ``budget`` at most, but for a single longer one; its items
+    ``largest``.
     """
     batches: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -167,7 +161,6 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         return unit_rows(vectors) if self._normalize else vectors
 
     def _load(self) -> Any:
-        """The sentence-transformers model."""
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:

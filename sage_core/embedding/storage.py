@@ -23,11 +23,7 @@ SCALE = ".scale"
 def read_folder(
     folder: Path, *, names: Collection[str] | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """Read a model's configuration and its tensors as they are stored.
-
-    Args:
-        folder: A model's folder.
-        names: Tensors to read; all where None.
+    """A model's configuration and its tensors as they are stored; those of ``names`` alone, where given.
 
     Raises:
         ModelError: Where a file is missing, damaged or of a format this version does not know.
@@ -73,15 +69,7 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], Tensors, str]:
 def require(
     tensors: Mapping[str, np.ndarray[Any, Any]], shapes: Mapping[str, tuple[int, ...] | None]
 ) -> None:
-    """Check that tensors are there, of these shapes and finite.
-
-    Args:
-        tensors: Tensors by name.
-        shapes: Names and shapes; None for any shape.
-
-    Raises:
-        ModelError: Where one is not.
-    """
+    """Raise ModelError unless tensors of these names and shapes (None: any) are there and finite."""
     for name, shape in shapes.items():
         if name not in tensors:
             raise ModelError(f"the model lacks the tensor {name!r}; train it again or use the bundled one")

@@ -28,9 +28,8 @@ Chosen by retrieval on training and development questions, together with the usu
 
 _MOST_PASSES = 14
 _MOST_PRICE = 100.0  # far below GLUED: no target parts a heading from its text
-_MOST_DISCOUNT = (
-    6.0  # beside a long table, whose rows no target parts, sentences are not cut apart for the mean
-)
+# Beside a long table, whose rows no target parts, sentences are not cut apart for the mean.
+_MOST_DISCOUNT = 6.0
 _MOST_WITHOUT_TARGET = 5.0  # nor does the default mean part table rows or pieces of a sentence (6)
 _SAME_PRICE = 0.02  # where sentences are all alike the number jumps at one price, which no search gets past
 _CLOSE = 0.03  # a mean this near to the target, as a share of it, is met
@@ -127,10 +126,10 @@ def sized_boundaries(
     text's length over the target, whatever the model's calibration. Which gaps are cut at that price is
     still for `optimal_boundaries` to say. Linear in the units, a few passes.
     """
-    wanted = sum(lengths) / size_cost.usual
-    tolerance = max(0.5, _CLOSE * wanted)
+    number = sum(lengths) / size_cost.usual
+    tolerance = max(0.5, _CLOSE * number)
     starts = optimal_boundaries(lengths, keep, size_cost)
-    if or_less and len(starts) >= wanted:
+    if or_less and len(starts) >= number:
         return starts
     many: list[int] = []  # of the solutions with too many chunks the one with the fewest
     few: list[int] = []
@@ -139,23 +138,23 @@ def sized_boundaries(
     most = _MOST_WITHOUT_TARGET if or_less else _MOST_PRICE
     least = min(most, _MOST_DISCOUNT)
     for _ in range(_MOST_PASSES):
-        if abs(len(starts) - wanted) <= tolerance:
+        if abs(len(starts) - number) <= tolerance:
             return starts
-        if len(starts) > wanted:  # a higher price makes fewer
+        if len(starts) > number:  # a higher price makes fewer
             low, many = price, starts
         else:
             high, few = price, starts
         if not many or not few:
             if price in (-least, most):
                 break
-            price += step if len(starts) > wanted else -step
+            price += step if len(starts) > number else -step
             price = max(-least, min(most, price))
             step *= 2
         elif high - low < _SAME_PRICE:
             break
         else:
             # The number falls about exponentially with the price: interpolate its logarithm.
-            share = math.log(len(many) / wanted) / math.log(len(many) / len(few))
+            share = math.log(len(many) / number) / math.log(len(many) / len(few))
             price = low + (high - low) * min(0.75, max(0.25, share))
         starts = optimal_boundaries(lengths, keep, size_cost, price)
     if not many or not few:
@@ -173,9 +172,9 @@ def _spliced(many: list[int], few: list[int], lengths: Sequence[int], target: in
     common = sorted(set(many) & set(few))
     result: list[int] = []
     for start, stop in itertools.pairwise([*common, len(lengths)]):
-        wanted = ends[stop] / target - len(result)
+        number = ends[stop] / target - len(result)
         options = [starts[bisect_left(starts, start) : bisect_left(starts, stop)] for starts in (many, few)]
-        misses = [abs(len(option) - wanted) for option in options]
+        misses = [abs(len(option) - number) for option in options]
         result += options[misses.index(min(misses))]
     return result
 
@@ -186,18 +185,8 @@ def threshold_boundaries(
     """The paper's segmentation (section IV): coarse windows, each cut wherever ``keep`` is negative.
 
     Windows are whole units of at most ``coarse_tokens`` together. A chunk above ``max_tokens`` is cut
-    further, by ``optimal_boundaries``; one below ``min_tokens`` joins the neighbor of its window that it most
-    likely belongs to, if it fits.
-
-    Args:
-        lengths: Tokens of each of ``n`` units, each at least 1.
-        keep: ``n - 1`` log-odds for "same chunk".
-        coarse_tokens: Limit of a window.
-        max_tokens: Limit of a chunk.
-        min_tokens: Chunks shorter than this are joined where possible; 0 is the paper.
-
-    Returns:
-        First unit of every chunk, as ``optimal_boundaries``.
+    further, by `optimal_boundaries`, whose arguments and result these are; one below ``min_tokens`` (0 is the
+    paper) joins the neighbor of its window that it most likely belongs to, if it fits.
     """
     whole = SizeCost(max_tokens, max_tokens, 0)  # no cost for size: only the limit counts
     starts: list[int] = []

@@ -17,20 +17,17 @@ from sage_core.segmentation.boundaries import (
     sized_boundaries,
     threshold_boundaries,
 )
-from sage_core.segmentation.layout import Layout, evidence
+from sage_core.segmentation.layout import Layout, Sentences, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
 from sage_core.segmentation.structure import hold_units
-from sage_core.text.blocks import classified, line_breaks, sentence_kinds
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 
 _PIECE_KEEP = 6.0  # log-odds that two pieces of one long sentence belong together
-_ODD_SPACE = re.compile(
-    r"[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]"
-)  # white space to Python, not to every tokenizer
+# White space to Python, not to every tokenizer.
+_ODD_SPACE = re.compile(r"[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 _CERTAIN = 1e-6
-
 
 _SAMPLE_CHARS = 1500
 _SAMPLE_PARTS = 3
@@ -39,35 +36,10 @@ _ENGLISH_SHARE = 0.12  # of the words; English prose has 0.3 and more, lists and
 _LEAST_TRUST = 0.25
 _WORD = re.compile(r"[^\W\d_]+")
 # Words that English prose is full of and that other languages written in Latin letters hardly have.
-_ENGLISH = frozenset(
-    [
-        "the",
-        "and",
-        "of",
-        "to",
-        "that",
-        "with",
-        "this",
-        "from",
-        "which",
-        "are",
-        "were",
-        "their",
-        "have",
-        "has",
-        "been",
-        "they",
-        "his",
-        "its",
-        "by",
-        "for",
-        "not",
-        "but",
-        "is",
-        "it",
-        "as",
-    ]
-)
+_ENGLISH_WORDS = """
+    the and of to that with this from which are were their have has been they his its by for not but is it as
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 
 
 def english_trust(text: str) -> float:
@@ -82,12 +54,12 @@ def english_trust(text: str) -> float:
     else:
         step = (len(text) - _SAMPLE_CHARS) // (_SAMPLE_PARTS - 1)
         sample = " ".join(text[i * step : i * step + _SAMPLE_CHARS] for i in range(_SAMPLE_PARTS))
-    found = _WORD.findall(sample.lower())
-    if len(found) < _FEW_WORDS:
-        letters = "".join(found)
+    words = _WORD.findall(sample.lower())
+    if len(words) < _FEW_WORDS:
+        letters = "".join(words)
         latin = sum(sign < "\u0250" for sign in letters)
         return 1.0 if 2 * latin >= len(letters) else _LEAST_TRUST
-    share = sum(map(_ENGLISH.__contains__, found)) / len(found)
+    share = sum(map(_ENGLISH.__contains__, words)) / len(words)
     return min(1.0, max(_LEAST_TRUST, share / _ENGLISH_SHARE))
 
 
@@ -120,7 +92,7 @@ def chunks(
     *,
     trust: float = 1.0,
 ) -> list[Span]:
-    """Chunks of one text.
+    """Chunks of one text; none counts more than ``limits.max_tokens``, but a single character that does.
 
     Args:
         text: The source.
@@ -131,20 +103,14 @@ def chunks(
         counter: Measures joined chunks where lengths do not simply add up.
         layout: Weights of the layout.
         trust: Weight of the model's log-odds, from 0 to 1; see `english_trust`.
-
-    Returns:
-        Ordered spans; none counts more than ``limits.max_tokens``, unless it is a single character that does.
     """
     if not spans:
         return []
     bias = float(log_odds(np.array([limits.threshold], dtype=np.float32))[0])
     votes = (trust * (log_odds(probabilities) - bias)).tolist()
-    gaps = line_breaks(text, spans)
-    lines, levels = classified(text)
-    kinds = sentence_kinds(text, spans, gaps, lines)
-    said = evidence(text, spans, layout, votes, gaps, kinds, trust)
-    keep = [a + b for a, b in zip(votes, said, strict=True)]
-    keep = hold_units(keep, text, spans, lengths, kinds, gaps, lines, levels, limits.max_tokens)
+    sentences = Sentences.of(text, spans)
+    keep = [a + b for a, b in zip(votes, evidence(sentences, layout, votes, trust), strict=True)]
+    keep = hold_units(keep, sentences, lengths, limits.max_tokens)
     units = _Units(spans, lengths, keep)
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)
@@ -153,8 +119,8 @@ def chunks(
         if limits.by_topic:
             starts = optimal_boundaries(units.lengths, units.keep, size_cost)
         else:
-            asked = limits.target_tokens is not None
-            starts = sized_boundaries(units.lengths, units.keep, size_cost, or_less=not asked)
+            or_less = limits.target_tokens is None
+            starts = sized_boundaries(units.lengths, units.keep, size_cost, or_less=or_less)
     else:
         starts = threshold_boundaries(
             units.lengths, units.keep, limits.coarse_tokens, limits.max_tokens, limits.min_tokens

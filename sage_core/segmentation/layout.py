@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from sage_core._checks import check_float
 from sage_core.segmentation.boundaries import GLUED
-from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
+from sage_core.text.blocks import classified, line_breaks, points_back, sentence_kinds, sentence_lines
+from sage_core.text.lines import Line
 from sage_core.text.spans import Span
 
 NEVER = 2 * GLUED
@@ -44,42 +46,52 @@ class Layout:
     heading: float = -4.0
 
     def __post_init__(self) -> None:
-        for name in (
-            "blank_line",
-            "line_break",
-            "list_item",
-            "table_row",
-            "reference",
-            "together",
-            "heading",
-        ):
-            check_float(f"layout.{name}", getattr(self, name), minimum=-100, maximum=100)
+        for name, value in asdict(self).items():
+            check_float(f"layout.{name}", value, minimum=-100, maximum=100)
 
 
-def evidence(
-    text: str,
-    spans: Sequence[Span],
-    layout: Layout,
-    votes: Sequence[float],
-    gaps: Sequence[int],
-    kinds: Sequence[str],
-    trust: float = 1.0,
-) -> list[float]:
-    """Log-odds for "same chunk" that the layout gives each gap between neighboring sentences.
+class Sentences(NamedTuple):
+    """The ``n`` sentences of a text, at least one, and how they are laid out.
 
-    Args:
+    Attributes:
         text: The source.
-        spans: Its ``n`` sentences.
-        layout: The weights.
-        votes: ``max(n - 1, 0)`` log-odds of the model, above 0 where it keeps together.
-        gaps: Line breaks between them (`sage_core.text.blocks.line_breaks`).
+        spans: The sentences.
+        gaps: The ``n - 1`` numbers of line breaks between them (`sage_core.text.blocks.line_breaks`).
         kinds: What they are (`sage_core.text.blocks.sentence_kinds`).
-        trust: Weight of the model, which ``layout.together`` is multiplied by.
-
-    Returns:
-        ``max(n - 1, 0)`` values; ``NEVER`` after a heading, which goes with what follows it.
+        lines: The text's lines (`sage_core.text.blocks.classified`).
+        levels: Levels of its headings, by line.
+        at: The line in which each sentence begins.
     """
-    laid_out = any(gaps) or (bool(spans) and text[spans[0].start] == "#")
+
+    text: str
+    spans: Sequence[Span]
+    gaps: Sequence[int]
+    kinds: Sequence[str]
+    lines: Sequence[Line]
+    levels: dict[int, int]
+    at: Sequence[int]
+
+    @classmethod
+    def of(cls, text: str, spans: Sequence[Span]) -> Sentences:
+        """Look at the layout of these sentences."""
+        gaps = line_breaks(text, spans)
+        lines, levels = classified(text)
+        kinds = sentence_kinds(text, spans, gaps, lines)
+        return cls(text, spans, gaps, kinds, lines, levels, sentence_lines(lines, spans))
+
+    def begins_line(self, index: int) -> bool:
+        """Whether a sentence is the first of its line."""
+        return self.lines[self.at[index]].start == self.spans[index].start
+
+
+def evidence(sentences: Sentences, layout: Layout, votes: Sequence[float], trust: float = 1.0) -> list[float]:
+    """Log-odds for "same chunk" that the layout gives each gap; ``NEVER`` after a heading.
+
+    ``votes`` are the model's, above 0 where it keeps together; ``trust`` is its weight, with which
+    ``layout.together`` is multiplied.
+    """
+    text, spans, gaps, kinds, *_ = sentences
+    laid_out = any(gaps) or text[spans[0].start] == "#"
     wrapped = laid_out and _hard_wrapped(text, gaps)
     together = trust * layout.together
     same = [
@@ -134,8 +146,9 @@ def breaks(text: str, spans: Sequence[Span]) -> list[str]:
 
     A line break counts where lines are not hard-wrapped.
     """
-    gaps = line_breaks(text, spans)
-    kinds = sentence_kinds(text, spans, gaps)
+    if not spans:
+        return []
+    _, _, gaps, kinds, *_ = Sentences.of(text, spans)
     least = 2 if _hard_wrapped(text, gaps) else 1
     return [
         "heading" if below == "heading" else "break" if gap >= least else ""

@@ -91,16 +91,9 @@ class Limits:
         *,
         names: Mapping[str, str] | None = None,
     ) -> Limits:
-        """Limits with the defaults filled in.
+        """Limits with the defaults filled in; the arguments are those of ``Segmenter``.
 
-        Args:
-            coarse_tokens: See ``Segmenter``, as for the others.
-            threshold: See there.
-            max_tokens: See there.
-            min_tokens: See there.
-            strategy: See there.
-            target_tokens: See there.
-            names: What the caller calls these arguments, for messages; their own names where missing.
+        ``names`` says what the caller calls them, for messages; their own names where missing.
 
         Raises:
             InputError: For a number out of its range, or limits that contradict each other.
@@ -155,7 +148,7 @@ class Limits:
 
 
 class _Names(dict[str, str]):
-    """What a caller calls an argument: itself where nothing else is said."""
+    """What a caller calls an argument: by its own name where nothing else is said."""
 
     def __missing__(self, name: str) -> str:
         return name
@@ -176,15 +169,10 @@ def chunk_sizes(
 
     So a number that somebody brings along from another splitter gives chunks of about the size it gave there.
 
-    Args:
-        chunk_size: The framework's own; None where not given, and then the others stand as they are.
-        target_tokens: As given by the caller, like the others; None where not given. Comes before two thirds.
-        max_tokens: Comes before ``chunk_size``, where less.
-        min_tokens: See ``Segmenter``.
-        coarse_tokens: See there. With ``"threshold"``, where not given, never below ``chunk_size``.
-        strategy: See there; None for the default.
-        unit: What one token is in the caller's unit: `CHARACTERS_PER_TOKEN` for characters.
-        names: As for `Limits.checked`.
+    Without ``chunk_size`` the others stand as they are. With it, ``target_tokens`` comes before two thirds of
+    it, a lower ``max_tokens`` before it, and with ``"threshold"`` ``coarse_tokens`` is by default no less.
+    ``unit`` is what one token is in the caller's unit: `CHARACTERS_PER_TOKEN` for characters; ``names`` are
+    as for `Limits.checked`.
 
     Raises:
         InputError: As `Limits.checked`, in the caller's own names.

@@ -35,7 +35,9 @@ def weigh(counter: TokenCounter, texts: list[str], limit: int) -> list[int]:
 def split_long(
     text: str, span: Span, counter: TokenCounter, limit: int, first_limit: int
 ) -> list[tuple[Span, int]]:
-    """Cut one long sentence into pieces of about equal size.
+    """Cut one long sentence into pieces of about equal size, each with its tokens.
+
+    Pieces have no white space at their ends; together they hold every other character of the sentence.
 
     Args:
         text: The source.
@@ -43,10 +45,6 @@ def split_long(
         counter: Measures the pieces.
         limit: Most tokens of a piece. A single character may have more: it is then a piece of its own.
         first_limit: Most tokens of the first piece (less than ``limit`` where a heading stands before it).
-
-    Returns:
-        Pieces in order, each with its tokens, without white space at their ends; together they hold every
-        other character of the sentence.
     """
     result: list[tuple[Span, int]] = []
     pending = [span]
@@ -95,9 +93,9 @@ def _best_break(text: str, start: int, low: int, target: int, high: int) -> int:
     clauses = [at for at in spaces if text[at - 1] in _CLAUSE_ENDS]
     if not clauses and not text.isascii():
         clauses = [match.end() for match in _CJK_CLAUSE_END.finditer(text, low, high)]
-    found = clauses or spaces
-    if found:
-        return min(found, key=lambda at: abs(at - target))
+    breaks = clauses or spaces
+    if breaks:
+        return min(breaks, key=lambda at: abs(at - target))
     # No space near the target: rather a short piece than a word in two.
     earlier = text.rfind(" ", start, low)
     if earlier > start:

@@ -320,7 +320,6 @@ class Segmenter:
         return reasons
 
     def _pool(self, texts: list[str]) -> list[list[Span]]:
-        """Segment texts together."""
         documents = [self._sentences(text) for text in texts]
         probabilities, counts = self._score_gaps([[text[a:b] for a, b in spans] for text, spans in documents])
         if counts is None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from sage_core.segmentation.boundaries import GLUED
-from sage_core.text.blocks import sentence_lines
+from sage_core.segmentation.layout import Sentences
 from sage_core.text.lines import MAX_TITLE_CHARS, Line, number_of
-from sage_core.text.spans import Span
 from sage_core.text.tables import head_of, tables
 
 HELD = 1.2 * GLUED
@@ -34,51 +32,12 @@ _CODE_GOES_ON = re.compile(r"[\])}]|(?:else|elif|except|finally|catch|end)\b")
 _HEADING, _CLAUSE, _ITEM = 0, 100, 200  # ranks: an outer one ends what an inner one opened
 
 
-class _Sentences(NamedTuple):
-    """The sentences of a text with the lines in which they begin."""
-
-    text: str
-    spans: Sequence[Span]
-    kinds: Sequence[str]
-    gaps: Sequence[int]
-    lines: Sequence[Line]
-    at: Sequence[int]
-
-    def begins_line(self, index: int) -> bool:
-        return self.lines[self.at[index]].start == self.spans[index].start
-
-
-def hold_units(
-    keep: list[float],
-    text: str,
-    spans: Sequence[Span],
-    lengths: Sequence[int],
-    kinds: Sequence[str],
-    gaps: Sequence[int],
-    lines: Sequence[Line],
-    levels: dict[int, int],
-    limit: int,
-) -> list[float]:
-    """``keep`` with the gaps inside every unit that fits raised to `HELD`.
-
-    Args:
-        keep: ``n - 1`` log-odds that neighboring sentences belong together.
-        text: The source.
-        spans: Its ``n`` sentences.
-        lengths: Their tokens.
-        kinds: Their kinds (`sage_core.text.blocks.sentence_kinds`).
-        gaps: Line breaks between them.
-        lines: The text's lines, and
-        levels: the levels of its headings (`sage_core.text.blocks.classified`).
-        limit: Most tokens of a chunk.
-    """
-    if len(spans) < 2:
-        return keep
-    sentences = _Sentences(text, spans, kinds, gaps, lines, sentence_lines(lines, spans))
+def hold_units(keep: list[float], sentences: Sentences, lengths: Sequence[int], limit: int) -> list[float]:
+    """``keep``, log-odds for "same chunk", raised to `HELD` within every unit of ``limit`` tokens at most."""
     ends = [0, *itertools.accumulate(lengths)]
     held = list(keep)
     done = 0  # sentences before this one are in a unit that was held whole
-    for first, last in sorted(set(_units(sentences, levels)), key=lambda unit: (unit[0], -unit[1])):
+    for first, last in sorted(set(_units(sentences)), key=lambda unit: (unit[0], -unit[1])):
         if last < done or last <= first or ends[last + 1] - ends[first] > limit:
             continue
         outer_first, outer_last = first, last
@@ -94,7 +53,7 @@ def hold_units(
     return held
 
 
-def _units(sentences: _Sentences, levels: dict[int, int]) -> Iterator[tuple[int, int]]:
+def _units(sentences: Sentences) -> Iterator[tuple[int, int]]:
     """First and last sentence of everything that should stay in one piece."""
     at = sentences.at
     first_in: dict[int, int] = {}
@@ -116,7 +75,7 @@ def _units(sentences: _Sentences, levels: dict[int, int]) -> Iterator[tuple[int,
         yield whole[0], last_in[with_row[-1]]
         heads.append(whole)
     yield from _code_units(sentences, first_in, last_in, heads)
-    outline = _Outline(sentences, levels)
+    outline = _Outline(sentences)
     yield from outline.units
     yield from outline.lists
     heads += outline.lists
@@ -129,7 +88,7 @@ def _units(sentences: _Sentences, levels: dict[int, int]) -> Iterator[tuple[int,
             yield index, index + 1
 
 
-def _captions(sentences: _Sentences, index: int) -> bool:
+def _captions(sentences: Sentences, index: int) -> bool:
     """Whether a sentence is a line that names the table below it."""
     return sentences.begins_line(index) and bool(_CAPTION.match(sentences.text, *sentences.spans[index]))
 
@@ -137,9 +96,8 @@ def _captions(sentences: _Sentences, index: int) -> bool:
 class _Outline:
     """Clauses with what is below them, items with theirs, lists, definitions: one pass over the sentences."""
 
-    def __init__(self, sentences: _Sentences, levels: dict[int, int]) -> None:
+    def __init__(self, sentences: Sentences) -> None:
         self.sentences = sentences
-        self.levels = levels
         self.terms = _terms(sentences)
         self.open: list[tuple[int, int]] = []  # rank and first sentence of what has begun
         self.styles: list[tuple[str, int]] = []  # mark and indentation of the lists that are open
@@ -164,7 +122,7 @@ class _Outline:
             return
         paragraph = begins and line.indent == 0 and (index == 0 or sentences.gaps[index - 1] > 1)
         if sentences.kinds[index] == "heading":
-            rank = self.levels.get(sentences.at[index], _CLAUSE - 1)
+            rank = sentences.levels.get(sentences.at[index], _CLAUSE - 1)
         elif begins and line.kind == "clause":
             rank = _CLAUSE + len(number_of(line.text))
         elif paragraph:
@@ -212,7 +170,7 @@ def _style(item: str) -> str:
     return mark + (")" if ")" in item[:6] else "")
 
 
-def _terms(sentences: _Sentences) -> set[int]:
+def _terms(sentences: Sentences) -> set[int]:
     """Sentences that begin a definition or a question with its answer: at least two lines are made alike."""
     places = [
         index
@@ -224,19 +182,19 @@ def _terms(sentences: _Sentences) -> set[int]:
     if len(places) < 2:
         return set()
     result: set[int] = set()
-    asked = False
+    in_question = False
     for index in places:
         start = sentences.spans[index].start
-        if asked and _ANSWER.match(sentences.text, start):
+        if in_question and _ANSWER.match(sentences.text, start):
             continue
-        asked = _QUESTION.match(sentences.text, start) is not None
+        in_question = _QUESTION.match(sentences.text, start) is not None
         result.add(index)
     return result
 
 
-def _dialogue(sentences: _Sentences) -> Iterator[tuple[int, int]]:
+def _dialogue(sentences: Sentences) -> Iterator[tuple[int, int]]:
     """Paragraphs in which somebody speaks; a question with its reply, and short replies in a row."""
-    first = asked = 0
+    first = question = 0
     asks = spoke = False
     for index in range(1, len(sentences.spans) + 1):
         if index < len(sentences.spans) and sentences.gaps[index - 1] == 0:
@@ -246,27 +204,27 @@ def _dialogue(sentences: _Sentences) -> Iterator[tuple[int, int]]:
         short = end - start <= MAX_TITLE_CHARS
         replies = speaks and (asks or (spoke and short))
         if replies:
-            yield asked, index - 1
+            yield question, index - 1
         if index - first > 1:
             begins = any(sentences.text[span.start] in _QUOTES for span in sentences.spans[first:index])
             if begins or _SPEECH.search(sentences.text, start, end):
                 yield first, index - 1
         asks = _ASKED.search(sentences.text, start, end) is not None
         spoke = speaks and short
-        asked, first = first, index
+        question, first = first, index
 
 
 def _code_units(
-    sentences: _Sentences, first_in: dict[int, int], last_in: dict[int, int], heads: list[tuple[int, int]]
+    sentences: Sentences, first_in: dict[int, int], last_in: dict[int, int], heads: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Fenced blocks; and functions, classes, records by the indentation of their lines."""
     lines = sentences.lines
 
     def unit(first: int, last: int) -> tuple[int, int] | None:
-        members = [line for line in (first, last) if line in first_in]
-        a = next((first_in[i] for i in range(first, last + 1) if i in first_in), None)
-        b = next((last_in[i] for i in range(last, first - 1, -1) if i in last_in), None)
-        return (a, b) if members and a is not None and b is not None else None
+        if first not in first_in and last not in first_in:
+            return None
+        members = [line for line in range(first, last + 1) if line in first_in]
+        return first_in[members[0]], last_in[members[-1]]
 
     index = 0
     while index < len(lines):

@@ -283,7 +283,6 @@ class ChromaStore:
         return text
 
     def _opened(self, *, create: bool = False) -> tuple[Any, Any]:
-        """The collections of chunks and of documents."""
         if self._process != os.getpid():
             self._init_runtime_state()
         with self._lock:
@@ -376,7 +375,6 @@ class ChromaStore:
         self._write_rows({_SETTINGS: {"kind": "settings", "text": json.dumps(settings)}})
 
     def _delete(self) -> None:
-        """Delete the store."""
         for name in (f"{self._name}-documents", self._name):
             self._call(partial(self._delete_collection, name), create=True)
         with self._lock:
@@ -401,7 +399,6 @@ class ChromaStore:
             )
 
     def _records(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Entries of the second collection."""
         wanted = sorted(keys)
         rows: dict[str, dict[str, Any]] = {}
         for start in range(0, len(wanted), _PAGE):

@@ -33,15 +33,12 @@ from sage_core.errors import InputError, StoreError
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import Setting, StoreIdentity, StoreInfo
 from sage_core.store.names import (
+    NameTables,
     create_names,
     delete_names,
-    documents_named,
     insert_links,
     insert_names,
-    known_names,
     linked_sections,
-    name_beginnings,
-    name_frequencies,
 )
 from sage_core.store.protocol import DocumentRecord
 from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
@@ -121,7 +118,7 @@ class _Writer:
     draft: bool
 
 
-class FolderStore:
+class FolderStore(NameTables):
     """A store in a folder: one process may write while any number search.
 
     A search compares the signs of all vectors with those of the question and ranks the best few thousand
@@ -305,15 +302,11 @@ class FolderStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """SQLite's errors as StoreError."""
         try:
             yield
         except _DamagedRowError as error:
             raise self._damaged(str(error)) from error
-        except (
-            sqlite3.Error,
-            UnicodeDecodeError,
-        ) as error:  # the latter for messages that quote damaged bytes
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a message quotes damaged bytes
             raise StoreError(
                 f"the store at {self.path} cannot be used: {error}. If it is damaged, make it anew with "
                 "`sage-rag ingest --rebuild`"
@@ -409,7 +402,6 @@ class FolderStore:
                 place.unlink()
 
     def _refuse_chroma(self) -> None:
-        """Refuse a folder that a Chroma database lies in."""
         if kind_of(self.path / _CHROMA) == "file":
             raise StoreError(
                 f"{self.path} holds a Chroma database: choose another folder, or run `chroma run` over it "
@@ -425,7 +417,6 @@ class FolderStore:
         )
 
     def _delete(self, name: str) -> None:
-        """Delete a database."""
         for part in (name, f"{name}-wal", f"{name}-shm"):
             try:
                 (self.path / part).unlink(missing_ok=True)
@@ -527,16 +518,10 @@ class FolderStore:
                 raise
 
     def put(self, documents: Sequence[NewDocument]) -> None:
-        """Put documents into the store in place of what it held of them. Only within `writing`.
+        """Put documents into the store in place of what it held of them; see `Store.put`.
 
-        All become visible at once. One call costs a few writes to disk, whatever number of
-        documents it brings.
-
-        Args:
-            documents: The documents.
-
-        Raises:
-            StoreError: Where they cannot be written. The store then holds what it held.
+        All become visible at once. One call costs a few writes to disk, whatever number of documents it
+        brings.
         """
         writer = self._require_writer()
         for document in documents:
@@ -619,9 +604,7 @@ class FolderStore:
         key: int | None = None,
     ) -> int:
         """Let a document have these rows in place of those it had; returns its key."""
-        old = connection.execute("SELECT key FROM documents WHERE source = ?", (document.source,)).fetchone()
-        if old is not None:
-            self._mark_dead(connection, old[0])
+        self._mark_dead(connection, document.source)
         cursor = connection.execute(
             "INSERT INTO documents (key, source, digest, first, chunks, title, stat)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -629,11 +612,12 @@ class FolderStore:
         )
         return int(cursor.lastrowid or 0)
 
-    def _mark_dead(self, connection: sqlite3.Connection, key: int) -> None:
-        """Take a document and its chunks out."""
-        first, chunks = connection.execute(
-            "SELECT first, chunks FROM documents WHERE key = ?", (key,)
-        ).fetchone()
+    def _mark_dead(self, connection: sqlite3.Connection, source: str) -> None:
+        """Take a document and its chunks out, where they are in the store."""
+        row = connection.execute("SELECT key, first, chunks FROM documents WHERE source = ?", (source,))
+        if (document := row.fetchone()) is None:
+            return
+        key, first, chunks = document
         _require_rows("documents", first, chunks)
         _delete_chunks(connection, first, first + chunks)
         connection.execute("DELETE FROM documents WHERE key = ?", (key,))
@@ -656,9 +640,7 @@ class FolderStore:
         self._require_writer()
         with self._transaction() as connection:
             for source in sources:
-                found = connection.execute("SELECT key FROM documents WHERE source = ?", (source,)).fetchone()
-                if found is not None:
-                    self._mark_dead(connection, found[0])
+                self._mark_dead(connection, source)
             self._commit_change(connection, {})
 
     def touch(self, stats: Mapping[str, str]) -> None:
@@ -705,39 +687,37 @@ class FolderStore:
         ).fetchall()
         if any(chunks > ROWS for _, _, chunks in documents):
             return  # it would move far more than it frees
+        begin = first = writer.rows
+        written: dict[int, tuple[str, int]] = {}
         if documents:
             segments = {s.first // ROWS: s for s in self._segments(writer.connection, writer.dimension)}
-            begin = first = writer.rows
             vectors = np.concatenate([_rows_of(segments, f, n) for _, f, n in documents])
             written = self._append(vectors.astype(np.float32))
-            try:
-                with self._transaction() as connection:
-                    for key, old, chunks in documents:
-                        for table, row in (("chunks", "row"), ("words", "rowid")):
-                            connection.execute(
-                                f"UPDATE {table} SET {row} = {row} + ? WHERE {row} >= ? AND {row} < ?",
-                                (first - old, old, old + chunks),
-                            )
-                        connection.execute("UPDATE documents SET first = ? WHERE key = ?", (first, key))
+        try:
+            with self._transaction() as connection:
+                for key, old, chunks in documents:
+                    for table, row in (("chunks", "row"), ("words", "rowid")):
                         connection.execute(
-                            "INSERT INTO dead VALUES (?, ?, ?)", (old, old + chunks, writer.change + 1)
+                            f"UPDATE {table} SET {row} = {row} + ? WHERE {row} >= ? AND {row} < ?",
+                            (first - old, old, old + chunks),
                         )
-                        first += chunks
-                    self._drop(connection, number)
-                    self._commit_change(connection, written)
-            except BaseException:
-                writer.rows = begin
-                raise
-            return
-        with self._transaction() as connection:
-            self._drop(connection, number)
-            self._commit_change(connection, {})
+                    connection.execute("UPDATE documents SET first = ? WHERE key = ?", (first, key))
+                    connection.execute(
+                        "INSERT INTO dead VALUES (?, ?, ?)", (old, old + chunks, writer.change + 1)
+                    )
+                    first += chunks
+                self._drop(connection, number)
+                self._commit_change(connection, written)
+        except BaseException:
+            writer.rows = begin
+            raise
 
     @staticmethod
     def _drop(connection: sqlite3.Connection, number: int) -> None:
-        low, high = number * ROWS, (number + 1) * ROWS
         connection.execute("DELETE FROM segments WHERE number = ?", (number,))
-        connection.execute("DELETE FROM dead WHERE first >= ? AND stop <= ?", (low, high))
+        connection.execute(
+            "DELETE FROM dead WHERE first >= ? AND stop <= ?", (number * ROWS, (number + 1) * ROWS)
+        )
 
     # -- searching ------------------------------------------------------------------------------------
 
@@ -762,18 +742,7 @@ class FolderStore:
         words: int = 0,
         identity: StoreIdentity | None = None,
     ) -> list[list[Found]]:
-        """`search` for several questions, all of them answered from the store at one moment.
-
-        Args:
-            vectors: Unit vectors, shape ``(questions, d)``.
-            n: How many for each.
-            questions: The questions themselves, to search for their words too; see `Store.search_many`.
-            words: How many chunks the search for words may find.
-            identity: The embedding model of ``vectors``; another process may have made the store anew.
-
-        Raises:
-            StoreError: As `search`, and where the store was made with another model.
-        """
+        """`search` for several questions, all answered from one moment's store; see `Store.search_many`."""
         if n < 1:
             raise InputError(f"the number of candidates must be at least 1, not {n}")
         if not len(vectors):
@@ -787,12 +756,12 @@ class FolderStore:
                     f"a question of {vectors.shape[1]} dimensions, but the store's have "
                     f"{view.identity.probe.size}"
                 )
-            found = [_nearest(connection, view, query, n) for query in queries]
+            nearest = [_nearest(connection, view, query, n) for query in queries]
             if not words:
-                return [list(near.values()) for near in found]
+                return [list(near.values()) for near in nearest]
             return [
-                _with_words(connection, view, query, hits, question, words)
-                for query, hits, question in zip(queries, found, questions, strict=True)
+                _with_words(connection, view, query, near, question, words)
+                for query, near, question in zip(queries, nearest, questions, strict=True)
             ]
 
         return self._at_one_moment(search, identity)
@@ -820,26 +789,8 @@ class FolderStore:
 
     # -- names ----------------------------------------------------------------------------------------
 
-    def known(self, keys: Sequence[str]) -> set[str]:
-        """Those of ``keys`` that are names of documents; see `sage_core.text.links.NameTable`."""
-        with self._reading() as connection:
-            return known_names(connection, keys)
-
-    def beginnings(self, keys: Sequence[str]) -> set[str]:
-        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
-        with self._reading() as connection:
-            return name_beginnings(connection, keys)
-
-    def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
-        """For each key up to ``limit`` documents of that name, by their sources."""
-        with self._reading() as connection:
-            return documents_named(connection, keys, limit)
-
-    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """For each key how many chunks have its rarest word, and how many there are."""
-        with self._reading() as connection:
-            total = _state(connection)[2]
-            return name_frequencies(connection, keys, total)
+    def _count_chunks(self, connection: sqlite3.Connection) -> int:
+        return _state(connection)[2]
 
     def linked(self, places: Sequence[tuple[str, int, int]]) -> list[tuple[int, tuple[int, int], str, int]]:
         """Where links in some places lead; see `NamedStore.linked`."""
@@ -856,17 +807,7 @@ class FolderStore:
         n: int,
         identity: StoreIdentity | None = None,
     ) -> list[Found]:
-        """The first ``n`` chunks of parts of documents, with their cosines; none of what is not there.
-
-        Args:
-            beginnings: The documents, and the number of the chunk with which each part begins.
-            vector: The question's unit vector, shape ``(d,)``.
-            n: Most chunks of each.
-            identity: The embedding model of ``vector``.
-
-        Raises:
-            StoreError: As `search_many`.
-        """
+        """The first ``n`` chunks of parts of documents, with their cosines; see `NamedStore.sections`."""
         query = np.asarray(vector, dtype=np.float32)
 
         def read(connection: sqlite3.Connection, view: _View) -> list[Found]:
@@ -1077,26 +1018,26 @@ def _nearest(
     fetch = n
     while True:
         hits = view.index.nearest(query, fetch)
-        found = _found(connection, view, hits, n)
+        distinct = _distinct(connection, view, hits, n)
         # Repeated texts took places: ask for more.
-        if len(found) == n or len(hits) < fetch:
-            return found
+        if len(distinct) == n or len(hits) < fetch:
+            return distinct
         fetch *= 2
 
 
-def _found(
+def _distinct(
     connection: sqlite3.Connection, view: _View, hits: Sequence[tuple[int, float]], n: int
 ) -> dict[str, Found]:
     """The first ``n`` hits of different texts, by their words."""
     chunks = _chunks_of(connection, view, [row for row, _ in hits])
-    found: dict[str, Found] = {}
+    distinct: dict[str, Found] = {}
     for row, cosine in hits:
         words, chunk = chunks[row]
-        if words not in found:
-            found[words] = Found(chunk, cosine)
-            if len(found) == n:
+        if words not in distinct:
+            distinct[words] = Found(chunk, cosine)
+            if len(distinct) == n:
                 break
-    return found
+    return distinct
 
 
 def _chunks_of(
@@ -1108,8 +1049,8 @@ def _chunks_of(
     read once, whatever else of the store changes.
     """
     known = view.chunks
-    found = {row: both for row in rows if (both := known.get(row)) is not None}
-    missing = [row for row in rows if row not in found]
+    chunks = {row: both for row in rows if (both := known.get(row)) is not None}
+    missing = [row for row in rows if row not in chunks]
     if missing:
         new = {}
         for row, *rest in _select(connection, _CHUNKS, missing):
@@ -1121,8 +1062,8 @@ def _chunks_of(
         if len(known) + len(new) > _MOST_CACHED:
             known.clear()
         known.update(new)
-        found.update(new)
-    return found
+        chunks.update(new)
+    return chunks
 
 
 def _with_words(
@@ -1137,11 +1078,12 @@ def _with_words(
     total = _state(connection)[2]
     rows = rows_with_terms(connection, index_terms(question), total, n=n, below=total)
     hits = list(zip(rows, view.index.cosines(query, rows), strict=True))
-    by_words = _found(connection, view, hits, n)
+    by_words = _distinct(connection, view, hits, n)
     places = {words: place for place, words in enumerate(by_words)}
-    all_found = {**by_words, **near}
-    ordered = [*near, *(words for words in by_words if words not in near)]
-    return [Found(f.chunk, f.similarity, places.get(words)) for words in ordered for f in [all_found[words]]]
+    # Those that are near come first, in their order; the others follow.
+    return [
+        Found(f.chunk, f.similarity, places.get(words)) for words, f in {**near, **by_words, **near}.items()
+    ]
 
 
 _CHUNKS = (

@@ -35,42 +35,42 @@ class StoreIdentity:
     segmenter: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
 
-    def difference(self, given: StoreIdentity) -> str | None:
-        """How ``given`` differs, as "this, not that"; None where it may be used with a store of ``self``.
+    def difference(self, other: StoreIdentity) -> str | None:
+        """How ``other`` differs, as "this, not that"; None where it may be used with a store of ``self``.
 
         The embedding model must agree by name, dimension and the vector it gives the probe; the segmenter by
-        fingerprint, unless ``given`` has none.
+        fingerprint, unless ``other`` has none.
         """
-        if self.embedder != given.embedder:
-            return f"embedding model {self.embedder!r}, not with {given.embedder!r}"
-        mine, other = self.probe.size, given.probe.size
-        if other and mine != other:
-            return f"{self.embedder!r} of {mine} dimensions, not with one of {other}"
-        if other and float(self.probe @ given.probe) < _SAME_MODEL:
+        if self.embedder != other.embedder:
+            return f"embedding model {self.embedder!r}, not with {other.embedder!r}"
+        size = other.probe.size
+        if size and self.probe.size != size:
+            return f"{self.embedder!r} of {self.probe.size} dimensions, not with one of {size}"
+        if size and float(self.probe @ other.probe) < _SAME_MODEL:
             return f"other weights of {self.embedder!r} than these"
-        if given.segmenter and self.segmenter != given.segmenter:
-            return self._segmenter_difference(given)
+        if other.segmenter and self.segmenter != other.segmenter:
+            return self._segmenter_difference(other)
         return None
 
-    def require(self, given: StoreIdentity, location: str) -> None:
-        """Raise StoreError unless ``given`` may be used with the store of ``self`` at ``location``."""
-        difference = self.difference(given)
+    def require(self, other: StoreIdentity, location: str) -> None:
+        """Raise StoreError unless ``other`` may be used with the store of ``self`` at ``location``."""
+        difference = self.difference(other)
         if difference is not None:
             raise StoreError(
                 f"the store at {location} was made with {difference}: use the same, ingest into another "
                 "store, or make it anew with `sage-rag ingest --rebuild`"
             )
 
-    def _segmenter_difference(self, given: StoreIdentity) -> str:
+    def _segmenter_difference(self, other: StoreIdentity) -> str:
         names = [
-            n for n in {**self.settings, **given.settings} if self.settings.get(n) != given.settings.get(n)
+            n for n in {**self.settings, **other.settings} if self.settings.get(n) != other.settings.get(n)
         ]
-        if not (names and self.settings and given.settings):
-            return f"segmenter {self.segmenter[:12]}, not with {given.segmenter[:12]}"
-        mine, other = (
-            ", ".join(f"{name}={identity.settings.get(name)}" for name in names) for identity in (self, given)
+        if not (names and self.settings and other.settings):
+            return f"segmenter {self.segmenter[:12]}, not with {other.segmenter[:12]}"
+        mine, theirs = (
+            ", ".join(f"{name}={identity.settings.get(name)}" for name in names) for identity in (self, other)
         )
-        return f"segmenter {mine}, not with {other}"
+        return f"segmenter {mine}, not with {theirs}"
 
     def to_settings(self) -> dict[str, Setting]:
         """What a manifest keeps of it."""

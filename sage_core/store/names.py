@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 from sage_core.text.keywords import index_terms
 from sage_core.text.links import Hyperlink, document_names, heading_key, link_target, rarest
@@ -65,57 +66,64 @@ def delete_names(connection: sqlite3.Connection, document: int) -> None:
     connection.execute("DELETE FROM links WHERE document = ?", (document,))
 
 
-def known_names(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
-    """Those of ``keys`` that are names."""
-    return _those(connection, "n.key = k.value", keys)
+class NameTables(ABC):
+    """Documents by their names: what `FolderStore` and `WordIndex` both answer from these tables."""
 
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection for the length of a block."""
 
-def name_beginnings(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
-    """Those of ``keys``, of two words or more, with which a name begins or that are one."""
-    # No character of a word comes between a space and "!".
-    return _those(connection, "n.key >= k.value AND n.key < k.value || '!'", keys)
+    @abstractmethod
+    def _count_chunks(self, connection: sqlite3.Connection) -> int:
+        """How many chunks there are."""
 
+    def known(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` that are names of documents; see `sage_core.text.links.NameTable`."""
+        return self._those("n.key = k.value", keys)
 
-def _those(connection: sqlite3.Connection, condition: str, keys: Sequence[str]) -> set[str]:
-    # A store of an earlier version, not written to since, has no table of names.
-    with suppress(sqlite3.OperationalError):
-        rows = connection.execute(
-            f"SELECT k.value FROM json_each(?) k WHERE EXISTS (SELECT 1 FROM names n WHERE {condition})",
-            (json.dumps(list(keys), ensure_ascii=False),),
+    def beginnings(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
+        # No character of a word comes between a space and "!".
+        return self._those("n.key >= k.value AND n.key < k.value || '!'", keys)
+
+    def _those(self, condition: str, keys: Sequence[str]) -> set[str]:
+        # A store of an earlier version, not written to since, has no table of names.
+        with self._reading() as connection, suppress(sqlite3.OperationalError):
+            rows = connection.execute(
+                f"SELECT k.value FROM json_each(?) k WHERE EXISTS (SELECT 1 FROM names n WHERE {condition})",
+                (json.dumps(list(keys), ensure_ascii=False),),
+            )
+            return {key for (key,) in rows}
+        return set()
+
+    def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
+        """For each key up to ``limit`` documents of that name, by their sources."""
+        statement = (
+            "SELECT d.source FROM names n JOIN documents d ON d.key = n.document WHERE n.key = ?"
+            " ORDER BY d.key LIMIT ?"
         )
-        return {key for (key,) in rows}
-    return set()
+        with self._reading() as connection:
+            sources = {key: [row[0] for row in connection.execute(statement, (key, limit))] for key in keys}
+        return {key: some for key, some in sources.items() if some}
 
-
-def documents_named(connection: sqlite3.Connection, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
-    """For each key up to ``limit`` documents of that name, by their sources."""
-    statement = (
-        "SELECT d.source FROM names n JOIN documents d ON d.key = n.document WHERE n.key = ? ORDER BY d.key"
-        " LIMIT ?"
-    )
-    found = {key: [source for (source,) in connection.execute(statement, (key, limit))] for key in keys}
-    return {key: sources for key, sources in found.items() if sources}
-
-
-def name_frequencies(
-    connection: sqlite3.Connection, keys: Sequence[str], total: int
-) -> dict[str, tuple[int, int]]:
-    """For each key how many chunks have its rarest word, and ``total``; keys without words are left out."""
-    terms = {key: index_terms(key) for key in keys}
-    words = json.dumps(list({term for some in terms.values() for term in some}), ensure_ascii=False)
-    counts = connection.execute(
-        "SELECT term, doc FROM word_counts WHERE term IN (SELECT value FROM json_each(?))", (words,)
-    )
-    return rarest(terms, dict(counts), total)
+    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """For each key how many chunks have its rarest word, and how many there are."""
+        terms = {key: index_terms(key) for key in keys}
+        words = json.dumps(list({term for some in terms.values() for term in some}), ensure_ascii=False)
+        with self._reading() as connection:
+            counts = connection.execute(
+                "SELECT term, doc FROM word_counts WHERE term IN (SELECT value FROM json_each(?))", (words,)
+            )
+            return rarest(terms, dict(counts), self._count_chunks(connection))
 
 
 def linked_sections(
     connection: sqlite3.Connection, places: Sequence[tuple[str, int, int]]
 ) -> Iterator[tuple[int, tuple[int, int], str, int]]:
     """Where the links in some places lead: see `sage_core.store.protocol.NamedStore.linked`."""
-    found: list[tuple[int, int, int, str, int, int, str]] = []
+    links: list[tuple[int, int, int, str, int, int, str]] = []
     with suppress(sqlite3.OperationalError):  # as for names
-        found = connection.execute(
+        links = connection.execute(
             "SELECT p.key, l.start, l.stop, d.source, d.first, d.chunks, l.anchor FROM json_each(?) p"
             " CROSS JOIN documents own ON own.source = json_extract(p.value, '$[0]')"
             " CROSS JOIN links l ON l.document = own.key AND l.start >= json_extract(p.value, '$[1]')"
@@ -124,7 +132,7 @@ def linked_sections(
             (json.dumps(list(places), ensure_ascii=False),),
         ).fetchall()
     sections: dict[int, dict[str, int]] = {}
-    for place, start, stop, source, first, chunks, anchor in found:
+    for place, start, stop, source, first, chunks, anchor in links:
         if anchor and first not in sections:
             sections[first] = _sections(connection, first, chunks)
         yield place, (start, stop), source, sections[first].get(anchor, 0) if anchor else 0

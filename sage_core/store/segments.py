@@ -85,7 +85,7 @@ class Segment:
         path: The file.
         bits: Signs, shape ``(words, rows)``.
         vectors: Shape ``(rows, d)``, in units of 1 / 32,767.
-        data: What both lie in; empty where the segment is not of a file.
+        data: What both lie in.
         file: Device and number of the file.
     """
 
@@ -93,8 +93,8 @@ class Segment:
     path: Path
     bits: NDArray[np.uint64]
     vectors: NDArray[np.int16]
-    data: mmap.mmap | bytes = b""
-    file: tuple[int, int] = (0, 0)
+    data: mmap.mmap
+    file: tuple[int, int]
 
     @classmethod
     def open(cls, path: Path, first: int, rows: int, dimension: int) -> Segment:
@@ -108,7 +108,7 @@ class Segment:
             with path.open("rb") as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 status = os.fstat(file.fileno())
-        except FileNotFoundError:
+        except FileNotFoundError:  # deleted just now
             raise SegmentMissingError(_damaged(path, "is missing")) from None
         except (OSError, ValueError) as error:
             raise StoreError(_damaged(path, f"cannot be read ({error})")) from error
@@ -132,25 +132,15 @@ class Segment:
         """
         dimension = self.vectors.shape[1]
         # Only POSIX promises that a map shows what is written to its file.
-        if (
-            os.name == "posix"
-            and isinstance(self.data, mmap.mmap)
-            and _size(rows, dimension) <= len(self.data)
-        ):
-            try:
-                status = _check_size(self.path, rows, dimension)
-            except FileNotFoundError:
-                raise SegmentMissingError(_damaged(self.path, "is missing")) from None
+        if os.name == "posix" and _size(rows, dimension) <= len(self.data):
+            status = _check_size(self.path, rows, dimension)
             if (status.st_dev, status.st_ino) == self.file:
                 return self._of(self.path, self.first, rows, dimension, self.data, self.file)
         return self.open(self.path, self.first, rows, dimension)
 
     def check(self) -> None:
         """Raise StoreError where the file is gone or shorter than it was."""
-        try:
-            _check_size(self.path, *self.vectors.shape)
-        except FileNotFoundError:
-            raise SegmentMissingError(_damaged(self.path, "is missing")) from None
+        _check_size(self.path, *self.vectors.shape)
 
 
 def _size(rows: int, dimension: int) -> int:
@@ -160,7 +150,10 @@ def _size(rows: int, dimension: int) -> int:
 
 def _check_size(path: Path, rows: int, dimension: int) -> os.stat_result:
     """Reading beyond the end of a mapped file ends the process: never read more than there is."""
-    status, needed = path.stat(), _size(rows, dimension)
+    try:
+        status, needed = path.stat(), _size(rows, dimension)
+    except FileNotFoundError:
+        raise SegmentMissingError(_damaged(path, "is missing")) from None
     if status.st_size < needed:
         raise StoreError(_damaged(path, f"has {status.st_size:,} of {needed:,} bytes"))
     return status
@@ -220,9 +213,9 @@ class Index:
         if not self.segments:
             return []
         rows = sum(s.vectors.shape[0] for s in self.segments)
-        wanted = max(int(_SHORTLIST * rows**_SHORTLIST_POWER), _SHORTLIST_LEAST * n)
+        size = max(int(_SHORTLIST * rows**_SHORTLIST_POWER), _SHORTLIST_LEAST * n)
         scaled = query / np.float32(_ONE)
-        picked = self._alive() if rows <= max(_EXACT, wanted) else self._shortlist(query, wanted)
+        picked = self._alive() if rows <= max(_EXACT, size) else self._shortlist(query, size)
         numbers: list[NDArray[np.int64]] = []
         cosines: list[NDArray[np.float32]] = []
         for segment, places in zip(self.segments, picked, strict=True):
@@ -247,14 +240,13 @@ class Index:
         """Cosines of a unit vector ``(d,)`` with these rows."""
         scaled = query / np.float32(_ONE)
         numbers = np.asarray(rows, dtype=np.int64)
-        found = np.zeros(len(numbers), dtype=np.float32)
+        values = np.zeros(len(numbers), dtype=np.float32)
         for segment in self.segments:
             inside = (numbers >= segment.first) & (numbers < segment.first + len(segment.vectors))
             if inside.any():
                 vectors = segment.vectors[numbers[inside] - segment.first].astype(np.float32)
-                found[inside] = np.einsum("ij,j->i", vectors, scaled)
-        cosines: list[float] = found.tolist()
-        return cosines
+                values[inside] = np.einsum("ij,j->i", vectors, scaled)
+        return list(values.tolist())
 
     def _alive(self) -> list[NDArray[np.int64]]:
         return [
@@ -262,27 +254,27 @@ class Index:
             for s, dead in zip(self.segments, self.dead, strict=True)
         ]
 
-    def _shortlist(self, query: NDArray[np.float32], wanted: int) -> list[NDArray[np.int64]]:
+    def _shortlist(self, query: NDArray[np.float32], size: int) -> list[NDArray[np.int64]]:
         """Places in each segment of the rows whose signs differ least from the query's."""
-        [asked] = signs(query[None, :])
+        [code] = signs(query[None, :])
         rows = sum(s.bits.shape[1] for s in self.segments)
-        halved = rows >= _HALVED and len(asked) >= _HALVED_WORDS
-        first = len(asked) // 2 if halved else len(asked)
+        halved = rows >= _HALVED and len(code) >= _HALVED_WORDS
+        first = len(code) // 2 if halved else len(code)
         most = len(query) + 1  # differences that no row can have
-        distances = [_distances(s.bits[:first], asked[:first]) for s in self.segments]
+        distances = [_distances(s.bits[:first], code[:first]) for s in self.segments]
         for distance, dead in zip(distances, self.dead, strict=True):
             if dead is not None:
                 distance[dead] = most
         if not halved:
-            return _least(distances, wanted, most)
+            return _least(distances, size, most)
         sample = [d[::_SAMPLED] for d in distances]
-        limit = _limit(_counts(sample, most), max(int(_SHARE * rows), 4 * wanted) // _SAMPLED)
+        limit = _limit(_counts(sample, most), max(int(_SHARE * rows), 4 * size) // _SAMPLED)
         places = [np.flatnonzero(d <= limit) for d in distances]
         rest = [
-            d[p] + _distances(np.take(s.bits[first:], p, axis=1), asked[first:])
+            d[p] + _distances(np.take(s.bits[first:], p, axis=1), code[first:])
             for s, d, p in zip(self.segments, distances, places, strict=True)
         ]
-        return [p[picked] for p, picked in zip(places, _least(rest, wanted, most), strict=True)]
+        return [p[picked] for p, picked in zip(places, _least(rest, size, most), strict=True)]
 
 
 def _counts(distances: Sequence[NDArray[np.uint16]], most: int) -> NDArray[np.int64]:
@@ -293,22 +285,22 @@ def _counts(distances: Sequence[NDArray[np.uint16]], most: int) -> NDArray[np.in
     return counts
 
 
-def _limit(counts: NDArray[np.int64], wanted: int) -> int:
+def _limit(counts: NDArray[np.int64], n: int) -> int:
     """The least distance within which enough rows lie."""
-    return min(int(np.searchsorted(np.cumsum(counts), wanted)), len(counts) - 1)
+    return min(int(np.searchsorted(np.cumsum(counts), n)), len(counts) - 1)
 
 
-def _least(distances: Sequence[NDArray[np.uint16]], wanted: int, most: int) -> list[NDArray[np.int64]]:
-    """Places of the ``wanted`` least of all distances below ``most``.
+def _least(distances: Sequence[NDArray[np.uint16]], n: int, most: int) -> list[NDArray[np.int64]]:
+    """Places of the ``n`` least of all distances below ``most``.
 
     Equal distances are all taken, unless they are so many that their rows are much alike anyway.
     """
     counts = _counts(distances, most)
-    limit = _limit(counts, wanted)
+    limit = _limit(counts, n)
     picked = [np.flatnonzero(d <= limit) for d in distances]
-    if sum(map(len, picked)) <= 4 * wanted:
+    if sum(map(len, picked)) <= 4 * n:
         return picked
-    room = 4 * wanted - int(counts[:limit].sum())
+    room = 4 * n - int(counts[:limit].sum())
     for i, distance in enumerate(distances):
         ties = np.flatnonzero(distance == limit)[: max(room, 0)]
         room -= len(ties)
@@ -316,14 +308,14 @@ def _least(distances: Sequence[NDArray[np.uint16]], wanted: int, most: int) -> l
     return picked
 
 
-def _distances(bits: NDArray[np.uint64], asked: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """How many signs of each row differ from ``asked``."""
+def _distances(bits: NDArray[np.uint64], code: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """How many signs of each row differ from ``code``."""
     out = np.empty(bits.shape[1], dtype=np.uint16)
     for start in range(0, bits.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
-        total = _bit_counts(bits[0, block] ^ asked[0]).astype(np.uint16)
-        for word in range(1, len(asked)):
-            total += _bit_counts(bits[word, block] ^ asked[word])
+        total = _bit_counts(bits[0, block] ^ code[0]).astype(np.uint16)
+        for word in range(1, len(code)):
+            total += _bit_counts(bits[word, block] ^ code[word])
         out[block] = total
     return out
 

@@ -11,19 +11,13 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from sage_core.errors import StoreError
-from sage_core.store.names import (
-    NAME_TABLES,
-    documents_named,
-    insert_names,
-    known_names,
-    name_beginnings,
-    name_frequencies,
-)
+from sage_core.store.names import NAME_TABLES, NameTables, insert_names
 from sage_core.text.keywords import index_terms
 
 WORD_TABLES = (
@@ -44,7 +38,7 @@ _FILTERED = 128
 _WAIT_SECONDS = 30.0
 
 
-class WordIndex:
+class WordIndex(NameTables):
     r"""Finds chunks by the words of a question (BM25), as `Sage` does. Safe across threads.
 
     Examples:
@@ -205,27 +199,13 @@ class WordIndex:
         insert_names(self._connection, key, names)
         return int(key)
 
-    # Documents by their names; see `sage_core.ranking.links.Names`.
-
-    def known(self, keys: Sequence[str]) -> set[str]:
-        """Those of ``keys`` that are names."""
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            return known_names(self._connection, keys)
+            yield self._connection
 
-    def beginnings(self, keys: Sequence[str]) -> set[str]:
-        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
-        with self._lock:
-            return name_beginnings(self._connection, keys)
-
-    def named(self, keys: Sequence[str], limit: int) -> dict[str, list[str]]:
-        """For each key up to ``limit`` documents of that name."""
-        with self._lock:
-            return documents_named(self._connection, keys, limit)
-
-    def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """For each key how many chunks have its rarest word, and how many there are."""
-        with self._lock:
-            return name_frequencies(self._connection, keys, len(self._versions))
+    def _count_chunks(self, connection: sqlite3.Connection) -> int:
+        return len(self._versions)
 
     def chunks_of(self, documents: Sequence[str], n: int) -> list[str]:
         """Ids of the first ``n`` chunks of each document, all first ones before any second."""
@@ -253,14 +233,10 @@ class WordIndex:
 def rows_with_terms(
     connection: sqlite3.Connection, terms: Sequence[str], total: int, *, n: int = -1, below: int = 1 << 62
 ) -> list[int]:
-    """Rows of ``words`` by BM25 (SQLite's: k1 1.2, b 0.75) for any of the terms, best first.
+    """Rows of ``words`` by BM25 (SQLite's: k1 1.2, b 0.75) for any of `index_terms`, best first.
 
-    Args:
-        connection: To a database with `WORD_TABLES`.
-        terms: From `index_terms`.
-        total: How many rows there are.
-        n: Most rows; -1 for all.
-        below: Only rows of smaller numbers.
+    ``total`` is how many rows there are, ``n`` the most that are returned (-1 for all), of numbers below
+    ``below``.
     """
     # A common word tells little, and every row that has it must be scored.
     most = max(COMMON_LEAST, int(COMMON * total))
@@ -284,14 +260,13 @@ def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
         yield values[start : start + _MAX_PARAMETERS]
 
 
-class _transaction:  # noqa: N801  # used as a function
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All of it, or nothing."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, error: object, *_: object) -> None:
-        self._connection.execute("COMMIT" if error is None else "ROLLBACK")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

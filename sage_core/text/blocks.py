@@ -162,11 +162,7 @@ def sentence_kinds(
 ) -> list[str]:
     """Kind of every sentence: heading, item, lead (ends with a colon), table, code or text.
 
-    Args:
-        text: The source.
-        spans: Its sentences.
-        gaps: What `line_breaks` gave for them.
-        lines: What `classified` gave, where the caller has it.
+    ``gaps`` are those of `line_breaks`, ``lines`` those of `classified`, where the caller has them.
     """
     if not spans:
         return []

@@ -18,15 +18,10 @@ MAX_HEADER_TOKENS = 64
 
 
 def header_parts(text: str, title: str | None, headings: Sequence[str] = ()) -> tuple[str, ...]:
-    """What a header of ``text`` should say, outermost first.
+    """What a header of a chunk should say, outermost first: the document's title, and the headings above it.
 
-    Args:
-        text: The chunk. A heading with which it begins is left out: it says that itself.
-        title: Of the document; None or blank for none.
-        headings: Above the chunk, outermost first.
-
-    Returns:
-        The title and the headings with single spaces, blank ones and immediate repetitions left out.
+    Parts have single spaces; blank ones and immediate repetitions are left out, and a heading with which the
+    chunk begins: it says that itself.
     """
     parts: list[str] = []
     for part in (title or "", *headings):
@@ -47,10 +42,10 @@ def make_headers(
     window: int,
     max_tokens: int = MAX_HEADER_TOKENS,
 ) -> list[str]:
-    """Headers that fit into an embedding model's window together with their texts.
+    """Headers ``"Title > Heading"`` that fit into an embedding model's window together with their texts.
 
     What is too long is shortened from the outside in: first the title goes, then the outer headings; the
-    innermost one is cut after as many words as fit.
+    innermost one is cut after as many words as fit. Empty where there is nothing to say, or no room.
 
     Args:
         texts: The chunks.
@@ -58,9 +53,6 @@ def make_headers(
         counter: Counts tokens as the embedding model does.
         window: Most tokens of a header and its text together.
         max_tokens: Most tokens of a header.
-
-    Returns:
-        One line per text, ``"Title > Heading"``; empty where there is nothing to say, or no room.
     """
     if not any(parts):
         return [""] * len(texts)
@@ -82,15 +74,9 @@ def with_header(header: str, text: str) -> str:
 
 
 def fit_parts(parts: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> tuple[str, ...]:
-    """As much of a header as fits, shortened from the outside in.
+    """As much of a header as fits: its longest tail that does; else as many words of the innermost part.
 
-    Args:
-        parts: Of the header, outermost first.
-        fits: Whether these parts fit. What fits must still fit when shortened.
-
-    Returns:
-        The longest tail of ``parts`` that fits; else the innermost one, cut after as many words as fit; else
-        nothing.
+    What fits must still fit when shortened.
     """
     for first in range(len(parts)):
         if fits(parts[first:]):

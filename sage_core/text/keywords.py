@@ -74,17 +74,11 @@ def _singular(word: str) -> str:
 def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     """BM25 (Lucene's form, k1 1.5, b 0.75) of each document over the most that any document could have.
 
-    Word weights come from the given documents alone, so a score depends on its list, but not much on
-    the length of the list: it is divided by the sum of the query's weights, in which a word that no document
-    has counts in full. 1 is every word of the query without end, 0 is no word. The formula is bm25s's, whose
-    index over thirty candidates would take longer to build than everything else here.
-
-    Args:
-        query: Words of the question, as `words` gives them.
-        documents: Words of each candidate.
-
-    Returns:
-        As many numbers, 0 to 1; all 0 for a query without words.
+    Word weights come from the given documents alone, so a score depends on its list, but not much on the
+    length of the list: it is divided by the sum of the query's weights, in which a word that no document has
+    counts in full. 1 is every word of the query without end, 0 is no word. The formula is bm25s's, whose
+    index over thirty candidates would take longer to build than everything else here. Query and documents are
+    `words`.
     """
     shares = np.zeros(len(documents))
     terms = list(dict.fromkeys(query))
@@ -109,17 +103,10 @@ def gram_share(
     documents: Sequence[Sequence[str]],
     codes: Sequence[NDArray[np.uint16]] | None = None,
 ) -> NDArray[np.float64]:
-    """Weight of the query's letter sequences that each document has, over the weight of all of them.
+    """Weight of the query's letter sequences that each document has, over the weight of all of them: 0 to 1.
 
-    Finds what whole words miss: "govern" and "governing", a misspelt name, scripts without spaces.
-
-    Args:
-        query: Words of the question, as `words` gives them.
-        documents: Words of each candidate.
-        codes: `gram_codes` of each, where known.
-
-    Returns:
-        As many numbers, 0 to 1; all 0 for a query without words.
+    Finds what whole words miss: "govern" and "governing", a misspelt name, scripts without spaces. Query and
+    documents are `words`; ``codes`` are the `gram_codes` of each document, where known.
     """
     wanted = _grams(_spaced(query))
     if not wanted or not documents:
@@ -145,11 +132,7 @@ _SPREAD = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F], dtype=np.ui
 
 
 def gram_codes(listed: Sequence[str]) -> NDArray[np.uint16]:
-    """A code of 16 bits for each run of four characters of a text, for `gram_share`.
-
-    Args:
-        listed: Words of the text, as `words` gives them.
-    """
+    """A code of 16 bits for each run of four characters of a text's `words`, for `gram_share`."""
     letters = _letters(_spaced(listed))
     if len(letters) < 4:
         return np.zeros(0, dtype=np.uint16)

@@ -137,12 +137,8 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
 def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]:
     """Where texts mention names: of names that begin at one place the longest, none within another.
 
-    Args:
-        texts: The texts. No more than the first 20,000 characters of each are read.
-        names: Looked up a few times, however many texts there are.
-
-    Returns:
-        The mentions in each text, in its order.
+    No more than the first 20,000 characters of each text are read. ``names`` is asked a few times, however
+    many texts there are.
     """
     texts = [text[:_MAX_TEXT] for text in texts]
     words = [_keys(text) for text in texts]
@@ -256,13 +252,7 @@ def heading_key(heading: str) -> str:
 def rarest(
     terms: Mapping[str, Sequence[str]], counts: Mapping[str, int], total: int
 ) -> dict[str, tuple[int, int]]:
-    """For each key the count of its rarest term and ``total``; keys without terms are left out.
-
-    Args:
-        terms: `index_terms` of each key.
-        counts: In how many texts each term stands; 0 for a missing one.
-        total: How many texts there are.
-    """
+    """For each key the least of its terms' ``counts``, and ``total``; keys without terms are left out."""
     return {key: (min(counts.get(t, 0) for t in some), total) for key, some in terms.items() if some}
 
 

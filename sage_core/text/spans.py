@@ -93,16 +93,10 @@ def padded(text: str, spans: Sequence[Span], length: Callable[[str], int], limit
 
 
 def check_tiling(text: str, spans: Iterable[tuple[int, int] | str]) -> list[Span]:
-    """Validate spans that come from somebody else's code (a custom sentence splitter).
+    """Spans that come from somebody else's code (a custom sentence splitter), checked, trimmed and not empty.
 
-    Args:
-        text: The source.
-        spans: ``(start, end)`` pairs: ordered, not overlapping, together covering every character of
-            ``text`` that is not white space. Or the sentences themselves, as many splitters give them:
-            each is looked for after the one before.
-
-    Returns:
-        The same pairs as trimmed, non-empty ``Span`` objects.
+    ``spans`` are ``(start, end)`` pairs: ordered, not overlapping, together covering every character that is
+    not white space. Or the sentences themselves, each of which is looked for after the one before.
 
     Raises:
         InputError: Where a pair is out of range, out of order, or text between two pairs is lost.

@@ -330,13 +330,7 @@ def _tested(curve: _Curve, n: int, loss: float, level: float | None) -> int | No
 
 
 def p_value(mean: float, n: int, limit: float) -> float:
-    """Hoeffding-Bentkus p-value of "the expected loss is above ``limit``", for losses within 0..1.
-
-    Args:
-        mean: Mean loss of the questions.
-        n: Their number.
-        limit: The limit, above 0 and below 1.
-    """
+    """Hoeffding-Bentkus p-value of "the expected loss is above ``limit``", for ``n`` losses within 0..1."""
     if mean >= limit:
         return 1.0
     entropy = (1 - mean) * math.log((1 - mean) / (1 - limit))

@@ -120,12 +120,8 @@ def locate(
     White space, case, typographic quotation marks, dashes and soft hyphens may differ. A quotation that is
     not found so is looked for by its letters and digits alone, for marks of Markdown and the like.
 
-    Args:
-        questions: The questions.
-        documents: The documents.
-
     Returns:
-        Those whose quotations were all found, in their order, and the others with the reason.
+        The questions whose quotations were all found, in their order, and the others with the reason.
     """
     indexed = [_Indexed(document) for document in documents]
     located: list[LocatedQuestion] = []

@@ -372,8 +372,6 @@ def _sampled(
 
 
 class _Run:
-    """One tuning."""
-
     def __init__(
         self,
         corpus: _Corpus,

@@ -169,7 +169,6 @@ class ContextNetwork:
         names: Floats,
         result: list[Floats],
     ) -> None:
-        """Fill in the logits of a piece's gaps."""
         padding, halo = self.config.padding, self.config.halo
         rows, places, cursor = [], [], padding
         for number, base, first, _, stop in piece:
