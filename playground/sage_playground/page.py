@@ -18,10 +18,10 @@ from sage_core.ranking.neighbors import WEIGHT
 from sage_core.rendering.html.markup import Markup, tag
 from sage_core.rendering.html.style import page_css
 from sage_core.rendering.html.views import boundary_words
-from sage_core.rendering.rows import retrieval_rows
+from sage_core.rendering.rows import chunk_pieces, reason_counts, retrieval_rows
 from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.rendering.wording import counted
-from sage_core.segmentation.view import REASONS, SegmentationView
+from sage_core.segmentation.view import SegmentationView
 from sage_core.selection import Selection, SelectionConfig
 
 _HERE = Path(__file__).parent
@@ -61,37 +61,26 @@ def markup() -> str:
 
 def segmentation_data(view: SegmentationView, seconds: float) -> dict[str, Any]:
     """A segmentation: chunks of pieces of text, P(same) between the pieces, and why each cut is there."""
-    asked = {b.position: b.probability for b in view.boundaries}
-    places = sorted(asked)
     reasons = [None, *view.reasons] if view.reasons else [None] * len(view.spans)
-    chunks: list[dict[str, Any]] = []
-    at = 0
-    for span, tokens, reason in zip(view.spans, view.tokens, reasons, strict=True):
-        cut = asked.get(span.start)
-        while at < len(places) and places[at] <= span.start:
-            at += 1
-        starts = [span.start]
-        while at < len(places) and places[at] < span.end:
-            starts.append(places[at])
-            at += 1
-        ends = [*starts[1:], span.end]
-        chunks.append(
-            {
-                "tokens": tokens,
-                "start": span.start,
-                "end": span.end,
-                "cut": boundary_words(cut, view.threshold, reason) if chunks else None,
-                "pieces": [
-                    {
-                        "text": terminal_safe(view.text[start:end]),
-                        "same": None if start == span.start else round(asked[start], 3),
-                    }
-                    for start, end in zip(starts, ends, strict=True)
-                ],
-            }
+    pieces = chunk_pieces(view.text, view.boundaries, view.spans)
+    chunks = [
+        {
+            "tokens": tokens,
+            "start": span.start,
+            "end": span.end,
+            "cut": boundary_words(before, view.threshold, reason)
+            if span.start != view.spans[0].start
+            else None,
+            "pieces": [
+                {"text": terminal_safe(text), "same": None if same is None else round(same, 3)}
+                for text, same in parts
+            ],
+        }
+        for span, tokens, reason, (before, parts) in zip(
+            view.spans, view.tokens, reasons, pieces, strict=True
         )
-    counts = {reason: view.reasons.count(reason) for reason in REASONS}
-    why = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count)
+    ]
+    why = ", ".join(f"{reason} {count}" for reason, count in reason_counts(view).items())
     mean = sum(view.tokens) / len(view.tokens) if view.tokens else 0
     return {
         "chunks": chunks,

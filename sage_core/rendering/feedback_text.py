@@ -5,15 +5,15 @@ from __future__ import annotations
 from sage_core.feedback.types import FeedbackResult, Round
 from sage_core.llm.usage import TokenUsage
 from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import ASKED, short_grade
+from sage_core.rendering.wording import ASKED, counted, short_grade
 
 
 def _tokens(usage: TokenUsage) -> str:
     about = "about " if usage.estimated else ""
-    return f"{about}{usage.prompt} + {usage.completion} tokens in {usage.calls} call{'s'[: usage.calls != 1]}"
+    return f"{about}{usage.prompt} + {usage.completion} tokens in {counted(usage.calls, 'call')}"
 
 
-def _one_line(text: str, width: int) -> str:
+def _short(text: str, width: int) -> str:
     flat = one_line(text)
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
@@ -38,12 +38,12 @@ def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
         + ("  <- returned" if best else "")
     ]
     if round_.searched:
-        lines.append(f"  searched for: {_one_line(round_.searched, width)}")
+        lines.append(f"  searched for: {_short(round_.searched, width)}")
     if round_.answer is not None:
-        lines.append(f"  answer: {_one_line(round_.answer, width)}")
-        lines.append(f"  {_one_line(_grade(round_), width + 40)}")
+        lines.append(f"  answer: {_short(round_.answer, width)}")
+        lines.append(f"  {_short(_grade(round_), width + 40)}")
     if round_.error:
-        lines.append(f"  failed: {_one_line(round_.error, width)}")
+        lines.append(f"  failed: {_short(round_.error, width)}")
     return "\n".join(lines)
 
 

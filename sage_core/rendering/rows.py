@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePath
 
 from sage_core.answering import AnswerMark
 from sage_core.pipeline.results import Answer, Candidate, Retrieval
 from sage_core.rendering.sanitize import one_line
+from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
 from sage_core.selection.cut import Scale, rank_order, to_ratio_scale
 from sage_core.text.spans import Span
 
@@ -141,6 +144,30 @@ def plain_rows(
         )
         for rank, i in enumerate(rank_order(scores), start=1)
     ]
+
+
+def chunk_pieces(
+    text: str, boundaries: Sequence[Boundary], spans: Sequence[Span]
+) -> Iterator[tuple[float | None, list[tuple[str, float | None]]]]:
+    """For each chunk P(same) before it, and its text in pieces, each with P(same) before it.
+
+    None of the first piece, and of a chunk that begins within a sentence.
+    """
+    probabilities = {b.position: b.probability for b in boundaries}
+    places = sorted(probabilities)
+    for span in spans:
+        inner = places[bisect_right(places, span.start) : bisect_left(places, span.end)]
+        pieces = pairwise([span.start, *inner, span.end])
+        yield (
+            probabilities.get(span.start),
+            [(text[at:end], None if at == span.start else probabilities[at]) for at, end in pieces],
+        )
+
+
+def reason_counts(view: SegmentationView) -> dict[BoundaryReason, int]:
+    """How many boundaries each reason made; without those that made none."""
+    counts = {reason: view.reasons.count(reason) for reason in REASONS}
+    return {reason: count for reason, count in counts.items() if count}
 
 
 def place_of(source: str, start: int, page: int | None) -> str:

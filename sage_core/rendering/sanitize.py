@@ -31,8 +31,8 @@ def one_line(text: str) -> str:
     return " ".join(terminal_safe(text).split())
 
 
-def _picture(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x20:
         return chr(_PICTURES + code)
     return "␡" if code == 0x7F else "�"

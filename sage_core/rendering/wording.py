@@ -29,14 +29,14 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
     if not counts:
         return ""
     total = counts.total()
-    said = [f"{counts['supported']} of {counted(total, 'statement')} supported by the passages"]
+    parts = [f"{counts['supported']} of {counted(total, 'statement')} supported by the passages"]
     if counts["unsupported"]:
-        said.append(f"{counts['unsupported']} not found in them")
+        parts.append(f"{counts['unsupported']} not found in them")
     if counts["unsure"]:
-        why = {mark.reason for mark in marks if mark.support == "unsure" and mark.probability is None}
-        reason = "not English, or too long to read" if why else "the evidence is weak"
-        said.append(f"{counts['unsure']} unsure ({reason})")
-    return f"{', '.join(said)}; by the local judge, no LLM"
+        unread = any(mark.support == "unsure" and mark.probability is None for mark in marks)
+        reason = "not English, or too long to read" if unread else "the evidence is weak"
+        parts.append(f"{counts['unsure']} unsure ({reason})")
+    return f"{', '.join(parts)}; by the local judge, no LLM"
 
 
 def closest_words(answer: Answer, closest: Located) -> str:

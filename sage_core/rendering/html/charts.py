@@ -67,7 +67,8 @@ def score_curve_svg(
     known = [v for v in values if v is not None]
     log = scale == "unbounded" and _spread(known) > _LOG_SPREAD
     positive = [v for v in known if v > 0]
-    kept = set(selection.indices)
+    indices = set(selection.indices)
+    selected = [i in indices for i in order]
     caption = textwrap.wrap(_caption(selection), (_WIDTH - 24) // 7) or [""]
     lines = [Mark(selection.cut, f"cut: {selection.cut} kept"), *_others(len(order), top_k, marks)]
     top = 8 + _LINE * (len(caption) + len(lines)) + 6
@@ -79,9 +80,9 @@ def score_curve_svg(
         tag("rect", class_="bg", width="100%", height="100%"),
         *(tag("text", line, x=8, y=22 + _LINE * i) for i, line in enumerate(caption)),
         *_grid(plot, len(order), f"{SCALE_WORDS[scale]}{', log scale' if log else ''}"),
-        *_area(plot, values, [i in kept for i in order]),
+        *_area(plot, values, selected),
         *_marks(plot, lines, 8 + _LINE * len(caption)),
-        *_dots(plot, values, [scores[i] for i in order], [i in kept for i in order]),
+        *_dots(plot, values, [scores[i] for i in order], selected),
     ]
     what = f"Scores of {len(order)} candidates by rank, {selection.cut} of them kept"
     return _svg(bottom + _BOTTOM, what, _describe(values, selection, lines[1:]), parts)
@@ -141,92 +142,80 @@ def _caption(selection: Selection) -> str:
 
 def _others(count: int, top_k: int | None, marks: Sequence[Mark]) -> list[Mark]:
     """The cuts to compare with; those at the same place share a line."""
-    wanted = [*marks, *([Mark(min(top_k, count), f"fixed k = {top_k}")] if top_k and count else [])]
+    fixed = [Mark(min(top_k, count), f"fixed k = {top_k}")] if top_k and count else []
     names: dict[int, list[str]] = {}
-    for mark in wanted:
+    for mark in [*marks, *fixed]:
         names.setdefault(mark.keep, []).append(mark.name)
-    return [Mark(keep, ", ".join(found)) for keep, found in sorted(names.items())]
+    return [Mark(keep, ", ".join(same)) for keep, same in sorted(names.items())]
 
 
-def _grid(plot: _Plot, count: int, label: str) -> list[Markup]:
+def _words(words: str | int, kind: str, x: float, y: float, anchor: str | None = None) -> Markup:
+    return tag("text", words, class_=kind, x=x, y=y, text_anchor=anchor)
+
+
+def _line(kind: str, x: tuple[float, float], y: tuple[float, float]) -> Markup:
+    return tag("line", class_=kind, x1=x[0], x2=x[1], y1=y[0], y2=y[1])
+
+
+def _level(axis: Axis, at: float, kind: str = "grid") -> Markup:
+    """A line across the picture."""
+    return _line(kind, (axis.start, axis.end), (at, at))
+
+
+def _dot(kind: str, x: float, y: float, radius: float, words: str) -> Markup:
+    return tag("circle", tag("title", words), class_=kind, cx=x, cy=y, r=radius)
+
+
+def _grid(plot: _Plot, count: int, label: str) -> Iterator[Markup]:
     left, right = plot.x.start, plot.x.end
-    parts = []
     for value in plot.y.ticks():
         at = plot.y(value)
-        parts.append(tag("line", class_="grid", x1=left, x2=right, y1=at, y2=at))
-        parts.append(tag("text", tick_text(value), class_="tick", x=left - 7, y=at + 4, text_anchor="end"))
+        yield _level(plot.x, at)
+        yield _words(tick_text(value), "tick", left - 7, at + 4, "end")
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 10**9) if count / s <= (right - left) / 34)
     for rank in sorted({1, *range(step, count + 1, step)} if count else set()):
-        if rank == 1 and step == 2:
-            continue  # would touch its neighbor
-        parts.append(
-            tag("text", rank, class_="tick", x=plot.x(rank), y=plot.bottom + 17, text_anchor="middle")
-        )
-    parts.append(tag("line", class_="grid", x1=left, x2=right, y1=plot.bottom, y2=plot.bottom))
-    parts.append(tag("text", "rank", class_="axis", x=right, y=plot.bottom + 34, text_anchor="end"))
-    parts.append(tag("text", label, class_="axis", x=8, y=plot.bottom + 34))
-    return parts
+        if rank != 1 or step != 2:  # would touch its neighbor
+            yield _words(rank, "tick", plot.x(rank), plot.bottom + 17, "middle")
+    yield _level(plot.x, plot.bottom)
+    yield _words("rank", "axis", right, plot.bottom + 34, "end")
+    yield _words(label, "axis", 8, plot.bottom + 34)
 
 
-def _area(plot: _Plot, values: Sequence[float | None], kept: Sequence[bool]) -> list[Markup]:
-    """The curve, and the area below the part that was kept."""
+def _area(plot: _Plot, values: Sequence[float | None], selected: Sequence[bool]) -> Iterator[Markup]:
+    """The curve, and the area below the part that was selected."""
     points = [f"{plot.x(i):.1f},{plot.at(v):.1f}" for i, v in enumerate(values, start=1)]
-    cut = sum(kept) if all(kept[: sum(kept)]) else 0  # only a prefix has an area
-    parts = []
+    cut = sum(selected) if all(selected[: sum(selected)]) else 0  # only a prefix has an area
     if cut:
         end = plot.x(cut)
         path = f"M{plot.x(1):.1f},{plot.bottom:.1f}L{'L'.join(points[:cut])}L{end:.1f},{plot.bottom:.1f}Z"
-        parts.append(tag("path", class_="area", d=path))
+        yield tag("path", class_="area", d=path)
     if len(points) > 1:
-        parts.append(tag("polyline", class_="line", points=" ".join(points)))
+        yield tag("polyline", class_="line", points=" ".join(points))
     if cut > 1:
-        parts.append(tag("polyline", class_="line kept", points=" ".join(points[:cut])))
-    return parts
+        yield tag("polyline", class_="line kept", points=" ".join(points[:cut]))
 
 
-def _marks(plot: _Plot, lines: Sequence[Mark], top: float) -> list[Markup]:
+def _marks(plot: _Plot, lines: Sequence[Mark], top: float) -> Iterator[Markup]:
     """The cuts as upright lines, the name of each on a row of its own."""
-    parts = []
     for row, mark in enumerate(lines):
         if not plot.x.low < mark.keep + 0.5:
             continue
         at, y = plot.x(mark.keep + 0.5), top + _LINE * (row + 1)
-        first = row == 0
         end = at + 8 + 7.2 * len(mark.name) > _WIDTH
-        parts += [
-            tag("line", class_="rule" if first else "other", x1=at, x2=at, y1=y - 11, y2=plot.bottom),
-            tag(
-                "text",
-                mark.name,
-                class_="rule-label" if first else "other-label",
-                x=at - 6 if end else at + 6,
-                y=y,
-                text_anchor="end" if end else None,
-            ),
-        ]
-    return parts
+        yield _line("other" if row else "rule", (at, at), (y - 11, plot.bottom))
+        kind = "other-label" if row else "rule-label"
+        yield _words(mark.name, kind, at - 6 if end else at + 6, y, "end" if end else None)
 
 
 def _dots(
-    plot: _Plot, values: Sequence[float | None], raw: Sequence[float | None], kept: Sequence[bool]
-) -> list[Markup]:
+    plot: _Plot, values: Sequence[float | None], raw: Sequence[float | None], selected: Sequence[bool]
+) -> Iterator[Markup]:
     radius = 4.5 if len(values) <= 40 else 3.0 if len(values) <= 100 else 2.0
-    parts = []
-    for i, (value, keep) in enumerate(zip(values, kept, strict=True)):
+    for i, (value, is_selected) in enumerate(zip(values, selected, strict=True)):
         before = values[i - 1] if i else None
         share = f", {value / before:.2f} of the one before" if value and before and before > 0 else ""
-        words = f"rank {i + 1}: {score_text(raw[i])}{share}, {'kept' if keep else 'dropped'}"
-        parts.append(
-            tag(
-                "circle",
-                tag("title", words),
-                class_="dot kept" if keep else "dot",
-                cx=plot.x(i + 1),
-                cy=plot.at(value),
-                r=radius,
-            )
-        )
-    return parts
+        words = f"rank {i + 1}: {score_text(raw[i])}{share}, {'kept' if is_selected else 'dropped'}"
+        yield _dot("dot kept" if is_selected else "dot", plot.x(i + 1), plot.at(value), radius, words)
 
 
 def _describe(values: Sequence[float | None], selection: Selection, others: Sequence[Mark]) -> str:
@@ -273,12 +262,8 @@ def boundary_curve_svg(
     ]
     if threshold is not None:
         at = y(threshold)
-        parts.append(tag("line", class_="other", x1=x.start, x2=x.end, y1=at, y2=at))
-        parts.append(
-            tag(
-                "text", f"threshold {threshold:g}", class_="other-label", x=x.end, y=at - 5, text_anchor="end"
-            )
-        )
+        parts.append(_level(x, at, "other"))
+        parts.append(_words(f"threshold {threshold:g}", "other-label", x.end, at - 5, "end"))
     draw = _boundary_dots if len(boundaries) <= _MOST_DOTS else _strokes
     parts += draw(x, y, boundaries, starts)
     what = f"P(same) at {len(boundaries)} sentence boundaries along the text"
@@ -294,8 +279,7 @@ def _boundary_dots(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set
     for b in boundaries:
         cut = b.position in starts
         words = f"at character {b.position}: P(same) {b.probability:.3f}, {'cut' if cut else 'kept together'}"
-        kind = "dot cut" if cut else "dot"
-        yield tag("circle", tag("title", words), class_=kind, cx=x(b.position), cy=y(b.probability), r=radius)
+        yield _dot("dot cut" if cut else "dot", x(b.position), y(b.probability), radius, words)
 
 
 def _strokes(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
@@ -315,12 +299,12 @@ def _strokes(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int])
 
 def _boundary_frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:
     for value in (0.0, 0.5, 1.0):
-        yield tag("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value))
-        yield tag("text", tick_text(value), class_="tick", x=x.start - 7, y=y(value) + 4, text_anchor="end")
+        yield _level(x, y(value))
+        yield _words(tick_text(value), "tick", x.start - 7, y(value) + 4, "end")
     for value in x.ticks(4):
-        yield tag("text", f"{value:g}", class_="tick", x=x(value), y=bottom + 17, text_anchor="middle")
-    yield tag("text", "P(same)", class_="axis", x=8, y=bottom + 34)
-    yield tag("text", "character of the text", class_="axis", x=x.end, y=bottom + 34, text_anchor="end")
+        yield _words(f"{value:g}", "tick", x(value), bottom + 17, "middle")
+    yield _words("P(same)", "axis", 8, bottom + 34)
+    yield _words("character of the text", "axis", x.end, bottom + 34, "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,8 +373,8 @@ def _decades(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1, 2, 5) if last - first <= 3 else (1,)
     every = max(1, (last - first) // 8)
-    found = [f * 10.0**p for p in range(first, last + 1, every) for f in factors]
-    return [v for v in found if low <= v <= high]
+    values = [f * 10.0**p for p in range(first, last + 1, every) for f in factors]
+    return [v for v in values if low <= v <= high]
 
 
 def tick_text(value: float) -> str:

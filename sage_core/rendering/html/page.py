@@ -48,6 +48,11 @@ def section(title: str, *body: Child) -> Markup:
     return tag("section", tag("h2", title), *body)
 
 
+def note(*children: Child) -> Markup:
+    """A remark in small print."""
+    return tag("p", *children, class_="note")
+
+
 def tile(name: str, value: str, note: str = "") -> Markup:
     """A figure to see at a glance."""
     return tag("div", tag("dt", name), tag("dd", value), tag("dd", note) if note else None, class_="tile")

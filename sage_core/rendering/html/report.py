@@ -14,7 +14,7 @@ from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.charts import Mark, score_curve_svg
 from sage_core.rendering.html.markup import Child, Markup, foreign, tag
-from sage_core.rendering.html.page import made_now, page, section, settings_html, tile, tiles
+from sage_core.rendering.html.page import made_now, note, page, section, settings_html, tile, tiles
 from sage_core.rendering.rows import Row, citations, retrieval_rows, score_text
 from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import (
@@ -22,6 +22,7 @@ from sage_core.rendering.wording import (
     FLAGS,
     ROLES,
     closest_words,
+    counted,
     grade_words,
     saving_words,
     short_grade,
@@ -100,7 +101,7 @@ def answer_head(answer: Answer) -> list[Markup]:
         "p", grade_badge(result.verdict), tag("span", "answered by ", foreign(answer.answerer)), class_="by"
     )
     reason = result.verdict.reason if result.verdict is not None else ""
-    grade = tag("p", grade_words(result.verdict), ": " if reason else None, foreign(reason), class_="note")
+    grade = note(grade_words(result.verdict), ": " if reason else None, foreign(reason))
     return [
         _heading(answer.question),
         tag("section", text, support, by, grade if result.verdict is not None else None,
@@ -150,7 +151,10 @@ def answer_parts(answer: Answer, cost: CostReport | None = None, *, most: int | 
     return [
         _figures(retrieval, result.selection, result),
         *retrieval_parts(retrieval, result.selection, result, most=most),
-        section(_rounds_title(result), Markup(rounds_html(result, sizes=sizes))),
+        section(
+            f"{counted(len(result.rounds), 'round')} of answer and grade",
+            Markup(rounds_html(result, sizes=sizes)),
+        ),
         section("What it took", Markup(usage_html(result.usage_by_role, cost))),
     ]
 
@@ -164,19 +168,18 @@ def retrieval_parts(
 ) -> list[Markup]:
     """Tokens, the curve with the cut, the passages kept, all candidates."""
     if not retrieval.candidates:
-        return [section("Retrieval", tag("p", "Nothing was found for this question.", class_="note"))]
+        return [section("Retrieval", note("Nothing was found for this question."))]
     rows = retrieval_rows(retrieval)
     scores = [c.score for c in retrieval.candidates]
     marks = _round_marks(result) if result is not None else []
     curve = curve_html(scores, selection, retrieval.scale, top_k=retrieval.top_k, marks=marks)
-    found = f"All {len(rows)} candidates"
     return [
         _figures(retrieval, selection, None) if result is None else Markup(""),
         section("Where the scores were cut", curve),
         section("Tokens of context", token_bars(retrieval, selection)),
         section("Passages behind the answer" if result else "Passages kept",
                 passages_html(rows, selection, retrieval)),
-        section(found, tag("p", "Open one to read it.", class_="note"),
+        section(f"All {len(rows)} candidates", note("Open one to read it."),
                 candidates_html(rows, selection, most=most)),
     ]  # fmt: skip
 
@@ -225,10 +228,6 @@ def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult 
     return tiles(*parts)
 
 
-def _rounds_title(result: FeedbackResult) -> str:
-    return f"{len(result.rounds)} round{'s'[: len(result.rounds) != 1]} of answer and grade"
-
-
 def _round_marks(result: FeedbackResult) -> list[Mark]:
     """Cuts of other rounds than the one whose answer was returned."""
     chosen = result.selection.cut
@@ -236,12 +235,12 @@ def _round_marks(result: FeedbackResult) -> list[Mark]:
 
 
 def _warnings(answer: Answer) -> list[Markup]:
-    found = []
+    warnings = []
     if answer.answerer.startswith(_NO_LLM) and "“" in answer.text:
-        found.append("These are sentences quoted from the documents: no LLM wrote or checked them.")
+        warnings.append("These are sentences quoted from the documents: no LLM wrote or checked them.")
     if answer.feedback.stop_reason in ("critic_failed", "answer_failed"):
-        found.append(f"{answer.feedback.stop_meaning.capitalize()}.")
-    return [tag("p", words, class_="warning") for words in found]
+        warnings.append(f"{answer.feedback.stop_meaning.capitalize()}.")
+    return [tag("p", words, class_="warning") for words in warnings]
 
 
 def _settings(
@@ -274,19 +273,17 @@ def curve_html(
 
 
 def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieval | None = None) -> Markup:
-    """The passages kept, in full, with where they are from; answers link them where they have a retrieval."""
+    """The passages selected, in full, with where they are from; answers link those of a retrieval."""
     by_index = {row.index: row for row in rows}
-    kept = [by_index[i] for i in selection.indices if i in by_index]
-    if not kept:
-        return tag("p", "No passage was kept.", class_="note")
-    parts = [_passage(row, retrieval) for row in kept[:_OPEN]]
-    if any(row.dropped for row in kept):
-        note = "Sentences that are struck through were left out of what was sent."
-        parts.insert(0, tag("p", note, class_="note"))
-    if len(kept) > _OPEN:
-        more = tag("summary", f"{len(kept) - _OPEN} more passages")
-        rest = (_passage(row, retrieval) for row in kept[_OPEN:])
-        parts.append(tag("details", more, *rest, class_="rest"))
+    selected = [by_index[i] for i in selection.indices if i in by_index]
+    if not selected:
+        return note("No passage was kept.")
+    parts = [_passage(row, retrieval) for row in selected]
+    if len(parts) > _OPEN:
+        more = tag("summary", f"{len(parts) - _OPEN} more passages")
+        parts[_OPEN:] = [tag("details", more, *parts[_OPEN:], class_="rest")]
+    if any(row.dropped for row in selected):
+        parts.insert(0, note("Sentences that are struck through were left out of what was sent."))
     return tag("div", *parts)
 
 
@@ -299,18 +296,19 @@ def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | No
         most: Most to list; None for all.
     """
     if not rows:
-        return tag("p", "Nothing was found.", class_="note")
-    kept = set(selection.indices)
+        return note("Nothing was found.")
+    selected = set(selection.indices)
     shown = rows if most is None else rows[:most]
     bare = all(not r.place and r.tokens is None for r in rows)
     items: list[Markup] = []
     for at, row in enumerate(shown):
-        if at == selection.cut and at > 0 and row.index not in kept:
+        if at == selection.cut and at > 0 and row.index not in selected:
             items.append(tag("li", f"cut: {selection.reason}", class_="cutline"))
-        items.append(_item(row, row.index in kept, bare))
+        items.append(_item(row, row.index in selected, bare))
     more = len(rows) - len(shown)
-    note = tag("p", f"… and {more} more candidates.", class_="note") if more else None
-    return tag("div", tag("ol", *items, class_="rows"), note)
+    return tag(
+        "div", tag("ol", *items, class_="rows"), note(f"… and {more} more candidates.") if more else None
+    )
 
 
 def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
@@ -327,11 +325,8 @@ def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
 
 
 def _tokens(row: Row) -> str:
-    return (
-        f"{row.tokens} tokens"
-        if row.tokens_sent is None
-        else f"{row.tokens_sent} of {row.tokens} tokens sent"
-    )
+    sent = "" if row.tokens_sent is None else f"{row.tokens_sent} of "
+    return f"{sent}{row.tokens} tokens{' sent' if sent else ''}"
 
 
 def _text(row: Row) -> Markup:
@@ -345,35 +340,24 @@ def _text(row: Row) -> Markup:
     return tag("p", *pieces, class_="text", dir="auto")
 
 
-def _item(row: Row, kept: bool, bare: bool) -> Markup:
-    meter = tag(
-        "span", tag("span", style=f"width:{100 * min(max(row.share, 0.0), 1.0):.0f}%"), class_="meter"
-    )
-    excerpt = one_line(row.text[: 4 * _EXCERPT])[:_EXCERPT]
+def _item(row: Row, selected: bool, bare: bool) -> Markup:
+    width = f"width:{100 * min(max(row.share, 0.0), 1.0):.0f}%"
     cells = [
         tag("span", row.rank, class_="num"),
         tag("span", score_text(row.score), class_="num"),
-        meter,
+        tag("span", tag("span", style=width), class_="meter"),
         None if bare else tag("span", "" if row.tokens is None else f"{row.tokens} tok", class_="num"),
         None if bare else foreign(row.place, class_="clip"),
-        foreign(excerpt, class_="clip"),
+        foreign(one_line(row.text[: 4 * _EXCERPT])[:_EXCERPT], class_="clip"),
     ]
-    name = "row bare" if bare else "row"
-    details = [part for part in (row.source, _similarity(row)) if part]
-    full = tag(
-        "div",
-        _text(row),
-        tag("p", foreign(" · ".join(details)), class_="note") if details else None,
-        class_="full",
-    )
+    name, kind = "row bare" if bare else "row", None if selected else "drop"
     if not row.text:
-        return tag("li", tag("div", *cells, class_=name), class_=None if kept else "drop")
+        return tag("li", tag("div", *cells, class_=name), class_=kind)
+    cosine = "" if row.similarity is None else f"cosine similarity to the question {row.similarity:.3f}"
+    about = " · ".join(filter(None, (row.source, cosine)))
+    full = tag("div", _text(row), note(foreign(about)) if about else None, class_="full")
     summary = tag("summary", tag("span", *cells, class_=name))
-    return tag("li", tag("details", summary, full), class_=None if kept else "drop")
-
-
-def _similarity(row: Row) -> str:
-    return "" if row.similarity is None else f"cosine similarity to the question {row.similarity:.3f}"
+    return tag("li", tag("details", summary, full), class_=kind)
 
 
 def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -> str:
@@ -388,11 +372,8 @@ def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -
         Markup for the inside of a page.
     """
     rounds = [_round(r, r.number == result.best_round, sizes) for r in result.rounds]
-    if not rounds:
-        rounds = [tag("p", "No round was begun.", class_="note")]
-    meaning = result.stop_meaning
-    stop = tag("p", "Stopped: ", tag("b", result.stop_reason), f" ({meaning}).", class_="note")
-    return tag("div", *rounds, stop, class_="rounds")
+    stop = note("Stopped: ", tag("b", result.stop_reason), f" ({result.stop_meaning}).")
+    return tag("div", *(rounds or [note("No round was begun.")]), stop, class_="rounds")
 
 
 def usage_html(usage: Mapping[str, TokenUsage], cost: CostReport | None = None) -> str:
@@ -407,7 +388,7 @@ def usage_html(usage: Mapping[str, TokenUsage], cost: CostReport | None = None) 
     """
     total = total_usage(usage.values())
     if not total.calls:
-        return tag("p", "No LLM was called.", class_="note")
+        return note("No LLM was called.")
     money = cost.money if cost is not None else None
     names = ["", "calls", "tokens sent", "tokens received", *(["money"] if money is not None else [])]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
@@ -420,8 +401,8 @@ def usage_html(usage: Mapping[str, TokenUsage], cost: CostReport | None = None) 
         title = tag("th", ROLES.get(role, role), scope="row")
         body.append(tag("tr", title, *(tag("td", cell, class_="num") for cell in cells)))
     table = tag("div", tag("table", head, tag("tbody", *body)), class_="scroll")
-    note = "Some of these were estimated, as the server did not report them." if total.estimated else None
-    return tag("div", table, tag("p", note, class_="note") if note else None)
+    about = "Some of these were estimated, as the server did not report them."
+    return tag("div", table, note(about) if total.estimated else None)
 
 
 def grade_badge(verdict: Verdict | None) -> Markup:
@@ -436,24 +417,23 @@ def grade_badge(verdict: Verdict | None) -> Markup:
 
 
 def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:
-    chosen = round_.selection
-    tokens = None
-    if sizes is not None:
-        tokens = f"{sum(sizes[i] for i in chosen.indices if i < len(sizes)):,} tokens of context"
-    header = tag(
-        "header",
-        tag("b", f"Round {round_.number}"),
-        tag("span", f"{chosen.cut} of {chosen.candidates} passages"),
-        tag("span", tokens) if tokens else None,
-        grade_badge(round_.verdict) if round_.answer is not None else None,
-        tag("span", "returned", class_="badge good") if best else None,
-    )
-    parts: list[Markup] = [header]
+    shown = round_.selection
+    tokens = sum(sizes[i] for i in shown.indices if i < len(sizes)) if sizes is not None else None
+    parts: list[Markup] = [
+        tag(
+            "header",
+            tag("b", f"Round {round_.number}"),
+            tag("span", f"{shown.cut} of {shown.candidates} passages"),
+            tag("span", f"{tokens:,} tokens of context") if tokens is not None else None,
+            grade_badge(round_.verdict) if round_.answer is not None else None,
+            tag("span", "returned", class_="badge good") if best else None,
+        )
+    ]
     if round_.answer is not None:
         parts.append(foreign(round_.answer or "(empty)", "p", class_="text"))
-    parts.append(tag("p", f"Why these passages: {chosen.reason}", class_="note"))
+    parts.append(note(f"Why these passages: {shown.reason}"))
     if round_.searched:
-        parts.append(tag("p", "Searched for: ", foreign(round_.searched), class_="note"))
+        parts.append(note("Searched for: ", foreign(round_.searched)))
     parts += _verdict(round_.verdict)
     if round_.error:
         parts.append(tag("p", "Failed: ", foreign(round_.error), class_="warning"))
@@ -466,7 +446,5 @@ def _verdict(verdict: Verdict | None) -> list[Markup]:
     if not verdict.parsed:
         reply = foreign(verdict.raw or "(nothing)", "p", class_="text mono")
         return [tag("details", tag("summary", "What the critic replied", class_="note"), reply)]
-    parts = [tag("p", f"{grade_words(verdict)}; {ASKED[verdict.adjust]}", class_="note")]
-    if verdict.reason:
-        parts.append(tag("p", "“", foreign(verdict.reason), "”", class_="note"))
-    return parts
+    parts = [note(f"{grade_words(verdict)}; {ASKED[verdict.adjust]}")]
+    return [*parts, note("“", foreign(verdict.reason), "”")] if verdict.reason else parts

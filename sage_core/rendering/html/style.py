@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-COLOURS = {
+COLORS = {
     "bg": ("#ffffff", "#12171a"),
     "panel": ("#f5f7f6", "#1a2124"),
     "ink": ("#1b2420", "#e7ecea"),
@@ -53,7 +53,7 @@ def svg_css() -> str:
 
 
 def _palette(selector: str) -> str:
-    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in COLOURS.items()) for i in (0, 1))
+    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in COLORS.items()) for i in (0, 1))
     return f"{selector}{{{light}}}@media (prefers-color-scheme:dark){{{selector}{{{dark}}}}}"
 
 

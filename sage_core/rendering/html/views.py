@@ -10,7 +10,7 @@ from sage_core.feedback.types import FeedbackResult
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.charts import boundary_curve_svg
 from sage_core.rendering.html.markup import Markup, foreign, join, tag
-from sage_core.rendering.html.page import made_now, page, piece, section, settings_html, tile, tiles
+from sage_core.rendering.html.page import made_now, note, page, piece, section, settings_html, tile, tiles
 from sage_core.rendering.html.report import (
     answer_head,
     answer_parts,
@@ -24,8 +24,8 @@ from sage_core.rendering.html.report import (
     rounds_html,
     usage_html,
 )
-from sage_core.rendering.rows import plain_rows
-from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
+from sage_core.rendering.rows import chunk_pieces, plain_rows, reason_counts
+from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
 from sage_core.selection.cut import Selection
 from sage_core.selection.view import SelectionView
 from sage_core.text.spans import Span
@@ -33,7 +33,7 @@ from sage_core.text.spans import Span
 # A notebook keeps what it shows, in its file and in the browser.
 NOTEBOOK_CHUNKS = 100
 NOTEBOOK_ROWS = 50
-_COLOURS = 4
+_COLORS = 4
 
 
 @singledispatch
@@ -56,53 +56,6 @@ def page_of(result: object) -> str:
     raise TypeError(f"no picture of a {type(result).__name__}")
 
 
-@fragment.register
-def _answer(result: Answer) -> str:
-    return piece(*answer_head(result), *answer_parts(result, most=NOTEBOOK_ROWS))
-
-
-@fragment.register
-def _retrieval(result: Retrieval) -> str:
-    head = tag("header", foreign(result.question, "h1"))
-    return piece(head, *retrieval_parts(result, result.selection, most=NOTEBOOK_ROWS))
-
-
-@fragment.register
-def _selection(result: Selection) -> str:
-    return piece(*_kept(result))
-
-
-@page_of.register
-def _selection_page(result: Selection) -> str:
-    return page("A selection – sage-rag", *_kept(result))
-
-
-@fragment.register
-def _view(result: SelectionView) -> str:
-    return piece(*_ranking(result, NOTEBOOK_ROWS))
-
-
-@page_of.register
-def _view_page(result: SelectionView) -> str:
-    heading = tag("header", tag("p", "sage-rag", class_="eyebrow"), tag("h1", "A ranking and its cut"))
-    return page("A ranking and its cut – sage-rag", heading, *_ranking(result, None))
-
-
-@fragment.register
-def _feedback(result: FeedbackResult) -> str:
-    return piece(*_loop(result))
-
-
-@page_of.register
-def _feedback_page(result: FeedbackResult) -> str:
-    return page("Rounds of answer and grade – sage-rag", *_loop(result))
-
-
-@fragment.register
-def _segmentation(result: SegmentationView) -> str:
-    return piece(*_segments(result, NOTEBOOK_CHUNKS))
-
-
 def segmentation_report(
     view: SegmentationView,
     *,
@@ -119,7 +72,11 @@ def segmentation_report(
         made: When it was made; now where None.
     """
     title = name or "How the text was cut"
-    listed = {k: v for k, v in view.settings.items() if k != "coarse_tokens" or _windows(view)}
+    listed = {
+        k: v
+        for k, v in view.settings.items()
+        if k != "coarse_tokens" or view.settings.get("strategy") == "threshold"
+    }
     return page(
         f"{title} – sage-rag",
         tag("header", tag("p", "sage-rag segment", class_="eyebrow"), foreign(title, "h1")),
@@ -128,13 +85,30 @@ def segmentation_report(
     )
 
 
+@fragment.register
+def _retrieval(result: Retrieval) -> str:
+    head = tag("header", foreign(result.question, "h1"))
+    return piece(head, *retrieval_parts(result, result.selection, most=NOTEBOOK_ROWS))
+
+
+@page_of.register
+def _view_page(result: SelectionView) -> str:
+    heading = tag("header", tag("p", "sage-rag", class_="eyebrow"), tag("h1", "A ranking and its cut"))
+    return page("A ranking and its cut – sage-rag", heading, *_ranking(result, None))
+
+
+fragment.register(Answer)(
+    lambda result: piece(*answer_head(result), *answer_parts(result, most=NOTEBOOK_ROWS))
+)
+fragment.register(Selection)(lambda result: piece(*_selected(result)))
+fragment.register(SelectionView)(lambda result: piece(*_ranking(result, NOTEBOOK_ROWS)))
+fragment.register(FeedbackResult)(lambda result: piece(*_loop(result)))
+fragment.register(SegmentationView)(lambda result: piece(*_segments(result, NOTEBOOK_CHUNKS)))
 page_of.register(Answer)(answer_report)
 page_of.register(Retrieval)(retrieval_report)
 page_of.register(SegmentationView)(segmentation_report)
-
-
-def _windows(view: SegmentationView) -> bool:
-    return view.settings.get("strategy") == "threshold"
+page_of.register(Selection)(lambda result: page("A selection – sage-rag", *_selected(result)))
+page_of.register(FeedbackResult)(lambda result: page("Rounds of answer and grade – sage-rag", *_loop(result)))
 
 
 def _segments(view: SegmentationView, most: int | None) -> list[Markup]:
@@ -143,35 +117,36 @@ def _segments(view: SegmentationView, most: int | None) -> list[Markup]:
     total, count = sum(view.tokens), len(view.spans)
     figures = tiles(
         tile("chunks", f"{count:,}", f"of {len(view.text):,} characters"),
-        tile("tokens a chunk", f"{total / count:.0f}" if count else "0", _range(view.tokens)),
+        tile(
+            "tokens a chunk",
+            f"{total / count:.0f}" if count else "0",
+            f"{min(view.tokens)} to {max(view.tokens)}" if count else "",
+        ),
         tile("places judged", f"{len(view.boundaries):,}", f"{cuts:,} of them cut"),
         *_reason_tile(view),
     )
-    curve = Markup(boundary_curve_svg(view.boundaries, view.spans, threshold=view.threshold))
-    chunks = Markup(
-        boundaries_html(
-            view.text,
-            view.boundaries,
-            view.spans,
-            tokens=view.tokens,
-            threshold=view.threshold,
-            most=most,
-            reasons=view.reasons,
-        )
-    )
     parts = [figures]
     if view.boundaries:
+        curve = Markup(boundary_curve_svg(view.boundaries, view.spans, threshold=view.threshold))
         parts.append(section("P(same) along the text", tag("figure", curve, class_="curve")))
-    return [*parts, section("Chunks", _legend(), chunks)]
+    chunks = boundaries_html(
+        view.text,
+        view.boundaries,
+        view.spans,
+        tokens=view.tokens,
+        threshold=view.threshold,
+        most=most,
+        reasons=view.reasons,
+    )
+    return [*parts, section("Chunks", _legend(), Markup(chunks))]
 
 
 def _reason_tile(view: SegmentationView) -> list[Markup]:
     """How many cuts each reason made."""
-    counts = {reason: view.reasons.count(reason) for reason in REASONS}
-    found = sorted(((n, reason) for reason, n in counts.items() if n), reverse=True)
-    if not found:
+    counts = sorted(((n, reason) for reason, n in reason_counts(view).items()), reverse=True)
+    if not counts:
         return []
-    (most, reason), *others = found
+    (most, reason), *others = counts
     return [tile("cuts", f"{most:,} {reason}", ", ".join(f"{n:,} {why}" for n, why in others))]
 
 
@@ -181,12 +156,7 @@ def _legend() -> Markup:
     return tag("p", kept, weak, tag("span", "dashed line: cut", class_="bad"), class_="legend")
 
 
-def _range(tokens: object) -> str:
-    sizes = list(tokens) if isinstance(tokens, list | tuple) else []
-    return f"{min(sizes)} to {max(sizes)}" if sizes else ""
-
-
-def _kept(selection: Selection) -> list[Markup]:
+def _selected(selection: Selection) -> list[Markup]:
     """All that a selection alone knows: the scores kept, and why."""
     rows = plain_rows(selection.scores, "unbounded")
     title = tag("h3", f"{selection.cut} of {selection.candidates} kept")
@@ -195,7 +165,7 @@ def _kept(selection: Selection) -> list[Markup]:
     positions = tag("p", f"{places}{more}", class_="note num") if selection.indices else None
     ranks = Selection(tuple(range(len(rows))), selection.scores, len(rows), selection.reason)
     listing = candidates_html(rows, ranks, most=NOTEBOOK_ROWS) if rows else None
-    return [title, tag("p", join((selection.reason, ".")), class_="note"), join((positions, listing))]
+    return [title, note(join((selection.reason, "."))), join((positions, listing))]
 
 
 def _ranking(view: SelectionView, most: int | None) -> list[Markup]:
@@ -239,38 +209,24 @@ def boundaries_html(
     Returns:
         Markup for the inside of a page (`sage_core.rendering.html.fragment` adds the style).
     """
-    asked = {b.position: b.probability for b in boundaries}
-    shown = len(spans) if most is None else min(most, len(spans))
     if not spans:
-        return tag("p", "The text is blank: it has no chunks.", class_="note")
-    places = sorted(asked)
+        return note("The text is blank: it has no chunks.")
+    shown = len(spans) if most is None else min(most, len(spans))
     parts: list[Markup] = []
-    at = 0
-    for i, span in enumerate(spans[:shown]):
+    for i, (before, pieces) in enumerate(chunk_pieces(text, boundaries, spans[:shown])):
         if i:
-            parts.append(_boundary(asked.get(span.start), threshold, reasons[i - 1] if reasons else None))
-        while at < len(places) and places[at] <= span.start:
-            at += 1
-        first = at
-        while at < len(places) and places[at] < span.end:
-            at += 1
+            words = boundary_words(before, threshold, reasons[i - 1] if reasons else None)
+            parts.append(tag("div", words, class_="snip"))
         header = tag(
             "header",
             tag("span", f"chunk {i + 1}"),
-            tag("span", f"characters {span.start}–{span.end}"),
+            tag("span", f"characters {spans[i].start}–{spans[i].end}"),
             tag("span", f"{tokens[i]} tokens") if tokens is not None else None,
         )
-        body = join(_pieces(text, span, places[first:at], asked, threshold))
-        parts.append(
-            tag(
-                "div",
-                header,
-                tag("div", body, class_="text", dir="auto"),
-                class_=f"chunk c{i % _COLOURS + 1}",
-            )
-        )
+        body = tag("div", *_pieces(pieces, threshold), class_="text", dir="auto")
+        parts.append(tag("div", header, body, class_=f"chunk c{i % _COLORS + 1}"))
     if shown < len(spans):
-        parts.append(tag("p", f"… and {len(spans) - shown} more chunks.", class_="note"))
+        parts.append(note(f"… and {len(spans) - shown} more chunks."))
     return tag("div", *parts, class_="chunks")
 
 
@@ -281,10 +237,6 @@ _WHY: dict[BoundaryReason, str] = {
     "limit": "both together are above the limit",
     "size": "the chunk was long enough",
 }
-
-
-def _boundary(probability: float | None, threshold: float | None, reason: BoundaryReason | None) -> Markup:
-    return tag("div", boundary_words(probability, threshold, reason), class_="snip")
 
 
 def boundary_words(probability: float | None, threshold: float | None, reason: BoundaryReason | None) -> str:
@@ -304,19 +256,11 @@ def boundary_words(probability: float | None, threshold: float | None, reason: B
     return f"cut at P(same) {probability:.2f}"
 
 
-def _pieces(
-    text: str, span: Span, places: Sequence[int], asked: dict[int, float], threshold: float | None
-) -> Iterator[Markup]:
+def _pieces(pieces: Sequence[tuple[str, float | None]], threshold: float | None) -> Iterator[Markup]:
     """The chunk's text, with the probability before each further sentence."""
-    at = span.start
-    for position in places:
-        yield foreign(text[at:position])
-        weak = threshold is not None and asked[position] < threshold
-        yield tag(
-            "span",
-            f"{asked[position]:.2f}",
-            class_="join weak" if weak else "join",
-            title=f"kept together, P(same) {asked[position]:.3f}",
-        )
-        at = position
-    yield foreign(text[at : span.end])
+    for text, same in pieces:
+        if same is not None:
+            kind = "join weak" if threshold is not None and same < threshold else "join"
+            title = f"kept together, P(same) {same:.3f}"
+            yield tag("span", f"{same:.2f}", class_=kind, title=title)
+        yield foreign(text)

@@ -74,30 +74,24 @@ def _footnotes(answer: Answer, marks: Sequence[AnswerMark], numbers: Sequence[in
         line.append(place_of(chunk.source, chunk.start, chunk.page), style="not bold cyan")
         quote = one_line(mark.evidence.of(texts[mark.passage]))
         lines[number] = line.append(f"  {quote}", style="not bold dim")
-    found = [lines[number] for number in sorted(lines)]
+    footnotes = [lines[number] for number in sorted(lines)]
     if words := support_words(marks):
-        found.append(Text("support ", style="bold").append(words, style="not bold"))
-    return found
+        footnotes.append(Text("support ", style="bold").append(words, style="not bold"))
+    return footnotes
 
 
 def _lines(feedback: FeedbackResult) -> Text:
+    verdict, rounds = feedback.verdict, feedback.rounds
+    reason = f": {one_line(verdict.reason)}" if verdict is not None and verdict.reason else ""
     lines = Text()
-    lines.append("grade   ", style="bold")
-    lines.append(f"{_grade(feedback)}\n")
-    lines.append("rounds  ", style="bold")
-    lines.append(f"{len(feedback.rounds)}")
-    if len(feedback.rounds) > 1:
+    lines.append("grade   ", style="bold").append(f"{one_line(grade_words(verdict))}{reason}\n")
+    lines.append("rounds  ", style="bold").append(f"{len(rounds)}")
+    if len(rounds) > 1:
         lines.append(f", the answer is from round {feedback.best_round}")
-    for round_ in feedback.rounds if len(feedback.rounds) > 1 else ():
-        lines.append(f"\n          {_round(round_)}", style="dim")
+        for round_ in rounds:
+            lines.append(f"\n          {_round(round_)}", style="dim")
     lines.append("\nstopped ", style="bold")
     return lines.append(f"{feedback.stop_meaning} ({feedback.stop_reason})")
-
-
-def _grade(feedback: FeedbackResult) -> str:
-    verdict = feedback.verdict
-    reason = f": {one_line(verdict.reason)}" if verdict is not None and verdict.reason else ""
-    return f"{one_line(grade_words(verdict))}{reason}"
 
 
 def _round(round_: Round) -> str:
@@ -114,5 +108,4 @@ def _usage(feedback: FeedbackResult) -> str:
     if not usage.calls:
         return "no LLM call"
     about = "about " if usage.estimated else ""
-    calls = f"{usage.calls} LLM call{'s'[: usage.calls != 1]}"
-    return f"{calls}, {about}{usage.prompt:,} tokens sent and {usage.completion:,} received"
+    return f"{counted(usage.calls, 'LLM call')}, {about}{usage.prompt:,} tokens sent and {usage.completion:,} received"

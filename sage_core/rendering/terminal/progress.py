@@ -41,7 +41,7 @@ def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
     )
     began = time.monotonic()
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("ingest", total=None, files=0, chunks=0, left=None, told=began)
+        task = bar.add_task("ingest", total=None, files=0, chunks=0, left=None, updated=began)
 
         def show(state: IngestProgress) -> None:
             # What was there already took no time, and says nothing about the rest.
@@ -56,7 +56,7 @@ def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
                 files=state.files,
                 chunks=state.chunks,
                 left=left,
-                told=now,
+                updated=now,
             )
 
         yield show
@@ -75,28 +75,28 @@ class _TimeLeft(ProgressColumn):
         left = task.fields["left"]
         if left is None:
             return Text("")
-        since = time.monotonic() - float(task.fields["told"])
+        since = time.monotonic() - float(task.fields["updated"])
         return Text(f"{_duration(max(left - since, 1.0 if left else 0.0))} left", style="progress.remaining")
 
 
 def _ingest_lines(console: Console, seconds: float = _SECONDS) -> ProgressFunction:
     """Print a line every few seconds, for logs and pipes."""
-    began = told = time.monotonic()
+    began = printed = time.monotonic()
     first: float | None = None
     finished = False
 
     def show(state: IngestProgress) -> None:
-        nonlocal told, first, finished
+        nonlocal printed, first, finished
         now = time.monotonic()
         done, total = state.done - state.unchanged, state.total - state.unchanged
         if done and first is None:
             first = now
         # Once there was a line, the last one says 100 %.
-        last = not finished and told > began and state.done >= state.total
-        if now - told < seconds and not last:
+        last = not finished and printed > began and state.done >= state.total
+        if now - printed < seconds and not last:
             return
         finished = last
-        told = now
+        printed = now
         # Documents are finished in groups: of the first group only a part has been counted yet.
         known = done and first is not None and now > first
         left = f", {_duration((now - began) * (total - done) / done)} left" if known else ""

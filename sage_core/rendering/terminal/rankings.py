@@ -68,23 +68,23 @@ def _table(rows: Sequence[Row], cut: int, most: int, beyond: int) -> Table:
     table.add_column("chunk", no_wrap=True, overflow="ellipsis", ratio=1)
     spare = [""] * (counted + placed)
     for row in rows[: min(len(rows), cut + beyond)]:
-        kept = row.rank <= cut
+        selected = row.rank <= cut
         if most <= row.rank < cut:
             if row.rank == most:
                 table.add_row("", "", "", *spare, f"… {cut - most} more", style="dim")
             continue
-        cells = list(_cells(row, kept, counted, placed))
-        table.add_row(*cells, style=None if kept else "dim", end_section=row.rank == cut)
+        cells = list(_cells(row, selected, counted, placed))
+        table.add_row(*cells, style=None if selected else "dim", end_section=row.rank == cut)
         if row.rank == cut and cut < len(rows):
             table.add_row("", Text("cut", style="bold red"), "─" * _BAR_WIDTH, *spare, "", style="red")
     return table
 
 
-def _cells(row: Row, kept: bool, counted: bool, placed: bool) -> Iterator[Text]:
+def _cells(row: Row, selected: bool, counted: bool, placed: bool) -> Iterator[Text]:
     """As `Text`, because rich reads a plain string as markup: a file may be called ``[red].txt``."""
     yield Text(str(row.rank))
     yield Text(score_text(row.score))
-    yield Text(_bar(row.share), style="green" if kept else "red")
+    yield Text(_bar(row.share), style="green" if selected else "red")
     if counted:
         yield Text("" if row.tokens is None else str(row.tokens))
     if placed:

@@ -34,7 +34,7 @@ from sage_core.rendering.html import (
 )
 from sage_core.rendering.html.charts import value_axis
 from sage_core.rendering.html.markup import Markup, tag
-from sage_core.rendering.html.style import COLOURS, page_css, svg_css
+from sage_core.rendering.html.style import COLORS, page_css, svg_css
 from sage_core.rendering.sanitize import terminal_safe
 from tests.fakes.results_to_show import (
     HOSTILE,
@@ -411,7 +411,7 @@ def _luminance(color: str) -> float:
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_text_has_contrast_and_marks_can_be_told_from_the_ground(scheme):
     def contrast(a: str, b: str) -> float:
-        one, two = sorted((_luminance(COLOURS[a][scheme]), _luminance(COLOURS[b][scheme])))
+        one, two = sorted((_luminance(COLORS[a][scheme]), _luminance(COLORS[b][scheme])))
         return (two + 0.05) / (one + 0.05)
 
     for ink in ("ink", "muted"):
