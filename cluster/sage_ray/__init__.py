@@ -166,7 +166,7 @@ class _RayIngest(Ingest):
         if not fresh:
             self.store.check(self._identity(probe=False))
         todo = [item for item in items if not self._is_done(item)]
-        self._tell("")
+        self._report_progress("")
         identity = self._identity(probe=bool(todo))
         shared = bool(getattr(self.store, "several_writers", False))
         large: list[_Item] = []
@@ -187,7 +187,7 @@ class _RayIngest(Ingest):
                 writing()
                 self._stats[item.source] = item.stat
                 self._write(self._segmented([document]))
-            lost = [*gone, *self._lost]
+            lost = [*gone, *self._unreadable]
             if fresh and not writing.done:
                 raise self._nothing_readable(rebuild=rebuild)
             if self._touched or lost:
@@ -265,7 +265,7 @@ class _RayIngest(Ingest):
         known = self._known.get(item.source)
         if known is None or not item.stat or known.stat != item.stat:
             return False
-        self._leave(item.source)
+        self._count_unchanged(item.source)
         return True
 
     def _note(self, result: _Result) -> None:
@@ -276,14 +276,14 @@ class _RayIngest(Ingest):
         if result.error:
             self._skip(item.source, result.error, unopened=result.unopened)
             if item.source in self._known and not result.unopened:
-                self._lost.append(item.source)
+                self._unreadable.append(item.source)
         elif result.chunks is None:
-            self._leave(item.source)
+            self._count_unchanged(item.source)
             if item.stat and item.stat != self._known[item.source].stat:
                 self._touched[item.source] = item.stat
         else:
             self._wrote(item.source, result.chunks)
-        self._tell(item.source)
+        self._report_progress(item.source)
 
     def _results(
         self, items: Sequence[_Item], workers: int | None, identity: StoreIdentity, *, shared: bool

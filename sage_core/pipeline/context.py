@@ -77,12 +77,12 @@ def build_context(
     sources = sources or {}
     for chunk in chunks:
         _check_span(chunk, sources.get(chunk.document))
-    kept = _without_duplicates([replace(c, members=(i,)) for i, c in enumerate(chunks)])
+    passages = _without_duplicates([replace(c, members=(i,)) for i, c in enumerate(chunks)])
     if max_tokens is not None:
-        kept = _within_budget(kept, max_tokens, counter or get_counter("bert"))
+        passages = _within_budget(passages, max_tokens, counter or get_counter("bert"))
     if order == "rank":
-        return kept
-    ordered = _document_order(kept)
+        return passages
+    ordered = _document_order(passages)
     return _joined(ordered, sources) if join else ordered
 
 
@@ -99,18 +99,17 @@ def _check_span(chunk: Passage, source: str | None) -> None:
 
 def _without_duplicates(passages: Sequence[Passage]) -> list[Passage]:
     """Drop repeated texts and spans that lie inside another; the longer takes the better place of the two."""
-    kept: list[Passage] = []
+    unique: list[Passage] = []
     for passage in passages:
-        twin = next((i for i, other in enumerate(kept) if _holds(other, passage)), None)
-        if twin is not None:
+        if any(_holds(other, passage) for other in unique):
             continue
-        inside = [i for i, other in enumerate(kept) if _holds(passage, other)]
+        inside = [i for i, other in enumerate(unique) if _holds(passage, other)]
         if inside:
-            kept[inside[0]] = passage
-            kept = [p for i, p in enumerate(kept) if i not in inside[1:]]
+            unique[inside[0]] = passage
+            unique = [p for i, p in enumerate(unique) if i not in inside[1:]]
         else:
-            kept.append(passage)
-    return kept
+            unique.append(passage)
+    return unique
 
 
 def _holds(outer: Passage, inner: Passage) -> bool:

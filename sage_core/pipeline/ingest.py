@@ -238,7 +238,7 @@ class Ingest:
         self._stats: dict[str, str] = {}
         self._touched: dict[str, str] = {}
         # Files whose content in the store is no longer theirs, and which cannot be read now.
-        self._lost: list[str] = []
+        self._unreadable: list[str] = []
 
     def run(self, paths: Sequence[Path], *, rebuild: bool) -> IngestReport:
         """Do it; see `ingest`."""
@@ -261,7 +261,7 @@ class Ingest:
                     self._write(batch)
                 if self._touched:
                     self.store.touch(self._touched)
-                lost = [*gone, *self._lost]
+                lost = [*gone, *self._unreadable]
                 if lost:
                     self.store.remove(*lost)
                     self.removed += lost
@@ -296,47 +296,40 @@ class Ingest:
 
     def _nothing_readable(self, *, rebuild: bool) -> InputError:
         first = next((skipped.reason for skipped in self.skipped), "it was gone when it was to be read")
-        kept = "; the store was left as it is" if rebuild and self.store.exists else ""
-        return InputError(f"none of the {len(self.skipped)} files can be read{kept}; the first: {first}")
+        left = "; the store was left as it is" if rebuild and self.store.exists else ""
+        return InputError(f"none of the {len(self.skipped)} files can be read{left}; the first: {first}")
 
     def _survey(self, paths: Sequence[Path], *, rebuild: bool) -> tuple[list[_File], list[str]]:
         """The files to look at, and the sources in the store that were below ``paths`` and are gone."""
         scopes = [source_of(p) for p in paths]
-        present = [(p, s) for p, s in zip(paths, scopes, strict=True) if not self._deleted(p, s)]
+        in_scope = [source for source in self._known if _is_below(source, scopes)]
+        # A path may be gone while the store has documents from it.
+        present = [
+            (path, scope)
+            for path, scope in zip(paths, scopes, strict=True)
+            if kind_of(path) != "missing" or not any(within(source, scope) for source in self._known)
+        ]
         named = {s for p, s in present if kind_of(p) != "folder"}
         passed_over: list[PassedOver] = []
         sources = expand_sources([p for p, _ in present], passed_over, self.other_types, self.roots)
-        found = [_File(path, source, source in named) for source, path in sources.items()]
-        here = {file.source for file in found}
+        files = [_File(path, source, source in named) for source, path in sources.items()]
         # What was ingested by name and is no type that folders are searched for is still there, and stays.
-        found += [
+        files += [
             _File(Path(s), s, named=False)
-            for s in self._known
-            if s not in here
-            and Path(s).suffix.lower() not in KINDS
-            and any(within(s, scope) for scope in scopes)
-            and Path(s).is_file()
+            for s in in_scope
+            if s not in sources and Path(s).suffix.lower() not in KINDS and Path(s).is_file()
         ]
-        here = {file.source for file in found}
+        here = {file.source for file in files}
         closed = [source_of(item.path) for item in passed_over if item.unreadable]
-        gone = [
-            s
-            for s in self._known
-            if s not in here
-            and any(within(s, scope) for scope in scopes)
-            and not any(within(s, scope) for scope in closed)
-        ]
+        gone = [s for s in in_scope if s not in here and not _is_below(s, closed)]
         # What came from a folder that was renamed since: the new name makes other sources.
         self.missing = [
-            s
-            for s in self._known
-            if not any(within(s, scope) for scope in scopes) and "://" not in s and not os.path.lexists(s)
+            s for s in self._known if not _is_below(s, scopes) and "://" not in s and not os.path.lexists(s)
         ]
-        for item in passed_over:
-            self.skipped.append(Skipped(str(item.path), item.reason, item.unreadable))
+        self.skipped += [Skipped(str(item.path), item.reason, item.unreadable) for item in passed_over]
         if rebuild:
             self._keep_what_cannot_be_read_again(closed)
-        if not found and not gone:
+        if not files and not gone:
             what = ", ".join(str(p) for p in paths) or "no path was given"
             left = f"; {self.skipped[0].reason}" if self.skipped else ""
             if self.other_types:
@@ -346,7 +339,7 @@ class Ingest:
             raise InputError(
                 f"no documents found: {what}; files of these types are read: {', '.join(sorted(KINDS))}{left}"
             )
-        return found, gone
+        return files, gone
 
     def _keep_what_cannot_be_read_again(self, closed: Sequence[str]) -> None:
         """Refuse to empty a store that has documents of folders which cannot be opened now."""
@@ -361,13 +354,9 @@ class Ingest:
                     "would lose: make it readable"
                 )
 
-    def _deleted(self, path: Path, scope: str) -> bool:
-        """Whether ``path`` is gone, but the store has documents from it."""
-        return kind_of(path) == "missing" and any(within(s, scope) for s in self._known)
-
     def _check_named(self, files: Sequence[_File]) -> None:
         """Read the files that the caller names, to fail on one before anything is written."""
-        kept = 0
+        characters = 0
         for file in files:
             if not file.named or self._is_settled(file):
                 continue
@@ -385,8 +374,8 @@ class Ingest:
                     f"{error}; nothing was ingested: leave it out, or name its folder, where such files are "
                     "skipped"
                 ) from error
-            kept += len(document.text)
-            if kept <= _KEPT_CHARACTERS:
+            characters += len(document.text)
+            if characters <= _KEPT_CHARACTERS:
                 self._named_documents[file.source] = document
 
     def _is_settled(self, file: _File) -> bool:
@@ -414,7 +403,7 @@ class Ingest:
         """Documents in groups of about `_BATCH_CHARACTERS`; empty groups where none came for a while."""
         batch: list[Document] = []
         size = 0
-        told = time.monotonic()
+        began = time.monotonic()
         for file in files:
             document = self._read(file)
             if document is not None:
@@ -424,9 +413,9 @@ class Ingest:
                     batch, size = [], 0
                 batch.append(document)
                 size += _BATCH_CHARACTERS if large else len(document.text)
-            if size >= _BATCH_CHARACTERS or (not batch and time.monotonic() - told > _HEARTBEAT):
+            if size >= _BATCH_CHARACTERS or (not batch and time.monotonic() - began > _HEARTBEAT):
                 yield self._segmented(batch)
-                batch, size, told = [], 0, time.monotonic()
+                batch, size, began = [], 0, time.monotonic()
         if batch:
             yield self._segmented(batch)
 
@@ -438,7 +427,7 @@ class Ingest:
     def _read(self, file: _File) -> Document | None:
         """The document of a file whose content is not the one in the store."""
         if self._is_settled(file):
-            self._leave(file.source)
+            self._count_unchanged(file.source)
             return None
         stat = self._stat(file)  # before the file is read: what comes later shows
         document = self._named_documents.pop(file.source, None)
@@ -453,7 +442,7 @@ class Ingest:
             known = self._known.get(file.source)
             digest = digest_of(data, self.encoding)
             if known is not None and known.digest == digest:
-                self._leave(file.source)
+                self._count_unchanged(file.source)
                 if stat and stat != known.stat:
                     self._touched[file.source] = stat
                 return None
@@ -464,12 +453,12 @@ class Ingest:
             except InputError as error:
                 self._skip(file.source, str(error))
                 if file.source in self._known:
-                    self._lost.append(file.source)
+                    self._unreadable.append(file.source)
                 return None
         self._stats[file.source] = stat
         return document
 
-    def _leave(self, source: str) -> None:
+    def _count_unchanged(self, source: str) -> None:
         """Count a file whose content is in the store."""
         self.unchanged.append(source)
         self._done += self._bytes.get(source, 0)
@@ -480,7 +469,7 @@ class Ingest:
         for batch in batches:
             if batch:
                 return batch
-            self._tell("")
+            self._report_progress("")
         return None
 
     def _skip(self, source: str, reason: str, *, unopened: bool = False) -> None:
@@ -496,17 +485,17 @@ class Ingest:
             return
         chunks = [self._chunks(each) for each in batch]
         vectors = self._vectors([c for part in chunks for c in part])
-        new: list[NewDocument] = []
-        start = 0
-        for each, part in zip(batch, chunks, strict=True):
-            place = slice(start, start + len(part))
-            start += len(part)
-            new.append(_new(each, part, vectors[place]))
-        self.store.put(new)
+        ends = itertools.accumulate(map(len, chunks))
+        self.store.put(
+            [
+                _new(each, part, vectors[end - len(part) : end])
+                for each, part, end in zip(batch, chunks, ends, strict=True)
+            ]
+        )
         for each, part in zip(batch, chunks, strict=True):
             self._wrote(each.document.source, len(part))
         if not batch:
-            self._tell("")
+            self._report_progress("")
 
     def _parts(self, each: _Segmented) -> Iterator[NewDocument]:
         """A large document in parts, embedded one after the other."""
@@ -519,13 +508,13 @@ class Ingest:
                 yield _new(each, part, self._vectors(part))
                 done += len(part)
                 self.chunks += len(part)
-                self._tell(each.document.source, within=size * done // len(each.spans))
+                self._report_progress(each.document.source, within=size * done // len(each.spans))
 
     def _wrote(self, source: str, chunks: int) -> None:
         (self.changed if source in self._known else self.added).append(source)
         self.chunks += chunks
         self._done += self._bytes.get(source, 0)
-        self._tell(source)
+        self._report_progress(source)
 
     def _vectors(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
         return self.embedder.embed_documents([c.text_for_models for c in chunks])
@@ -536,7 +525,7 @@ class Ingest:
             each.document, each.spans, context=self.context, window=window, first=first, stop=stop
         )
 
-    def _tell(self, source: str, *, within: int = 0) -> None:
+    def _report_progress(self, source: str, *, within: int = 0) -> None:
         """Report progress.
 
         Args:
@@ -550,6 +539,10 @@ class Ingest:
                     self._done + within, self._total, files, self.chunks, source, self._done_before
                 )
             )
+
+
+def _is_below(source: str, folders: Sequence[str]) -> bool:
+    return any(within(source, folder) for folder in folders)
 
 
 def ingest(
@@ -607,9 +600,9 @@ def ingest(
 
 def spans_of(segmenter: DocumentSegmenter, texts: Sequence[str]) -> list[list[Span]]:
     """Spans of the chunks of each text; a long text is segmented piece by piece."""
-    found = iter(segmenter.segment_many([t for t in texts if len(t) <= _PIECE_CHARACTERS]) if texts else [])
+    spans = iter(segmenter.segment_many([t for t in texts if len(t) <= _PIECE_CHARACTERS]) if texts else [])
     return [
-        next(found) if len(text) <= _PIECE_CHARACTERS else list(_piecewise(segmenter, text)) for text in texts
+        next(spans) if len(text) <= _PIECE_CHARACTERS else list(_piecewise(segmenter, text)) for text in texts
     ]
 
 
@@ -714,11 +707,7 @@ def _gap(text: str) -> str:
     return text if text.isspace() and len(text) <= _LONGEST_GAP else ""
 
 
-def _new(
-    each: _Segmented,
-    chunks: Sequence[Chunk],
-    vectors: NDArray[np.float32],
-) -> NewDocument:
+def _new(each: _Segmented, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> NewDocument:
     document = each.document
     return NewDocument(
         document.source, document.digest, chunks, vectors, document.title, each.stat, document.links

@@ -40,16 +40,9 @@ class Candidate:
     """A chunk fetched from the store and scored by the reranker.
 
     Examples:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from sage_core import Sage
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
-        >>> with Sage(folder / "store") as sage:
-        ...     _ = sage.ingest(folder / "ferry.txt")
-        ...     [candidate] = sage.retrieve("When does the ferry leave?").candidates
-        >>> candidate.chunk.source.endswith("ferry.txt"), candidate.tokens
-        (True, 11)
+        >>> chunk = Chunk("1", "The ferry leaves at seven.", "ferry.txt", 0, 26)
+        >>> Candidate(chunk, score=0.9, similarity=0.7, tokens=6).to_dict()["score"]
+        0.9
 
     Attributes:
         chunk: The chunk.
@@ -89,12 +82,12 @@ class Candidate:
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form (an infinite score becomes None)."""
         score = self.score if self.score is not None and math.isfinite(self.score) else None
-        found = {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+        form = {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
         if self.named_by:
-            found["named_by"] = [asdict(by) for by in self.named_by]
-        if self.pruned is None:
-            return found
-        return {**found, "tokens_sent": self.tokens_sent, "pruned": self.pruned.to_dict()}
+            form["named_by"] = [asdict(by) for by in self.named_by]
+        if self.pruned is not None:
+            form |= {"tokens_sent": self.tokens_sent, "pruned": self.pruned.to_dict()}
+        return form
 
 
 @dataclass(frozen=True, slots=True)

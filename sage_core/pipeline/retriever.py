@@ -64,30 +64,30 @@ _MOST_COUNTS = 16_384
 
 @dataclass(slots=True)
 class _Hits:
-    """What was found for a question, and its scores as far as they are known.
+    """The candidates of a question, and their scores as far as they are known.
 
     Attributes:
         question: The question.
         vector: Its unit vector, shape ``(d,)``.
-        found: The candidates.
+        results: The candidates.
         scores: Of the first of them.
         links: To documents that the question and the best of them name; None where nobody looked yet.
     """
 
     question: str
     vector: NDArray[np.float32]
-    found: list[Found]
+    results: list[Found]
     scores: list[float] = field(default_factory=list)
     links: list[NamedLink] | None = None
 
     @property
     def unscored(self) -> list[Found]:
         """The candidates without a score."""
-        return self.found[len(self.scores) :]
+        return self.results[len(self.scores) :]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Query:
     """A question, and its vector where the embedder takes only one question at a time."""
 
     question: str
@@ -121,7 +121,7 @@ class Retriever:
         self.counter = counter
         self._tokens: tuple[TokenCounter, LRUCache[int]] = counter, LRUCache(_MOST_COUNTS)
         self.config = config
-        self._batcher: MicroBatcher[_Asked, _Hits] = MicroBatcher(
+        self._batcher: MicroBatcher[_Query, _Hits] = MicroBatcher(
             self._search, limit=_MAX_BATCH, delay=BATCH_WINDOW_SECONDS
         )
         # Held while a model loads, so never by the event loop's thread.
@@ -173,7 +173,7 @@ class Retriever:
         self._check()
         embedder = self.embedder
         alone = None if hasattr(embedder, "embed_queries") else embedder.embed_query(question)
-        return self._batcher(_Asked(question, alone))
+        return self._batcher(_Query(question, alone))
 
     def _check(self) -> StoreIdentity:
         """See that the store was made with this embedding model, by its name before the model loads.
@@ -192,21 +192,21 @@ class Retriever:
             self._checked = embedder, identity
             return identity
 
-    def _search(self, asked: Sequence[_Asked]) -> list[_Hits]:
+    def _search(self, queries: Sequence[_Query]) -> list[_Hits]:
         """Candidates for each question, as many as the reranker is given."""
-        vectors, n, identity = self._vectors(asked), self.config.candidates, self._check()
+        vectors, n, identity = self._vectors(queries), self.config.candidates, self._check()
         if not self.config.context:
-            near = self.store.search_many(vectors, n, identity=identity)
+            lists = self.store.search_many(vectors, n, identity=identity)
         else:
+            questions = [query.question for query in queries]
             near = self.store.search_many(
-                vectors,
-                n + RUNNERS_UP,
-                questions=[a.question for a in asked],
-                words=words_of(n),
-                identity=identity,
+                vectors, n + RUNNERS_UP, questions=questions, words=words_of(n), identity=identity
             )
-            near = [_candidates(found, n) for found in near]
-        return [_Hits(a.question, v, list(f)) for a, v, f in zip(asked, vectors, near, strict=True)]
+            lists = [_candidates(results, n) for results in near]
+        return [
+            _Hits(query.question, vector, list(results))
+            for query, vector, results in zip(queries, vectors, lists, strict=True)
+        ]
 
     def _unscored(self, hits: _Hits) -> list[Found]:
         """The candidates to score next; for a reranker that looks at the whole list all, where any is new."""
@@ -225,8 +225,8 @@ class Retriever:
         store = self.store
         if not self.config.context or not self.config.links or not isinstance(store, NamedStore):
             return []
-        chunks = [f.chunk for f in hits.found]
-        scores = vouch(hits.scores, link(_places(hits.found), longest_gap=0), self.reranker.scale)
+        chunks = [r.chunk for r in hits.results]
+        scores = vouch(hits.scores, link(_places(hits.results), longest_gap=0), self.reranker.scale)
         links = named_links(
             hits.question,
             [c.text for c in chunks],
@@ -237,40 +237,38 @@ class Retriever:
         )
         beginnings = list(dict.fromkeys((x.document, x.first) for x in links))
         if beginnings:
-            found = store.sections(beginnings, hits.vector, FIRST_CHUNKS, self._check())
-            hits.found += _joining(found, beginnings, chunks)
+            results = store.sections(beginnings, hits.vector, FIRST_CHUNKS, self._check())
+            hits.results += _joining(results, beginnings, chunks)
         return links
 
-    def _vectors(self, asked: Sequence[_Asked]) -> NDArray[np.float32]:
-        """The questions' vectors, shape ``(len(asked), d)``."""
-        todo = [a.question for a in asked if a.vector is None]
+    def _vectors(self, queries: Sequence[_Query]) -> NDArray[np.float32]:
+        """The questions' vectors, shape ``(len(queries), d)``."""
+        missing = [q.question for q in queries if q.vector is None]
         embed: Any = getattr(self.embedder, "embed_queries", None)
-        made = iter(embed(todo) if todo else ())
-        return np.stack([a.vector if a.vector is not None else next(made) for a in asked])
+        embedded = iter(embed(missing) if missing else ())
+        return np.stack([q.vector if q.vector is not None else next(embedded) for q in queries])
 
     def _retrieval(self, hits: _Hits) -> Retrieval:
         """Let neighbors and those who name a document vouch, rank, count and select."""
-        question, found, scores = hits.question, hits.found, hits.scores
+        results, scores, links = hits.results, hits.scores, hits.links or ()
         own: Sequence[float | None] = [None] * len(scores)
         named: dict[int, list[NamedBy]] = {}
+        scale = self.reranker.scale
         if self.config.context:
             own = [_known(score) for score in scores]
-            vouched = vouch(scores, link(_places(found), longest_gap=0), self.reranker.scale)
-            edges = link_edges(hits.links or (), _positions(found, {x.document for x in hits.links or ()}))
-            scores = [
-                math.nan if score is None else score
-                for score in vouch_named(vouched, edges, self.reranker.scale)
-            ]
-            named = _named_by(hits.links or (), edges, found, scores)
+            vouched = vouch(scores, link(_places(results), longest_gap=0), scale)
+            edges = link_edges(links, _positions(results, {x.document for x in links}))
+            scores = [math.nan if s is None else s for s in vouch_named(vouched, edges, scale)]
+            named = _named_by(links, edges, results, scores)
         order = rank_order(scores)
-        tokens = self._token_counts([found[i].chunk.text for i in order])
-        places = self._passage_headers([f.chunk for f in found])
+        tokens = self._token_counts([results[i].chunk.text for i in order])
+        places = self._passage_headers([r.chunk for r in results])
         place_tokens = self._token_counts(places)
         candidates = tuple(
             Candidate(
-                found[i].chunk,
+                results[i].chunk,
                 _known(scores[i]),
-                found[i].similarity,
+                results[i].similarity,
                 count,
                 own_score=own[i],
                 named_by=tuple(named.get(i, ())),
@@ -279,19 +277,19 @@ class Retriever:
             )
             for i, count in zip(order, tokens, strict=True)
         )
-        config, reranker = self.config, self.reranker
+        config = self.config
         max_chunks = _max_chunks([c.tokens_in_prompt for c in candidates], config.max_context_tokens)
         settings = config.feedback.selection.capped(max_chunks)
-        selection = settings.select([c.score for c in candidates], reranker.scale, tokens)
+        selection = settings.select([c.score for c in candidates], scale, tokens)
         if settings is not config.feedback.selection and selection.cut == max_chunks:
-            said = f"{selection.reason} (max_context_tokens={config.max_context_tokens})"
-            selection = replace(selection, reason=said)
+            reason = f"{selection.reason} (max_context_tokens={config.max_context_tokens})"
+            selection = replace(selection, reason=reason)
         return Retrieval(
-            question,
+            hits.question,
             candidates,
             selection,
-            reranker.scale,
-            reranker.name,
+            scale,
+            self.reranker.name,
             config.baseline_top_k,
             self.counter.name,
             config.order,
@@ -313,11 +311,11 @@ class Retriever:
         counts = cache.get_many(dict.fromkeys(texts), counter.count_many)
         return [counts[text] for text in texts]
 
-    def _texts(self, found: Sequence[Found]) -> tuple[list[str], list[float], list[str]]:
+    def _texts(self, results: Sequence[Found]) -> tuple[list[str], list[float], list[str]]:
         """Of each candidate its text, what the search says of it, and its text with its header."""
-        texts = [f.chunk.text for f in found]
-        headed = [f.chunk.text_for_models for f in found] if self.config.context else texts
-        return texts, [f.similarity for f in found], headed
+        texts = [r.chunk.text for r in results]
+        headed = [r.chunk.text_for_models for r in results] if self.config.context else texts
+        return texts, [r.similarity for r in results], headed
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         context = contextvars.copy_context()
@@ -335,15 +333,15 @@ def _max_chunks(tokens: Sequence[int], budget: int | None) -> int | None:
     return max(sum(total <= budget for total in accumulate(tokens)), 1)
 
 
-def _places(found: Sequence[Found]) -> list[Place]:
-    return [Place(f.chunk.source, f.chunk.position, f.chunk.position + 1) for f in found]
+def _places(results: Sequence[Found]) -> list[Place]:
+    return [Place(r.chunk.source, r.chunk.position, r.chunk.position + 1) for r in results]
 
 
-def _candidates(found: Sequence[Found], n: int) -> list[Found]:
+def _candidates(results: Sequence[Found], n: int) -> list[Found]:
     """The ``n`` of highest cosine, neighbors having vouched, and all that have the question's words."""
-    links = link(_places(found), longest_gap=0)
-    by_words = {i for i, f in enumerate(found) if f.by_words is not None}
-    return [found[i] for i in choose_candidates([f.similarity for f in found], by_words, links, n)]
+    links = link(_places(results), longest_gap=0)
+    by_words = {i for i, f in enumerate(results) if f.by_words is not None}
+    return [results[i] for i in choose_candidates([f.similarity for f in results], by_words, links, n)]
 
 
 def _hyperlinks(store: NamedStore, chunks: Sequence[Chunk], best: Sequence[int]) -> list[NamedLink]:
@@ -358,7 +356,7 @@ def _hyperlinks(store: NamedStore, chunks: Sequence[Chunk], best: Sequence[int])
 
 
 def _joining(
-    found: Sequence[Found], beginnings: Sequence[tuple[str, int]], known: Sequence[Chunk]
+    results: Sequence[Found], beginnings: Sequence[tuple[str, int]], known: Sequence[Chunk]
 ) -> list[Found]:
     """The chunks of named documents that are no candidates yet, all first ones before any second."""
     texts = {chunk.text for chunk in known}
@@ -371,31 +369,31 @@ def _joining(
         )
 
     new: list[Found] = []
-    for hit in sorted(found, key=place):
+    for hit in sorted(results, key=place):
         if hit.chunk.text not in texts and len(new) < MAX_CHUNKS:
             texts.add(hit.chunk.text)
             new.append(hit)
     return new
 
 
-def _positions(found: Sequence[Found], documents: Collection[str]) -> dict[str, list[tuple[int, int]]]:
+def _positions(results: Sequence[Found], documents: Collection[str]) -> dict[str, list[tuple[int, int]]]:
     """By document, the places of its chunks among the candidates, with their numbers."""
     positions: dict[str, list[tuple[int, int]]] = {}
-    for i, hit in enumerate(found):
+    for i, hit in enumerate(results):
         if hit.chunk.source in documents:
             positions.setdefault(hit.chunk.source, []).append((i, hit.chunk.position))
     return positions
 
 
 def _named_by(
-    links: Sequence[NamedLink], edges: Sequence[Edge], found: Sequence[Found], scores: Sequence[float]
+    links: Sequence[NamedLink], edges: Sequence[Edge], results: Sequence[Found], scores: Sequence[float]
 ) -> dict[int, list[NamedBy]]:
     """For each candidate what names its document, the question first, then by score."""
     names = {(x.source, x.document): x.name for x in links}
     named: dict[int, list[NamedBy]] = {}
     for edge in sorted(edges, key=lambda e: -math.inf if e.source is None else -scores[e.source]):
-        name = names[edge.source, found[edge.target].chunk.source]
-        source = None if edge.source is None else found[edge.source].chunk.id
+        name = names[edge.source, results[edge.target].chunk.source]
+        source = None if edge.source is None else results[edge.source].chunk.id
         named.setdefault(edge.target, []).append(NamedBy(name, source))
     return named
 

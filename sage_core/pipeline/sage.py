@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -61,14 +60,7 @@ from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressF
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.pipeline.retriever import Retriever
 from sage_core.pipeline.settings import SageSettings, load_settings
-from sage_core.pipeline.tracing import (
-    Rounds,
-    note_answer,
-    note_retrieval,
-    note_text,
-    note_verdict,
-    step,
-)
+from sage_core.pipeline.tracing import note_retrieval, step
 from sage_core.ranking import Reranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
@@ -122,12 +114,8 @@ class Sage:
     ) -> None:
         check_part("segmenter", segmenter, ("segment_many",), "Segmenter(...)")
         if not isinstance(embedder, str):
-            check_part(
-                "embedder",
-                embedder,
-                ("embed_query", "embed_documents"),
-                "MiniLMEmbedder(), or its name",
-            )
+            methods = ("embed_query", "embed_documents")
+            check_part("embedder", embedder, methods, "MiniLMEmbedder(), or its name")
         if not isinstance(reranker, str):
             check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...), or its name")
         check_part("answerer", answerer, ("generate", "judge"), "LLMAnswerer(OpenAIChat(...))")
@@ -174,12 +162,9 @@ class Sage:
             InputError: For a file that cannot be read, an unknown setting, or one out of its range.
         """
         chosen = load_settings(settings)
-        own = {
-            "segmenter": chosen.make_segmenter(),
-            "embedder": chosen.embedder,
-            "reranker": chosen.reranker,
-        }
-        return cls(store, config=chosen.config(config), **{**own, **parts})
+        parts = {"embedder": chosen.embedder, "reranker": chosen.reranker, **parts}
+        parts.setdefault("segmenter", chosen.make_segmenter())
+        return cls(store, config=chosen.config(config), **parts)
 
     # What searches is held by the retriever alone, so that replacing a part takes effect at once.
 
@@ -270,21 +255,19 @@ class Sage:
             InputError: For a blank question.
             StoreError: Where there is no store, it is empty, or was made with another embedding model.
         """
-        question = _checked_question(question)
-        with step("sage.retrieve", "RETRIEVER", question=question) as found:
-            retrieval = self._retriever.retrieve(question)
-            retrieval = self._pruned(retrieval, retrieval.selection)
-            note_retrieval(retrieval, found)
-        return retrieval
+        return drive(self._retrieving(question))
 
     async def aretrieve(self, question: str) -> Retrieval:
         """`retrieve` without blocking the event loop."""
+        return await adrive(self._retrieving(question))
+
+    def _retrieving(self, question: str) -> Steps[Retrieval]:
         question = _checked_question(question)
-        with step("sage.retrieve", "RETRIEVER", question=question) as found:
-            retrieval = await self._retriever.aretrieve(question)
+        with step("sage.retrieve", "RETRIEVER", question=question) as outputs:
+            retrieval: Retrieval = yield Twin(self._retriever, "retrieve", question)
             if self.config.prune:
-                retrieval = await asyncio.to_thread(self._pruned, retrieval, retrieval.selection)
-            note_retrieval(retrieval, found)
+                retrieval = yield Compute(self._pruned, retrieval, retrieval.selection)
+            note_retrieval(retrieval, outputs)
         return retrieval
 
     def ask(self, question: str, options: Sequence[str] | None = None) -> Answer:
@@ -299,18 +282,25 @@ class Sage:
             StoreError: As `retrieve`.
             LLMError: Where the LLM gave no answer; its ``chunks`` are those selected.
         """
-        options = checked_options(options)
-        with step("sage.ask", question=question) as found:
-            answer = self.answer(self.retrieve(question), options)
-            note_answer(answer, found)
-        return answer
+        return drive(self._asking(question, options))
 
     async def aask(self, question: str, options: Sequence[str] | None = None) -> Answer:
         """`ask` as a coroutine: computation in threads, the LLM awaited."""
+        return await adrive(self._asking(question, options))
+
+    def _asking(self, question: str, options: Sequence[str] | None) -> Steps[Answer]:
         options = checked_options(options)
-        with step("sage.ask", question=question) as found:
-            answer = await self.aanswer(await self.aretrieve(question), options)
-            note_answer(answer, found)
+        with step("sage.ask", question=question) as outputs:
+            retrieval: Retrieval = yield Twin(self, "retrieve", question)
+            answer = yield from self._answering(retrieval, options)
+            result = answer.feedback
+            outputs.update(
+                answer=answer.text,
+                score=result.score,
+                stop_reason=result.stop_reason,
+                rounds=len(result.rounds),
+                usage=result.usage.to_dict(),
+            )
         return answer
 
     def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
@@ -352,11 +342,7 @@ class Sage:
     def _answering(
         self, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool = False
     ) -> Steps[Answer]:
-        question, rounds, evidence = (
-            retrieval.question,
-            Rounds(retrieval.question),
-            _Evidence(retrieval, self),
-        )
+        question, evidence = retrieval.question, _Evidence(retrieval, self)
         texts = evidence.texts
         # An LLM is told where each passage is from; what quotes passages reads them as they stand.
         shown = evidence.prompt_texts if isinstance(self.answerer, LLMAnswerer) else texts
@@ -368,26 +354,35 @@ class Sage:
 
         def generate(selection: Selection) -> Steps[Answered]:
             context = (yield Compute(shown, selection)) if self.config.prune else shown(selection)
-            with rounds.answering(selection, context) as span:
+            about: dict[str, Any] = {"round": len(loop.rounds), "kept": selection.cut}
+            reason = selection.reason
+            with step("sage.answer", question=question, **about, reason=reason, texts=context) as outputs:
+                completion: tuple[str, TokenUsage]
                 if isinstance(self.answerer, LLMAnswerer) and (streamed or stop_on is not None):
                     marks = StreamMarks(context, question=question, stop_on=stop_on)
-                    made = yield _streamed(self.answerer, marks, question, context, options, self.counter)
+                    completion = yield _streamed(
+                        self.answerer, marks, question, context, options, self.counter
+                    )
                 else:
                     places = {"places": evidence.of(selection).places(selection)} if quotes else {}
-                    made = yield Twin(self.answerer, "generate", question, context, options=options, **places)
+                    completion = yield Twin(
+                        self.answerer, "generate", question, context, options=options, **places
+                    )
                     if streamed:
                         marks = StreamMarks(context, question=question)
-                        yield Pieces(partial(marked_stream, iter(made[:1]), marks), None, lambda: None)
-                return note_text(span, made)
+                        yield Pieces(partial(marked_stream, iter(completion[:1]), marks), None, lambda: None)
+                outputs.update(answer=completion[0], usage=completion[1].to_dict())
+            return completion
 
         def judge(selection: Selection, answer: str) -> Steps[Judged]:
-            with rounds.grading(selection, answer) as span:
+            with step("sage.critic", "EVALUATOR", round=len(loop.rounds), answer=answer) as outputs:
                 context = shown(selection)
-                graded = yield Twin(
+                verdict, usage = yield Twin(
                     self.answerer, "judge", question, context, answer, options=options, **extra
                 )
-                verdict = yield Compute(vetoed, graded[0], answer, context, self.config.feedback)
-                return note_verdict(span, (verdict, graded[1]))
+                verdict = yield Compute(vetoed, verdict, answer, context, self.config.feedback)
+                outputs.update(verdict=verdict.to_dict(), usage=usage.to_dict())
+            return verdict, usage
 
         def search(step: Search) -> Steps[Hits]:
             if not step.question and (linked := evidence.named(step.selection)):
@@ -437,24 +432,19 @@ class Sage:
         chosen = [retrieval.candidates[i] for i in own]
         if not self.config.prune or not chosen:
             return retrieval
-        pruner = self._pruner
-        with step(
-            "sage.prune", question=retrieval.question, threshold=pruner.threshold, kept=len(chosen)
-        ) as found:
+        pruner, question = self._pruner, retrieval.question
+        with step("sage.prune", question=question, threshold=pruner.threshold, kept=len(chosen)) as outputs:
             texts = [c.chunk.text for c in chosen]
-            parts = pruner.prune(retrieval.question, texts, [c.score for c in chosen], retrieval.scale)
+            parts = pruner.prune(question, texts, [c.score for c in chosen], retrieval.scale)
             slices = [part.slices(text) for part, text in zip(parts, texts, strict=True)]
             counts = iter(self.counter.count_many([s for part in slices for s in part]))
             candidates = list(retrieval.candidates)
-            for i, part, texts_kept in zip(own, parts, slices, strict=True):
-                tokens = sum(next(counts) for _ in texts_kept)
-                candidates[i] = replace(
-                    candidates[i],
-                    pruned=part if part.dropped else None,
-                    tokens_kept=tokens if part.dropped else None,
-                )
+            for i, part, sent in zip(own, parts, slices, strict=True):
+                tokens = sum(next(counts) for _ in sent)
+                if part.dropped:
+                    candidates[i] = replace(candidates[i], pruned=part, tokens_kept=tokens)
             result = replace(retrieval, candidates=tuple(candidates))
-            found.update(
+            outputs.update(
                 tokens=result.tokens_of(selection),
                 tokens_dropped=result.dropped_tokens(selection),
                 dropped=[s.of(t) for part, t in zip(parts, texts, strict=True) for s in part.dropped],
@@ -502,12 +492,12 @@ def _streamed(
         return marks.text.strip(), TokenUsage(sum(read), written, calls=1, estimated=True)
 
     def pieces() -> Iterator[str | AnswerMark]:
-        found = marked_stream(answerer.stream(question, context, options=options), marks, text_of)
-        return (piece for piece in found if not isinstance(piece, Completion))
+        marked = marked_stream(answerer.stream(question, context, options=options), marks, text_of)
+        return (piece for piece in marked if not isinstance(piece, Completion))
 
     async def apieces() -> AsyncIterator[str | AnswerMark]:
-        found = amarked_stream(answerer.astream(question, context, options=options), marks, text_of)
-        async for piece in found:
+        marked = amarked_stream(answerer.astream(question, context, options=options), marks, text_of)
+        async for piece in marked:
             if not isinstance(piece, Completion):
                 yield piece
 
@@ -552,14 +542,14 @@ class _Evidence:
         """The candidates that the chunks of a selection name and that are not shown yet; None for none."""
         candidates = self._retrieval.candidates
         shown = {self._pool.items[i].chunk.id for i in selection.indices}
+        positions: list[int] = []
         names: dict[str, None] = {}
-        hits = []
         for i, candidate in enumerate(candidates):
             naming = [by.name for by in candidate.named_by if by.chunk_id in shown]
             if naming and candidate.chunk.id not in shown:
-                hits.append((i, candidate.score))
+                positions.append(i)
                 names.update(dict.fromkeys(naming))
-        return (hits, [], ", ".join(names)) if hits else None
+        return self._pool.held((positions, list(names)), [c.score for c in candidates])
 
     def add(self, other: Retrieval) -> Hits:
         """Add the candidates of another search; what was pruned there was pruned for another question."""

@@ -20,13 +20,8 @@ FORMAT = 1
 """Raised where a file of this version could not be read by an earlier one."""
 
 _SEGMENTER = (
-    "model",
-    "target_tokens",
-    "max_tokens",
-    "min_tokens",
-    "strategy",
-    "threshold",
-    "coarse_tokens",
+    *("model", "target_tokens", "max_tokens", "min_tokens"),
+    *("strategy", "threshold", "coarse_tokens"),
 )
 _SELECTION = tuple(field.name for field in fields(SelectionConfig))
 _KINDS = {
@@ -139,8 +134,8 @@ class SageSettings:
             raise InputError(
                 f"written by a later version (format {data['format']}, known is {FORMAT}): update sage-rag"
             )
-        given = {name: value for name, value in data.items() if name not in ("format", "selection")}
-        return cls(**given, selection=_selection(data.get("selection", {})))
+        settings = {name: value for name, value in data.items() if name not in ("format", "selection")}
+        return cls(**settings, selection=_selection(data.get("selection", {})))
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form.
@@ -211,12 +206,10 @@ def load_settings(settings: SageSettings | str | Path) -> SageSettings:
 
 def _selection(data: Mapping[str, Any]) -> SelectionConfig:
     _known("setting of the selection", data, _SELECTION)
-    given = dict(data)
-    if "rule" in given:
-        if not isinstance(given["rule"], str | Mapping):
-            raise InputError('\'rule\' is a name or an object such as {"rule": "FixedK", "k": 5}')
-        given["rule"] = rule_from_data(given["rule"])
-    return SelectionConfig(**given)
+    rule = data.get("rule", "auto")
+    if not isinstance(rule, str | Mapping):
+        raise InputError('\'rule\' is a name or an object such as {"rule": "FixedK", "k": 5}')
+    return SelectionConfig(**{**data, "rule": rule_from_data(rule)})
 
 
 def _known(what: str, data: Any, names: tuple[str, ...]) -> None:

@@ -108,4 +108,5 @@ def _usage(feedback: FeedbackResult) -> str:
     if not usage.calls:
         return "no LLM call"
     about = "about " if usage.estimated else ""
-    return f"{counted(usage.calls, 'LLM call')}, {about}{usage.prompt:,} tokens sent and {usage.completion:,} received"
+    calls = counted(usage.calls, "LLM call")
+    return f"{calls}, {about}{usage.prompt:,} tokens sent and {usage.completion:,} received"
