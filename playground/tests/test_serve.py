@@ -24,6 +24,7 @@ import httpx
 from sage_playground import serve
 from starlette.testclient import TestClient
 
+from playground.tests.workbench import BEES, FERRY, make_store, make_workbench
 from sage_core import FeedbackConfig, Sage, SageConfig, Segmenter, SelectionConfig
 from sage_core.cli.main import run
 from sage_core.cli.options import listen_locally
@@ -33,7 +34,6 @@ from sage_core.selection import FixedK
 from tests.cli.support import mistake
 from tests.fakes.commands import add_commands
 from tests.fakes.models import HashEmbedder
-from tests.fakes.playground import BEES, FERRY, make_store, make_workbench
 
 add_commands()
 PROGRAM = """

@@ -6,6 +6,7 @@ import json
 import re
 import string
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -20,9 +21,11 @@ from sage_core.feedback import (
     parse_verdict,
 )
 from sage_core.llm.prompting import delimiter, numbered, quote_block
-from tests.fakes.critic_replies import REPLIES
 
 # What is read
+
+# Replies as critics write them, and how they must be read: name, reply, score, adjust; no score is unread.
+REPLIES = json.loads((Path(__file__).parents[2] / "fixtures" / "critic_replies.json").read_text("utf-8"))
 
 
 def test_the_corpus_is_large_and_its_names_are_its_own() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,236 +19,8 @@ from sage_core.text.headings import (
 )
 from tests.fakes.growth import assert_linear
 
-PROSE = (
-    "The pilot boat goes out at six in the morning and comes back before the tide turns. Two men row it, and "
-    "a third keeps the lamp."
-)
-LONG = " ".join(f"word{i}" for i in range(500))
-
 # name, markup, text, levels and texts of its headings
-HOSTILE: list[tuple[str, str, str, list[tuple[int, str]]]] = [
-    ("nothing", "auto", "", []),
-    ("prose without a heading", "auto", f"{PROSE}\n\n{PROSE}\n", []),
-    (
-        "comments in fenced code",
-        "markdown",
-        f"# Boats\n\n```sh\n# install\n## twice\n```\n\n{PROSE}\n\n## Oars\n",
-        [(1, "Boats"), (2, "Oars")],
-    ),
-    (
-        "a longer fence holds a shorter one",
-        "markdown",
-        "# A\n\n````md\n```\n# no\n```\n# no\n````\n\n~~~\n```\n# no\n~~~\n\n# B\n",
-        [(1, "A"), (1, "B")],
-    ),
-    (
-        "a fence that is never closed runs to the end",
-        "markdown",
-        f"# A\n\n```python\n# no\n\n{PROSE}\n\n# no\n",
-        [(1, "A")],
-    ),
-    (
-        "a fence in a list ends with the list item",
-        "markdown",
-        "# A\n\n- step\n\n  ```sh\n  # no\n\nText.\n\n# B\n",
-        [(1, "A"), (1, "B")],
-    ),
-    (
-        "backticks in a line are no fence",
-        "markdown",
-        "# A\n\n``` x ``` is code.\n\n# B\n",
-        [(1, "A"), (1, "B")],
-    ),
-    ("indented code", "markdown", "# A\n\n    # no\n\n\t# no\n\n   # B\n", [(1, "A"), (1, "B")]),
-    (
-        "setext in two lines",
-        "markdown",
-        f"The harbour\nof Skerrin\n=====\n\n{PROSE}\n\nDues\n-\n\n{PROSE}\n",
-        [(1, "The harbour of Skerrin"), (2, "Dues")],
-    ),
-    (
-        "a rule under a paragraph, a list or a table is no underline",
-        "markdown",
-        f"# A\n\n{PROSE}\n{PROSE}\n---\n\n- item\n---\n\n> quoted\n---\n\n| a |\n---\n\n***\n---\n",
-        [(1, "A")],
-    ),
-    (
-        "an underline after lazy lines of a list",
-        "markdown",
-        "# A\n\n- item\nstill the item\n---\n\nText.\n",
-        [(1, "A")],
-    ),
-    ("skipped levels", "markdown", "# A\n\n#### D\n\n## B\n", [(1, "A"), (4, "D"), (2, "B")]),
-    (
-        "duplicate headings",
-        "markdown",
-        "# Dues\n\n## Dues\n\n# Dues\n\n## Dues\n",
-        [(1, "Dues"), (2, "Dues"), (1, "Dues"), (2, "Dues")],
-    ),
-    (
-        "closing marks, escapes and the language C#",
-        "markdown",
-        "# A #\n\n## B ##   \n\n### C#\n\n#### \\#D \\#\n\n# #\n\n##\n\n#hashtag\n\n####### seven\n",
-        [(1, "A"), (2, "B"), (3, "C#"), (4, "#D #")],
-    ),
-    (
-        "headings within lists and quotations",
-        "markdown",
-        "# A\n\n- # no\n\n  ## no\n\n1. one\n\n   # no\n\n> # no\n> text\n\n# B\n",
-        [(1, "A"), (1, "B")],
-    ),
-    (
-        "headings within tables",
-        "markdown",
-        "# A\n\n| # | name |\n|---|------|\n| ## | b |\n\n# | Name\n--|-----\n1 | Ann\n\n# B\n",
-        [(1, "A"), (1, "B")],
-    ),
-    (
-        "yaml front matter",
-        "markdown",
-        "---\ntitle: Harbour rules\n# a comment\ntags: a\n---\n\n# Dues\n\nText.\n\n---\n\n# End\n",
-        [(1, "Dues"), (1, "End")],
-    ),
-    ("toml front matter", "markdown", '+++\ntitle = "Rules"\n# no\n+++\n# Dues\n', [(1, "Dues")]),
-    (
-        "two rules are no front matter",
-        "markdown",
-        f"---\n\n{PROSE}\n\n# Dues\n\n---\n\n# End\n",
-        [(1, "Dues"), (1, "End")],
-    ),
-    (
-        "comments and raw blocks of html",
-        "markdown",
-        "<!--\n# no\n-->\n\n<pre>\n# no\n</pre>\n\n<!-- one line -->\n# A\n\n<script>\n# no\n\n# no\n</script>\n",
-        [(1, "A")],
-    ),
-    (
-        "html headings in a readme",
-        "markdown",
-        '<h1 align="center">The <b>Ferry</b></h1>\n\n## Use\n',
-        [(1, "The Ferry"), (2, "Use")],
-    ),
-    (
-        "emphasis, code, links and attributes",
-        "markdown",
-        "# The **bold** `code` [ferry](a.md) {#id}\n\n## ![logo](x.png) snake_case_name *now*\n",
-        [(1, "The bold code ferry"), (2, "logo snake_case_name now")],
-    ),
-    ("a heading of 500 words", "markdown", f"# A\n\n## {LONG}\n\nText.\n\n## B\n", [(1, "A"), (2, "B")]),
-    ("a plain line of 500 words", "auto", f"{LONG}\n\n{PROSE}\n", []),
-    (
-        "carriage returns and a byte order mark",
-        "auto",
-        "\ufeff# A\r\n\r\nText.\r\n\r\nB\r\n---\r\n\r\nText.\r\n",
-        [(1, "A"), (2, "B")],
-    ),
-    ("comments of a script", "auto", "#!/bin/sh\n# install\n\n# run\nmake\n", []),
-    (
-        "comments between the lines of a settings file",
-        "auto",
-        "port = 1\n# the host\nhost = a\n# the path\npath = b\n",
-        [],
-    ),
-    (
-        "restructured text with overlines and its own order of marks",
-        "auto",
-        "=====\nGuide\n=====\n\n.. note::\n\n   Text\n   ----\n\nFirst\n~~~~~\n\nText.\n\nBelow\n=====\n\nText::\n\n"
-        "    code\n    ~~~~\n\nSecond\n~~~~~~\n\n:doc:`Third <third>`\n~~~~~~~~~~~~~~~~~~~~\n\nText.\n",
-        [(1, "Guide"), (2, "First"), (3, "Below"), (2, "Second"), (2, "Third")],
-    ),
-    (
-        "tables and transitions of restructured text",
-        "rst",
-        "Guide\n=====\n\n====  ====\na     b\n====  ====\n1     2\n====  ====\n\n+---+\n| a |\n+---+\n\n----\n\nText.\n",
-        [(1, "Guide")],
-    ),
-    (
-        "asciidoc with listings",
-        "auto",
-        "= Guide\n:toc:\n\n== First\n\n----\n== no\n----\n\n====\n== no\n====\n\n////\n== no\n////\n\n=== Below ===\n\n"
-        "Text.\n",
-        [(1, "Guide"), (2, "First"), (3, "Below")],
-    ),
-    (
-        "mediawiki",
-        "auto",
-        f"{PROSE}\n\n==Boats==\n{PROSE}\n\n===Oars===\n{PROSE}\n",
-        [(2, "Boats"), (3, "Oars")],
-    ),
-    (
-        "numbered headings in text from a pdf, without blank lines",
-        "plain",
-        f"1. Berths\n{PROSE}\n2. Pilots\n2.1 Scope\n{PROSE}\n2.2 Fees\n{PROSE}\n3. Dues\n{PROSE}\n",
-        [(1, "1. Berths"), (1, "2. Pilots"), (2, "2.1 Scope"), (2, "2.2 Fees"), (1, "3. Dues")],
-    ),
-    (
-        "numbered lists are no headings",
-        "auto",
-        f"{PROSE}\n\n1. Open the valve\n2. Fill the tank\n3. Close the valve\n\n{PROSE}\n\n"
-        f"1. Take the oars\n\n2. Row\n\n3. Rest\n\n{PROSE}\n",
-        [],
-    ),
-    (
-        "a table of contents",
-        "plain",
-        f"Contents\n\n1. Berths ........ 2\n2. Dues ........ 7\n3. Pilots . . . . . 9\n\n1. Berths\n\n{PROSE}\n\n"
-        f"2. Dues\n\n{PROSE}\n",
-        [(1, "Contents"), (2, "1. Berths"), (2, "2. Dues")],
-    ),
-    (
-        "numbers, dates and wrapped lines that begin with one",
-        "plain",
-        f"{PROSE}\n\nThe mast is\n3.5 Metres of it are spare.\n\n12 August 1987\n\n{PROSE}\n\nSee Section\n3 of the rules, "
-        f"which says more.\n\nSection 4 describes the lamps.\n\n{PROSE}\n",
-        [],
-    ),
-    (
-        "chapters and their titles",
-        "auto",
-        f"THE LOG\n\nPART ONE\n\nCHAPTER I.\n\nThe Storm\n\n{PROSE}\n\nCHAPTER II\n\n{PROSE}\n\nPart Two\n\nChapter 3: Calm\n\n"
-        f"{PROSE}\n",
-        [
-            (1, "THE LOG"),
-            (2, "PART ONE"),
-            (3, "CHAPTER I. The Storm"),
-            (3, "CHAPTER II"),
-            (2, "Part Two"),
-            (3, "Chapter 3: Calm"),
-        ],
-    ),
-    (
-        "roman numbers above letters above numbers",
-        "plain",
-        f"I. DUES\n\nA. Boats\n\n1. Small boats\n\n{PROSE}\n\n2. Large boats\n\n{PROSE}\n\nB. Ships\n\n{PROSE}\n\n"
-        f"II. PILOTS\n\n{PROSE}\n",
-        [
-            (1, "I. DUES"),
-            (2, "A. Boats"),
-            (3, "1. Small boats"),
-            (3, "2. Large boats"),
-            (2, "B. Ships"),
-            (1, "II. PILOTS"),
-        ],
-    ),
-    (
-        "poems, addresses and short paragraphs",
-        "auto",
-        f"{PROSE}\n\nThe wind is up\n\nThe sail is down\n\nAnn Marsh\n12 Quay Road\nSkerrin\n\nYes.\n\nNo?\n\n{PROSE}\n",
-        [],
-    ),
-    (
-        "short lines above prose in text without blank lines",
-        "auto",
-        f"Introduction\n{PROSE} {PROSE}\nRelated work\n{PROSE} {PROSE}\n",
-        [(1, "Introduction"), (1, "Related work")],
-    ),
-    (
-        "chinese",
-        "auto",
-        "# 港口\n\n船在早上六点开。\n\n## 费用\n\n每艘船每天付费。\n",
-        [(1, "港口"), (2, "费用")],
-    ),
-]
+HOSTILE = json.loads((Path(__file__).parents[2] / "fixtures" / "headings.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -253,7 +28,7 @@ HOSTILE: list[tuple[str, str, str, list[tuple[int, str]]]] = [
 )
 def test_headings_of_hostile_documents(markup, text, expected) -> None:
     headings = find_headings(text, markup)
-    assert [(h.level, h.text) for h in headings] == expected
+    assert [[h.level, h.text] for h in headings] == expected
 
 
 @pytest.mark.parametrize("text", [row[2] for row in HOSTILE], ids=[row[0] for row in HOSTILE])

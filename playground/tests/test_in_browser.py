@@ -12,13 +12,14 @@ import pytest
 
 pytest.importorskip("starlette", reason="the serve extra is not installed")
 
+from playground.tests.workbench import FERRY, make_store, make_workbench, served
 from tests.browser.test_report_in_browser import CONTRAST, DESKTOP, OVERFLOW, PHONE, WORLD
-from tests.fakes.playground import FERRY, make_store, make_workbench, served
 from tests.fakes.results_to_show import HOSTILE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.soak
 QUESTION = "When does the ferry leave Skerrin?"
 
 

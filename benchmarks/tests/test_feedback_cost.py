@@ -20,7 +20,7 @@ pytest.importorskip("bm25s")
 def test_more_right_answers_for_fewer_calls_and_tokens(
     sage_data: Path, monkeypatch: pytest.MonkeyPatch, critic_errors: float
 ) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
     bench = importlib.import_module("feedback_cost")
     cases = bench.load(sage_data, "clapnq_dev", 300, seed=7)
     fitted = bench.calibrate(cases[::2])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import pdfs
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import opendataloader
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from sage_playground import serve
 
 from sage_core import FolderStore, Sage
-from sage_core.cli.options import listen_locally
+from sage_core.cli.options import HOST, listen_locally
 from sage_core.pipeline.settings import SageSettings
 from tests.fakes.models import HashEmbedder
 
@@ -52,7 +52,7 @@ def served(workbench: serve.Workbench, token: str = "secret") -> Iterator[str]:
     while not server.started and thread.is_alive():
         time.sleep(0.02)
     try:
-        yield f"http://{serve.HOST}:{port}/{token}/"
+        yield f"http://{HOST}:{port}/{token}/"
     finally:
         server.should_exit = True
         thread.join(timeout=10)

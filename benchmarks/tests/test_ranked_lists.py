@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pareto
 from ranked_lists import Lists, Result, bootstrap, fixed_at, gap_closed, oracle_at, quality, shuffled

@@ -1,0 +1,3 @@
+"""The browser that the reports are tested in."""
+
+from tests.browser.conftest import browser as browser
