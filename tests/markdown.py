@@ -5,8 +5,6 @@ one after the other in one namespace and one folder, as a reader would paste the
 the scene `shell`; those of a page without a comment are only compared with what there is (`check_command`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

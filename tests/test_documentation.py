@@ -1,7 +1,5 @@
 """README, docs and contributing guide say what is true: every Python block runs, every command exists, every link leads somewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from pathlib import Path

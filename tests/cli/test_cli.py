@@ -1,7 +1,5 @@
 """The command line as a user meets it: what it does and shows."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """``--html``: the page holds what was shown, and a place that cannot be written is told before the work."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """What a newcomer meets first on the command line: missing packages, a folder for a file, no store yet."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

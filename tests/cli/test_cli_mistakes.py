@@ -1,7 +1,5 @@
 """Mistakes on the command line: an exit code and one clear line for each."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

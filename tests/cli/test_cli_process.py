@@ -1,7 +1,5 @@
 """The command as a process: pipes, signals, terminals and missing packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`sage-rag list` and `sage-rag remove`: which documents a name stands for, and what is asked before."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`sage-rag questions` and `sage-rag gate`."""
 
-from __future__ import annotations
-
 import json
 
 from sage_core.cli.main import run

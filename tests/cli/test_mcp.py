@@ -1,7 +1,5 @@
 """The Model Context Protocol server, asked by the SDK's own client: in memory, and over a real process's pipes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The server's tools as a client lists and calls them, with mcp 1 and with mcp 2."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

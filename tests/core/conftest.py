@@ -1,7 +1,5 @@
 """Fixtures of the core's tests."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

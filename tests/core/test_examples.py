@@ -1,7 +1,5 @@
 """Every public class has an example in its docstring, and every example runs."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Importing the packages stays light: checked in fresh processes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -38,8 +36,7 @@ def test_core_loads_no_framework_and_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    ("package", "other"),
-    [("sage_llamaindex", "langchain_core"), ("sage_langchain", "llama_index")],
+    ("package", "other"), [("sage_llamaindex", "langchain_core"), ("sage_langchain", "llama_index")]
 )
 def test_adapters_load_no_torch_and_not_each_other(package, other):
     loaded = modules_after(f"import {package}; [getattr({package}, name) for name in {package}.__all__]")

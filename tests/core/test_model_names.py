@@ -1,7 +1,5 @@
 """Names that are no names: wherever a model is named, an error of our own says so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The base install is enough for everything offline: no torch, transformers or sentence-transformers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Values of the wrong kind in the Python API: each is told by its name, none is a raw error of Python's."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

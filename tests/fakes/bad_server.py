@@ -1,7 +1,5 @@
 """A server on 127.0.0.1 that answers with raw bytes in its own time: nothing, drips, floods."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
@@ -67,7 +65,7 @@ class BadServer:
         self.requests = 0
         self.url = ""
 
-    def __enter__(self) -> BadServer:
+    def __enter__(self) -> "BadServer":
         self._thread.start()
         assert self._ready.wait(10)
         return self

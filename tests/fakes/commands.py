@@ -1,7 +1,5 @@
 """The commands of the other distributions of this repository, whether or not they are installed."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import EntryPoint
 from pathlib import Path

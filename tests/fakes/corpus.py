@@ -1,7 +1,5 @@
 """A corpus made up for tests: paragraphs of one subject each, opened by a sentence that names it."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

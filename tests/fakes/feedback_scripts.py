@@ -1,14 +1,6 @@
 """A feedback loop driven by scripted grades."""
 
-from __future__ import annotations
-
-from sage_core.feedback import (
-    FeedbackConfig,
-    FeedbackLoop,
-    FeedbackResult,
-    Verdict,
-    run_loop,
-)
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
 from tests.fakes.paper_figures import FIGURE_8
 

@@ -1,7 +1,5 @@
 """Does the time of a function grow with its input, or with the square of it?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

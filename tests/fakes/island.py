@@ -1,7 +1,5 @@
 """A document of our own for tests of the methods, with what is asked about it."""
 
-from __future__ import annotations
-
 from sage_core.text.spans import Span
 from sage_core.tuning.records import EvalDocument, EvalQuestion, Evidence
 

@@ -1,7 +1,5 @@
 """Small deterministic stand-ins: a boundary model, embeddings, a reranker, chat models, texts of our own."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Small stand-ins for the LlamaIndex tests: a boundary model, texts, scripted LLMs. All by rule, no chance."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re
@@ -93,7 +91,7 @@ class ScriptedLLM(MockLLM):
         *,
         chats: bool = False,
         **settings: Any,
-    ) -> ScriptedLLM:
+    ) -> "ScriptedLLM":
         llm = cls(**settings)
         llm._chats = chats
         llm._answers = list(answers or ["an answer"])

@@ -1,13 +1,8 @@
 """Engines over fixed candidates."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from sage_llamaindex import (
-    SageNodePostprocessor,
-    SageQueryEngine,
-)
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
 
 LADDER = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3, 0.25, 0.2)

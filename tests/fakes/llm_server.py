@@ -11,8 +11,6 @@ With ``embed``, a function from a text to its vector, the server also has embedd
 the replies of ``embed_first`` in order, if any, and then get vectors, in reverse order, as a server may send them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -114,7 +112,7 @@ class LLMServer:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="llm-server")
 
-    def __enter__(self) -> LLMServer:
+    def __enter__(self) -> "LLMServer":
         self._thread.start()
         assert self._ready.wait(10), "the scripted server did not start"
         return self

@@ -1,7 +1,5 @@
 """Small deterministic models for tests: boundary models, embedders, a reranker, a segmenter at blank lines."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

@@ -1,7 +1,5 @@
 """PDF files made for the tests, each a layout that readers of PDFs get wrong, and the sentences that are in it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -117,10 +115,7 @@ def two_columns(*, by_row: bool = False, count: int = 12) -> bytes:
         frames = [Frame(72 + i * (width + 24), 72, width, A4[1] - 230) for i in range(2)]
         document.addPageTemplates([PageTemplate(frames=[top, *frames])])
         story = [Paragraph("On the fog signals of the coast", _STYLES["Title"])]
-        story += [
-            Spacer(1, 80),
-            *(Paragraph(p, _BODY) for p in paragraphs(count, 4)),
-        ]
+        story += [Spacer(1, 80), *(Paragraph(p, _BODY) for p in paragraphs(count, 4))]
         document.build(story)
         return out.getvalue()
     out = io.BytesIO()

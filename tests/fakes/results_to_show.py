@@ -1,7 +1,5 @@
 """Results with texts of the tests' choosing, made by the real loop and the real selection."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

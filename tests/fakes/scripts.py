@@ -1,7 +1,5 @@
 """Text that an English vocabulary does not know: scripts without spaces, long unbroken runs. Written for the tests."""
 
-from __future__ import annotations
-
 import base64
 import random
 

@@ -1,7 +1,5 @@
 """A Chroma server of a test's own."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
@@ -28,7 +26,7 @@ class ChromaServer:
         self.process.kill()
         self.process.wait()
 
-    def __enter__(self) -> ChromaServer:
+    def __enter__(self) -> "ChromaServer":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """A folder of documents, its ingest with models that need no download, and what a store then holds."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -4,8 +4,6 @@
 two documents of a file. The marks are taken out before the text is used.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The chain: keys, rounds, every way of calling it, what happens when things fail, and what it counts."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """What a client sees while a chain runs: pieces, tags, events, and nothing that is taken back later."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

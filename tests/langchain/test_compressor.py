@@ -1,7 +1,5 @@
 """The compressor: scores kept in copies, selection by score, clear errors where scores are missing."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

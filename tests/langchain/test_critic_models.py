@@ -1,7 +1,5 @@
 """The critic's model behind wrappers: fallbacks, run-time configuration, models that refuse a schema."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

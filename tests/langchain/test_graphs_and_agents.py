@@ -1,7 +1,5 @@
 """As a LangGraph node, and as the tool of an agent, with the framework's fake models."""
 
-from __future__ import annotations
-
 from typing import Any, TypedDict
 
 import pytest

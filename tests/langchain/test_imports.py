@@ -1,7 +1,5 @@
 """The package loads nothing heavy, nothing deprecated, and only what it declares."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

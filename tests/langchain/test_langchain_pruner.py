@@ -1,7 +1,5 @@
 """`SagePruner` among LangChain's transformers, compressors and retrievers."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents whose model searches again and again: bounded, told apart from silence, and resumable."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """The quickstart of README with everything at its default, and the migrations it promises."""
 
-from __future__ import annotations
-
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 

@@ -1,7 +1,5 @@
 """The retriever: LangChain's standard tests, configuration on direct calls, scores, dict input, traces."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from typing import Any

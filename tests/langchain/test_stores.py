@@ -1,7 +1,5 @@
 """Real stores: scores and their direction, in memory and in Chroma with each of its distances."""
 
-from __future__ import annotations
-
 import logging
 import uuid
 from typing import Any

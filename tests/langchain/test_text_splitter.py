@@ -1,7 +1,5 @@
 """The text splitter: exact offsets, a hard limit, and the whole of LangChain's interface."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import pickle

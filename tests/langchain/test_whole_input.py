@@ -1,7 +1,5 @@
 """What reaches the inner retriever: the whole input of a chain, or the question alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

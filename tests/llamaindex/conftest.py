@@ -1,7 +1,5 @@
 """Fixtures of the LlamaIndex tests; all of them skip where llama-index-core is not installed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who may grade: evaluators of LlamaIndex, judges of the core, LLMs of any kind of interface."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An answer is never lost to a grade that breaks; budgets and wrong settings still end the question."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import AsyncIterator

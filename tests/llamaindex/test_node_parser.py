@@ -1,7 +1,5 @@
 """Chunks as LlamaIndex nodes: offsets, links, metadata, kinds of node, limits, async, events."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import pickle

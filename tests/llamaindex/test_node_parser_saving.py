@@ -1,7 +1,5 @@
 """The parser saved, pickled, cached, and run by ingestion pipelines, worker processes included."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Selection on LlamaIndex nodes: every score there is, no mutation, plain floats, events."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

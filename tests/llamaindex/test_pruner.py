@@ -1,7 +1,5 @@
 """`SagePruner` and ``prune=True`` among LlamaIndex's postprocessors and engines."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The engine: what it is and what it is made from."""
 
-from __future__ import annotations
-
 import pytest
 from llama_index.core import Document, MockEmbedding, Settings, SummaryIndex, VectorStoreIndex
 from llama_index.core.base.response.schema import Response
@@ -12,12 +10,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import QueryBundle
 
-from sage_llamaindex import (
-    SageNodeParser,
-    SageNodePostprocessor,
-    SageQueryEngine,
-    SageRetriever,
-)
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, SageRetriever
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, scored, story
 from tests.fakes.llamaindex_engines import LADDER, both, engine
 

@@ -1,7 +1,5 @@
 """Prompts, events and concurrent use of the engine."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading
@@ -21,10 +19,7 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.utils import get_tokenizer
 
-from sage_llamaindex import (
-    SageNodePostprocessor,
-    SageQueryEngine,
-)
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from sage_llamaindex.prompts import answer_template
 from tests.fakes.llamaindex import Recorder, ScriptedLLM, grade, scored
 from tests.fakes.llamaindex_engines import both, engine

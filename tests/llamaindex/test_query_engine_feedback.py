@@ -1,7 +1,5 @@
 """The feedback loop inside the engine, and the postprocessors around it."""
 
-from __future__ import annotations
-
 import pytest
 from llama_index.core import Settings
 from llama_index.core.base.response.schema import PydanticResponse
@@ -10,12 +8,7 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import BaseModel
 
-from sage_llamaindex import (
-    SageFeedbackEvent,
-    SageNodePostprocessor,
-    SageQueryEngine,
-    feedback_of,
-)
+from sage_llamaindex import SageFeedbackEvent, SageNodePostprocessor, SageQueryEngine, feedback_of
 from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, scored
 from tests.fakes.llamaindex_engines import LADDER, both, engine
 

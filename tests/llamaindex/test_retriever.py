@@ -1,7 +1,5 @@
 """`SageRetriever` over real indices: candidates by meaning and by words, filters, changes, and what it says."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import uuid

@@ -1,7 +1,5 @@
 """What scores mean, settings in one object, copies with changes, and nothing relevant."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

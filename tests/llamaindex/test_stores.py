@@ -1,7 +1,5 @@
 """Real vector stores: scores and their scale, selection, persisting, and asking again."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Streaming answers: judged before or after, read as often as one likes, sync and async."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Our parts inside LlamaIndex's own: tools, agents, chat engines, wrappers, retrievers, rerankers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -189,10 +187,7 @@ class TestWrappers:
         inner = engine(ScriptedLLM.of(["from inside"]))
         pointer = IndexNode(text="docs", index_id="docs", obj=inner)
         index = VectorStoreIndex(objects=[pointer], embed_model=MockEmbedding(embed_dim=4))
-        for nodes in (
-            index.as_retriever().retrieve("Why?"),
-            await index.as_retriever().aretrieve("Why?"),
-        ):
+        for nodes in (index.as_retriever().retrieve("Why?"), await index.as_retriever().aretrieve("Why?")):
             assert [n.get_content() for n in nodes] == ["from inside"]
         plain = SummaryIndex([IndexNode(text="docs", index_id="docs")])
         recursive = RecursiveRetriever(

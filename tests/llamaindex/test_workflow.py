@@ -1,7 +1,5 @@
 """`SageWorkflow`: the engine's answers, an event per round, runs that are saved and resumed, a tool of agents."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments of the wrong kind, and of `RetryQueryEngine`: each error says what to give instead."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

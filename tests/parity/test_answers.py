@@ -1,7 +1,5 @@
 """What comes out besides the text of an answer: objects, marks, the provider's citations, conversations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

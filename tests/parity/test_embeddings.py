@@ -1,7 +1,5 @@
 """The packaged embedding model in both frameworks gives the core's vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from llama_index.core.ingestion import IngestionPipeline

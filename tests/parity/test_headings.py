@@ -1,7 +1,5 @@
 """Titles, headings and neighbors mean the same in both frameworks as in the core."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_core.text.header import MAX_HEADER_TOKENS

@@ -1,7 +1,5 @@
 """Further searches for what the critic says is missing, alike in both frameworks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

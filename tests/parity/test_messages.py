@@ -1,7 +1,5 @@
 """Mistakes that users make at the doors of the adapters and of the core: told at once, with what to do."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

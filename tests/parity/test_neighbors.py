@@ -1,7 +1,5 @@
 """Neighbors vouch in the same way in the core and in both frameworks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

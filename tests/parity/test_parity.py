@@ -1,7 +1,5 @@
 """The same text, scores and replies give the same chunks, selection and trace through all three doors."""
 
-from __future__ import annotations
-
 import json
 from itertools import cycle
 

@@ -1,7 +1,5 @@
 """What the frameworks hand back has the core's pictures."""
 
-from __future__ import annotations
-
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from sage_core import FeedbackResult, selection_view

@@ -1,7 +1,5 @@
 """What an LLM is told of where passages are from: the same in `Sage` and both frameworks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -95,10 +93,7 @@ def test_nodes_that_show_all_of_it_are_left_alone() -> None:
 def test_the_chain_s_llm_sees_where_documents_are_from() -> None:
     documents = [Document(text, metadata=metadata) for text, metadata in LEASES]
     retriever = SageRetriever(base_retriever=lambda _: documents, reranker=WordReranker())
-    llm, critic = (
-        ScriptedChat(replies=["It is due monthly."]),
-        ScriptedChat(replies=[graded(9)]),
-    )
+    llm, critic = (ScriptedChat(replies=["It is due monthly."]), ScriptedChat(replies=[graded(9)]))
     output = create_sage_chain(llm, retriever, critic=critic).invoke(
         "When is the rent of the east lease due?"
     )

@@ -1,7 +1,5 @@
 """Pruning and marks are the same in the core and in both frameworks."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_core.answering import SentencePruner

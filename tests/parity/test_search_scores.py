@@ -1,7 +1,5 @@
 """The hybrid reranker goes by the scores that the search gave, the same in the core and in both frameworks."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Each sentence of a streamed answer has its mark before the next one, and a contradicted one ends it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

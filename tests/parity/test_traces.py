@@ -1,7 +1,5 @@
 """Traces of a question, as OpenTelemetry viewers get them: one span for each step, in both frameworks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

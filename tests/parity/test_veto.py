@@ -1,7 +1,5 @@
 """A critic's grade is overruled where the passages contradict the answer, alike in all three doors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Answering: the prompt, the LLM answerer against a real server, and the answerer without an LLM."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 

@@ -1,7 +1,5 @@
 """Other models in the place of word counts, here tiny ones with random weights."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the extractive answerer must not quote: headings, and sentences that only share some words."""
 
-from __future__ import annotations
-
 import pytest
 
 from sage_core.answering import ExtractiveAnswerer

@@ -1,7 +1,5 @@
 """Answers without an LLM to questions for a cell, a list, yes or no, two sides; over documents of our own."""
 
-from __future__ import annotations
-
 import collections
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sentences dropped from chunks: exact slices, nothing empty, nothing torn apart."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The reader marks the words that answer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

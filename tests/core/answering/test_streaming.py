@@ -1,7 +1,5 @@
 """Sentences of an answer are judged while it is written."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import AsyncIterator, Iterator

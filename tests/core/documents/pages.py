@@ -4,8 +4,6 @@ Of ``expected.json``, ``keep`` must be in the result, ``drop`` must not: navigat
 marked ``later`` were written after the rules had been settled on the others, and not used to change them.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Readers: text comes through unchanged, encodings are told apart, and what is no text is refused."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

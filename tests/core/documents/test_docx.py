@@ -1,7 +1,5 @@
 """Word files: headings, lists and tables as Markdown; damaged ones refused."""
 
-from __future__ import annotations
-
 import io
 import random
 import time

@@ -1,7 +1,5 @@
 """Any bytes under any suffix: errors of ours only, exact offsets, time that grows with the file."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """HTML: what a reader came for, with its structure; navigation and banners left out; exact and linear."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

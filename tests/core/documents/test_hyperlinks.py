@@ -1,7 +1,5 @@
 """Links to other files, from each kind of document: where they stand in the text, and where they lead."""
 
-from __future__ import annotations
-
 import io
 import time
 import zipfile

@@ -1,7 +1,5 @@
 """PDF and Word files that would end the process or the machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

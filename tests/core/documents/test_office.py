@@ -1,7 +1,5 @@
 """Spreadsheets, slides and e-books as Markdown."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import zipfile

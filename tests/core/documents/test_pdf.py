@@ -1,7 +1,5 @@
 """PDF: paragraphs out of lines, columns in order, page furniture left out, exact pages; damaged files refused."""
 
-from __future__ import annotations
-
 import random
 import re
 import resource

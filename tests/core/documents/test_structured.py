@@ -1,7 +1,5 @@
 """CSV, JSON, notebooks, mail and code as documents."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Embedding models by name, and a hosted one through the whole pipeline."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The critic: what is sent, and how what comes back is read."""
 
-from __future__ import annotations
-
 import json
 import re
 import string

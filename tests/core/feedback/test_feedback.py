@@ -1,7 +1,5 @@
 """The feedback loop: what it asks for, when it stops, what it returns."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

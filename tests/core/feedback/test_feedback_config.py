@@ -1,7 +1,5 @@
 """`FeedbackConfig`: shorthands of its selection, copies with changes, and everything else that a dataclass does."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import FrozenInstanceError, fields, replace
 

@@ -1,18 +1,11 @@
 """The drivers of the feedback loop, plain and async: what fails, and a check before the critic."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
 
 from sage_core.errors import LLMError
-from sage_core.feedback import (
-    FeedbackLoop,
-    Verdict,
-    arun_loop,
-    run_loop,
-)
+from sage_core.feedback import FeedbackLoop, Verdict, arun_loop, run_loop
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection.cut import Selection
 

@@ -1,7 +1,5 @@
 """A trace that was written can be read back."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

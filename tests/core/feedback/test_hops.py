@@ -1,7 +1,5 @@
 """Further searches for what is missing: the loop, the critic's word for it, `Sage`, and both frameworks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

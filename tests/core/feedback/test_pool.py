@@ -1,7 +1,5 @@
 """Candidates that later searches found beside those of the question, and generators with their two drivers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc
@@ -31,11 +29,7 @@ def test_what_a_later_search_found_is_not_pruned():
     halves = [text.split()[:1] for text in ("one two", "three")]
     assert pool.prune(
         ["four five", "one two", "three"], lambda own: halves if own == pool.items[:2] else []
-    ) == [
-        "four five",
-        "one",
-        "three",
-    ]
+    ) == ["four five", "one", "three"]
 
 
 class Counting:

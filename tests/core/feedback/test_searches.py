@@ -1,7 +1,5 @@
 """The bounds on a series of searches."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

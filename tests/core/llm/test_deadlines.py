@@ -1,7 +1,5 @@
 """One deadline for a whole call, and a limit on the reply, in all that talk to servers."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The OpenAI adapter against a real server on 127.0.0.1 that misbehaves as told."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import logging

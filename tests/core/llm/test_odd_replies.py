@@ -1,7 +1,5 @@
 """Replies that no parser takes, addresses with a password in them, and redirects."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle

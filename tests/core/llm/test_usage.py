@@ -1,7 +1,5 @@
 """Tokens, prices, and what a run cost (paper, equations 1 and 2)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

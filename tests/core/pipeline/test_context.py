@@ -1,7 +1,5 @@
 """What `Sage` sends: in rank or document order, neighbors joined, within a budget, never another text."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Many questions against a server with random faults; nothing lost, mixed up, left open or leaked."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import gc

@@ -1,7 +1,5 @@
 """How often an ingest reads: every file once, whatever its state."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

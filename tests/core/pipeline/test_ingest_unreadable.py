@@ -1,7 +1,5 @@
 """What cannot be read: folders that cannot be opened, links, rebuilds with nothing to put in."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an ingest costs: unchanged files a stat, large files bounded memory, and how it tells how far it is."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import itertools
@@ -97,13 +95,7 @@ def test_a_large_document_is_segmented_and_written_in_parts(
     monkeypatch.setattr(sage_core.pipeline.ingest, "_PIECE_CHARACTERS", 70)
     embedder, seen = HashEmbedder(), []
     with FolderStore(tmp_path / "store") as store:
-        report = ingest(
-            store,
-            [folder],
-            BlankLineSegmenter(),
-            embedder,
-            progress=seen.append,
-        )
+        report = ingest(store, [folder], BlankLineSegmenter(), embedder, progress=seen.append)
         [found] = store.search_many(embedder.embed_documents(["line of the log"]), 60)
         assert len(found) == report.chunks == 51
         assert [s.chunks for s in seen][:3] == [8, 16, 24]

@@ -1,7 +1,5 @@
 """Chunks that know where they stand, from files to candidates: headers, words, neighbors; and without."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A hundred questions at once against a server with 50 ms latency: none lost, none mixed up, none held back."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

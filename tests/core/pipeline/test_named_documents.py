@@ -1,7 +1,5 @@
 """Evidence in two places, joined by a name: from files to candidates."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import sqlite3

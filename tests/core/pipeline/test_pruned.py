@@ -1,7 +1,5 @@
 """`SageConfig(prune=True)`: what is sent, counted, judged and shown are slices of the chunks."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Sage: ingest, retrieve, ask and aask, with a real LLM client against a scripted server."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -242,10 +240,7 @@ def test_no_store_and_an_empty_store(tmp_path: Path) -> None:
     "embedder", [HashEmbedder("other"), HashEmbedder(salt="x"), HashEmbedder(dimension=9)]
 )
 def test_a_store_of_another_model_is_refused(store: Path, embedder: HashEmbedder) -> None:
-    with (
-        Sage(store, embedder=embedder, reranker=WordReranker()) as sage,
-        pytest.raises(StoreError),
-    ):
+    with Sage(store, embedder=embedder, reranker=WordReranker()) as sage, pytest.raises(StoreError):
         sage.retrieve("eggs?")
 
 

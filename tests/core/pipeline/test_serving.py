@@ -1,7 +1,5 @@
 """The server of docs/scale.md: several processes answer from one store while another changes it."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Settings in a file: what is written is what every part gets."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -101,11 +99,7 @@ def test_sage_takes_them(tmp_path: Path) -> None:
         assert sage.segmenter.fingerprint == FULL.make_segmenter().fingerprint
     base = SageConfig(order="document", feedback=FeedbackConfig(max_rounds=1, min_k=2))
     with Sage.from_settings(
-        FULL,
-        tmp_path / "store",
-        config=base,
-        embedder=HashEmbedder(),
-        reranker=HybridReranker(),
+        FULL, tmp_path / "store", config=base, embedder=HashEmbedder(), reranker=HybridReranker()
     ) as sage:
         assert sage.config.order == "document" and sage.config.feedback.max_rounds == 1
         assert sage.config.feedback.selection == FULL.selection

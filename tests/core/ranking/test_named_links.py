@@ -1,7 +1,5 @@
 """Documents that the question and the best chunks name, and who vouches for whom."""
 
-from __future__ import annotations
-
 import doctest
 import math
 
@@ -109,8 +107,7 @@ def test_the_question_vouches_as_a_certain_chunk() -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 @given(
-    scores=st.lists(st.none() | st.floats(-1, 1) | st.just(math.nan), min_size=1, max_size=6),
-    data=st.data(),
+    scores=st.lists(st.none() | st.floats(-1, 1) | st.just(math.nan), min_size=1, max_size=6), data=st.data()
 )
 def test_no_score_falls_and_none_stays_none(
     scale: Scale, scores: list[float | None], data: st.DataObject

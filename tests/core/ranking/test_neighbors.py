@@ -26,14 +26,7 @@ def test_neighbors_are_told_by_document_and_place():
         None,
         Place("a", 180, 260),  # overlaps
     ]
-    assert link(places) == [
-        Links(),
-        Links(2, 5),
-        Links(None, 1),
-        Links(),
-        Links(),
-        Links(1, None),
-    ]
+    assert link(places) == [Links(), Links(2, 5), Links(None, 1), Links(), Links(), Links(1, None)]
 
 
 def test_numbered_chunks_are_neighbors_only_where_no_number_is_missing():

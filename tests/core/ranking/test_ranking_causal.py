@@ -1,7 +1,5 @@
 """A causal language model as a cross-encoder (Qwen3-Reranker), on a tiny model with random weights."""
 
-from __future__ import annotations
-
 from importlib import resources
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages and pictures: right, well formed, and inert whatever the documents hold."""
 
-from __future__ import annotations
-
 import io
 import math
 import os
@@ -340,10 +338,7 @@ def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
 NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 
 
-@given(
-    st.lists(NUMBERS, max_size=30),
-    st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
-)
+@given(st.lists(NUMBERS, max_size=30), st.sampled_from(["probability", "logit", "cosine", "unbounded"]))
 def test_any_scores_give_a_picture_within_its_frame(scores, scale):
     if scale == "probability":
         scores = [

@@ -1,7 +1,5 @@
 """Nothing that a document, a file name or an LLM holds reaches the terminal as a command."""
 
-from __future__ import annotations
-
 import io
 import re
 

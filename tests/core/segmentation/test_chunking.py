@@ -1,7 +1,5 @@
 """The dynamic program against every segmentation there is, and the paper's threshold."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from random import Random

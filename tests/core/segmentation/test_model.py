@@ -1,7 +1,5 @@
 """Bundled and saved models: numpy equals torch, files are checked, nothing is unpickled, torch is not needed."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import sys

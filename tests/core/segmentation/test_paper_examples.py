@@ -1,7 +1,5 @@
 """The SAGE paper's own examples: figures 1, 3 and 10, in its words where they are at hand, and in ours."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What holds for every text whatever, and how the segmenter behaves as an object."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

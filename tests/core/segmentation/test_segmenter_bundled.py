@@ -1,7 +1,5 @@
 """The segmenter with the model that comes with the package."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Headings, lists, tables, code and blank lines: chunks as a reader would make them."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

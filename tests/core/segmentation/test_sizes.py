@@ -1,7 +1,5 @@
 """Sizes that were asked for, cuts that follow the meaning, and limits that hold in every script."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

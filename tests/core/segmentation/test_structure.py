@@ -1,7 +1,5 @@
 """Where a person would not cut: units of the documents in tests/fixtures/structure, and cases seen in use."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

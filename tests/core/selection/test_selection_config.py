@@ -1,21 +1,12 @@
 """One object holds the settings of a selection; every caller gives the same selection with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core import (
-    FeedbackConfig,
-    FeedbackLoop,
-    Generate,
-    InputError,
-    SelectionConfig,
-    select,
-)
+from sage_core import FeedbackConfig, FeedbackLoop, Generate, InputError, SelectionConfig, select
 from sage_core.selection import FixedK, RelativeToTop, selection_view
 
 SCORES = [0.95, 0.9, 0.2, 0.85, 0.01, 0.6]

@@ -9,14 +9,7 @@ from sage_core import FeedbackConfig, FeedbackLoop, SageConfig, gradient_cut, se
 from sage_core.errors import InputError
 from sage_core.selection import read_scores
 from sage_core.selection.cut import Gradient, RankedScores, effective_min_k
-from sage_core.selection.rules import (
-    Earliest,
-    ExpectedF,
-    FixedK,
-    RelativeToTop,
-    Threshold,
-    TopP,
-)
+from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
 
 FALLING = [0.9, 0.8, 0.7] + [0.01] * 12
 NAMES_THE_NUMBER = [

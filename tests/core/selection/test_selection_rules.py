@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -8,13 +6,7 @@ from hypothesis import strategies as st
 
 from sage_core.errors import InputError
 from sage_core.selection.cut import SCALES, select
-from sage_core.selection.rules import (
-    Earliest,
-    FixedK,
-    RelativeToTop,
-    Threshold,
-    TopP,
-)
+from sage_core.selection.rules import Earliest, FixedK, RelativeToTop, Threshold, TopP
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
 
 
@@ -58,14 +50,7 @@ def test_bounds_overrule_any_rule_and_say_so():
 
 
 scores = st.lists(st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)), max_size=30)
-rules = st.sampled_from(
-    [
-        FixedK(3),
-        Threshold(0.5),
-        RelativeToTop(),
-        TopP(),
-    ]
-)
+rules = st.sampled_from([FixedK(3), Threshold(0.5), RelativeToTop(), TopP()])
 
 
 @given(scores, rules, st.sampled_from(SCALES), st.integers(1, 9))

@@ -3,8 +3,6 @@
 Usage: crash.py STORE FOLDER STEP COUNT [rebuild]
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

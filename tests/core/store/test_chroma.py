@@ -1,7 +1,5 @@
 """A store kept by a real Chroma server that is killed and started again."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An ingest is killed at random moments while another process searches: nothing is lost, nothing doubled."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """Names of documents in a store: they come, change and go with their documents."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

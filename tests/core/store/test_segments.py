@@ -1,7 +1,5 @@
 """Vectors in many small files: whatever is written, replaced, removed and moved, a search finds what there is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

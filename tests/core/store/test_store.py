@@ -1,7 +1,5 @@
 """The store on disk and ingest: unchanged, changed and deleted files, other models, and crashes at every step."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import subprocess
@@ -181,10 +179,7 @@ def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> No
     folder, place = fill(tmp_path / "docs"), tmp_path / "store"
     with FolderStore(place) as store:
         ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
-        with pytest.raises(
-            StoreError,
-            match=r"threshold=0\.5,.*threshold=0\.55",
-        ):
+        with pytest.raises(StoreError, match=r"threshold=0\.5,.*threshold=0\.55"):
             ingest(store, [folder], Segmenter(), HashEmbedder())
         ingest(store, [folder], Segmenter(max_tokens=60, threshold=0.5), HashEmbedder())
         # A store of an earlier version does not know them.

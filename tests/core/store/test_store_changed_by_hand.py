@@ -1,7 +1,5 @@
 """Stores whose rows or files somebody else changed: errors of our own that name the remedy, and no hangs."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Callable

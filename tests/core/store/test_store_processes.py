@@ -1,7 +1,5 @@
 """One process replaces everything again and again while three others search the same store."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

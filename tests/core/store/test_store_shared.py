@@ -1,7 +1,5 @@
 """A store that is written to while others ask: other threads, other processes, another embedding model."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

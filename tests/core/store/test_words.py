@@ -1,7 +1,5 @@
 """The index of words beside the vectors: what it finds, and that it stays in step with the chunks."""
 
-from __future__ import annotations
-
 import pickle
 import sqlite3
 from collections.abc import Sequence

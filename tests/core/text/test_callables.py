@@ -1,7 +1,5 @@
 """Fingerprints of functions: equal exactly where the functions compute the same."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What a chunk knows that begins in the middle of a table, a list or a block of code."""
 
-from __future__ import annotations
-
 from sage_core.documents.reader import parse_document
 from sage_core.pipeline.ingest import chunks_of
 from sage_core.segmentation import Segmenter

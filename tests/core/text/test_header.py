@@ -33,13 +33,7 @@ def test_headers_are_shortened_from_the_outside_in():
     assert headers([text], [parts]) == [SEPARATOR.join(parts)]
     seen = [headers([text], [parts], window=w)[0] for w in range(30, 0, -1)]
     lines = list(dict.fromkeys(seen))
-    assert lines == [
-        SEPARATOR.join(parts),
-        SEPARATOR.join(parts[1:]),
-        parts[2],
-        "Inner",
-        "",
-    ]
+    assert lines == [SEPARATOR.join(parts), SEPARATOR.join(parts[1:]), parts[2], "Inner", ""]
     long = " ".join(f"w{i}" for i in range(500))
     [cut] = headers([text], [(long,)], window=1000)
     assert long.startswith(cut) and COUNTER.count(cut) == MAX_HEADER_TOKENS

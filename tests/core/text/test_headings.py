@@ -1,7 +1,5 @@
 """Headings of hostile documents: what opens a section, what only looks like it, and the path above any place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.text.headings import (
-    MAX_HEADING_CHARS,
-    find_headings,
-    find_title,
-    heading_path,
-    heading_paths,
-)
+from sage_core.text.headings import MAX_HEADING_CHARS, find_headings, find_title, heading_path, heading_paths
 from tests.fakes.growth import assert_linear
 
 # name, markup, text, levels and texts of its headings

@@ -1,7 +1,5 @@
 """Names of documents, and where a text mentions them."""
 
-from __future__ import annotations
-
 import doctest
 import time
 from collections.abc import Sequence

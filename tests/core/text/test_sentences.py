@@ -1,7 +1,5 @@
 """Sentence candidates: nothing lost, offsets exact, splits where a reader expects them, linear time."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Spans: trimming, and the check of spans that come from other people's code."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

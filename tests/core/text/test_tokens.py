@@ -1,7 +1,5 @@
 """Token counters: right counts, no special tokens, lone surrogates survived, picklable, one load for many threads."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

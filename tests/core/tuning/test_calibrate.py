@@ -1,7 +1,5 @@
 """A cut with a promise: the promise is kept on further questions, and the cut is the one that `select` makes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import pairwise

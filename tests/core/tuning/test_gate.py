@@ -1,7 +1,5 @@
 """The gate: evidence of any retriever against a baseline, and questions made by rule."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Questions made by an LLM: the real client, a scripted server, documents of our own."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

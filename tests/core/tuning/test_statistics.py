@@ -1,7 +1,5 @@
 """Statistics against textbook cases and coverage by simulation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

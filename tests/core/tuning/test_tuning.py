@@ -1,7 +1,5 @@
 """Tuning: quotations found whatever was done to them, and no recommendation that noise could have made."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace
