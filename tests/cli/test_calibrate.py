@@ -36,6 +36,7 @@ def _questions(path: Path, rounds: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_calibrate_writes_a_cut_that_every_part_loads(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

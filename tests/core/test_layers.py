@@ -158,6 +158,7 @@ def named_frameworks(path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_core_names_no_framework(tmp_path: Path):
     assert [line for path in module_files(ROOT).values() for line in named_frameworks(path)] == []
     for text in ('import_module("llama_index.core")', "import langchain_core", 'check("", "sage_eval")'):

@@ -94,6 +94,7 @@ def test_the_veto_can_be_turned_off(door: Any, tmp_path: Path) -> None:
     assert door(WRONG, tmp_path, veto="off").stop_reason == "accepted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", [sage, llamaindex, langchain])
 def test_a_model_that_checks_answers_grades_by_its_name(door: Any, tmp_path: Path) -> None:
     model = tiny(tmp_path / "checker", "BertForSequenceClassification", {0: "entailment", 1: "contradiction"})

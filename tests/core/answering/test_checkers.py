@@ -38,6 +38,7 @@ def scores(judge: ModelJudge) -> list[float]:
     return [p for p in found if p is not None]
 
 
+@pytest.mark.slow
 def test_the_label_order_is_read_from_the_config(tmp_path: Path) -> None:
     first = {0: "entailment", 1: "neutral", 2: "contradiction"}
     last = {0: "contradiction", 1: "neutral", 2: "entailment"}

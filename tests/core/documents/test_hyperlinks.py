@@ -91,6 +91,7 @@ def test_a_document_of_5_000_links_has_them_all(name: str) -> None:
     assert len(document.links) == 5_000 and document.links[-1].target == "f4999.md"
 
 
+@pytest.mark.slow
 def test_links_that_are_written_otherwise_take_linear_time() -> None:
     # "|" is escaped in a table, so that none of them is found as it stands.
     rows = "".join(f'<tr><th>{i}<td><a href="f{i}.html">a|b{i}</a></tr>' for i in range(20_000))

@@ -60,6 +60,7 @@ def test_a_file_that_takes_all_memory_is_refused_and_the_next_one_read(
     assert "pilot" in parse_document("b.pdf", pdfs.one_column()).text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is not limited on Windows")
 def test_the_limit_does_not_grow_with_the_program_that_reads() -> None:
     large = bytearray(b"x") * 400_000_000  # the peak of this process, were it handed down

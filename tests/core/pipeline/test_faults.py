@@ -225,6 +225,7 @@ def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
     assert after[2] - before[2] < 20_000, f"memory grew by {after[2] - before[2]} KiB"
 
 
+@pytest.mark.slow
 def test_a_sage_that_is_dropped_closes_its_files_at_once(store: Path) -> None:
     replies = ["On the cape.", '{"reason": "r", "score": 9, "adjust": 0}', FAULTS["huge"]()]
     with LLMServer(replies) as server:

@@ -222,6 +222,7 @@ def test_code_keeps_its_preamble_and_a_class_its_first_function() -> None:
     assert together(chunks(settings, target_tokens=10, max_tokens=130), "# Seconds", "timeout")
 
 
+@pytest.mark.slow
 def test_long_runs_of_comments_and_replies_take_linear_work() -> None:
     # Quadratic work would take minutes.
     code = "x = 1\n" * 5 + "# a\n" * 40_000 + "x = 1\n"

@@ -46,6 +46,7 @@ def _losses(n: int, limit: float, confidence: float | None, splits: int) -> list
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "limit"), [(30, 0.2), (100, 0.1)])
 def test_on_average_no_more_is_lost_than_the_limit(n: int, limit: float) -> None:
     losses = _losses(n, limit, None, 100)
@@ -53,6 +54,7 @@ def test_on_average_no_more_is_lost_than_the_limit(n: int, limit: float) -> None
     assert np.mean(losses) > limit / 2, "nor is the promise kept by keeping everything"
 
 
+@pytest.mark.slow
 def test_with_confidence_hardly_a_split_loses_more() -> None:
     losses = np.array(_losses(100, 0.15, 0.9, 60))
     assert np.mean(losses <= 0.15) >= 0.9

@@ -194,6 +194,7 @@ def test_fewer_tokens_are_named_where_they_keep_the_evidence(found: tuning.Tunin
     assert "SelectionConfig(" in cheaper(fewer)
 
 
+@pytest.mark.slow
 def test_no_fewer_tokens_where_all_of_them_are_needed() -> None:
     words = random.Random(3).sample(WORDS, 60)
     documents = [document("\n\n".join(f"The {word} is kept in {word[::-1]} rooms." for word in words))]
