@@ -16,58 +16,34 @@ from sage_core._checks import shortened
 from sage_core.errors import InputError
 
 Kind = Literal[
-    "text",
-    "markdown",
-    "rst",
-    "asciidoc",
-    "html",
-    "pdf",
-    "docx",
-    "code",
-    "json",
-    "csv",
-    "notebook",
-    "email",
-    "xlsx",
-    "pptx",
-    "epub",
-]
+    "text", "markdown", "rst", "asciidoc", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
+    "xlsx", "pptx", "epub",
+]  # fmt: skip
 PathArgument = str | os.PathLike[str]
 
-KINDS: dict[str, Kind] = {
-    ".txt": "text",
-    ".text": "text",
-    ".rst": "rst",
-    ".rest": "rst",
-    ".adoc": "asciidoc",
-    ".asciidoc": "asciidoc",
-    ".asc": "asciidoc",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".mdx": "markdown",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".py": "code",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".ipynb": "notebook",
-    ".eml": "email",
-    ".xlsx": "xlsx",
-    ".pptx": "pptx",
-    ".epub": "epub",
+_SUFFIXES: dict[Kind, str] = {
+    "text": ".txt .text",
+    "rst": ".rst .rest",
+    "asciidoc": ".adoc .asciidoc .asc",
+    "markdown": ".md .markdown .mdx",
+    "html": ".html .htm .xhtml",
+    "pdf": ".pdf",
+    "docx": ".docx",
+    "code": ".py",
+    "json": ".json",
+    "csv": ".csv .tsv",
+    "notebook": ".ipynb",
+    "email": ".eml",
+    "xlsx": ".xlsx",
+    "pptx": ".pptx",
+    "epub": ".epub",
 }
+KINDS: dict[str, Kind] = {suffix: kind for kind, listed in _SUFFIXES.items() for suffix in listed.split()}
 
 REMEDIES = {
-    ".xls": "save it as .xlsx",
-    ".ods": "save it as .xlsx",
+    **dict.fromkeys((".xls", ".ods"), "save it as .xlsx"),
     ".ppt": "save it as .pptx",
-    ".doc": "save it as .docx",
-    ".odt": "save it as .docx",
-    ".rtf": "save it as .docx",
+    **dict.fromkeys((".doc", ".odt", ".rtf"), "save it as .docx"),
     ".msg": "save it as .eml",
 }
 """What to do about files that people have and that are not read, by suffix."""
@@ -89,15 +65,15 @@ class PassedOver:
     unreadable: bool
 
 
-def as_path(given: PathArgument) -> Path:
+def as_path(path: PathArgument) -> Path:
     """A path as given, with ``~`` replaced.
 
     Raises:
         InputError: For what is no path: nothing at all would otherwise stand for the current folder.
     """
-    if not isinstance(given, str | os.PathLike):
-        raise InputError(f"a path is a string or a Path, not {given!r}")
-    text = os.fspath(given)
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a path is a string or a Path, not {path!r}")
+    text = os.fspath(path)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InputError(f"{text!r} is no path: name a file or a folder, '.' for the current one")
     try:
@@ -107,17 +83,17 @@ def as_path(given: PathArgument) -> Path:
         raise InputError(f"{text!r} is no path: {error}") from error
 
 
-def as_paths(given: PathArgument | Iterable[PathArgument]) -> list[Path]:
+def as_paths(paths: PathArgument | Iterable[PathArgument]) -> list[Path]:
     """One path or any iterable of them.
 
     Raises:
         InputError: As `as_path`.
     """
-    if isinstance(given, str | os.PathLike):
-        return [as_path(given)]
-    if not isinstance(given, Iterable):
-        raise InputError(f"paths are files and folders, not {given!r}")
-    return [as_path(path) for path in given]
+    if isinstance(paths, str | os.PathLike):
+        return [as_path(paths)]
+    if not isinstance(paths, Iterable):
+        raise InputError(f"paths are files and folders, not {paths!r}")
+    return [as_path(path) for path in paths]
 
 
 def _is_prose(text: str) -> bool:
@@ -240,11 +216,11 @@ def expand_sources(
         others: As in `find_files`.
         roots: Folders, from `source_of`. A file that lies in none of them, links resolved, is left out.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
 
     def take(source: str, file: Path) -> None:
         if roots is None or any(within(source, root) for root in roots):
-            found.setdefault(source, file)
+            files.setdefault(source, file)
         elif passed_over is not None:
             reason = f"{file} is a link to a file outside the folders that may be read"
             passed_over.append(PassedOver(file, reason, unreadable=False))
@@ -274,4 +250,4 @@ def expand_sources(
         for item in left:
             if item.unreadable or not any(within(source_of(item.path), scope) for scope in scopes):
                 passed_over.append(item)
-    return found
+    return files

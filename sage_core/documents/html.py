@@ -52,10 +52,10 @@ class HtmlPage(NamedTuple):
 
 def declared_encoding(data: bytes) -> str | None:
     """The encoding a page declares in its first 2048 bytes, where Python knows it."""
-    found = _CHARSET.search(data[:2048])
-    if not found:
+    declaration = _CHARSET.search(data[:2048])
+    if not declaration:
         return None
-    name = found.group(1).decode("ascii")
+    name = declaration.group(1).decode("ascii")
     try:
         codecs.lookup(name)
     except LookupError:
@@ -101,10 +101,7 @@ def _parse(markup: str, name: str) -> _Element | None:
     )
     try:
         root = etree.fromstring(data, parser)
-    except (
-        etree.LxmlError,
-        AssertionError,
-    ) as error:  # the second for nothing but comments, in some versions
+    except (etree.LxmlError, AssertionError) as error:  # the second: nothing but comments, in some versions
         if not markup.strip() or isinstance(error, AssertionError):
             return None
         raise InputError(f"{name} is not readable HTML: {error}") from error
@@ -159,28 +156,22 @@ _FEW_CHARS = 250
 _HEADINGS = {f"h{n}": n for n in range(1, 7)}
 
 
+@dataclass(slots=True)
 class _Stats:
-    __slots__ = ("blocks", "chars", "controls", "h1", "headings", "linked", "links", "tables")
+    """Counts of what is below an element: ``linked`` are characters within links."""
 
-    def __init__(self) -> None:
-        self.chars = 0
-        self.linked = 0  # characters within links
-        self.links = 0
-        self.controls = 0
-        self.headings = 0
-        self.h1 = 0
-        self.tables = 0
-        self.blocks = 0  # lists, code and quotations
+    chars: int = 0
+    linked: int = 0
+    links: int = 0
+    controls: int = 0
+    headings: int = 0
+    h1: int = 0
+    tables: int = 0
+    blocks: int = 0  # lists, code and quotations
 
     def add(self, other: _Stats) -> None:
-        self.chars += other.chars
-        self.linked += other.linked
-        self.links += other.links
-        self.controls += other.controls
-        self.headings += other.headings
-        self.h1 += other.h1
-        self.tables += other.tables
-        self.blocks += other.blocks
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class _Page:
@@ -252,15 +243,15 @@ class _Page:
             and e not in self.unseen
             and self.stats[e].chars >= 0.1 * total
         ]
-        found = mains[0] if mains else None
-        articles = [e for e in (self.root if found is None else found).iter("article") if e is not found]
+        main = mains[0] if mains else None
+        articles = [e for e in (self.root if main is None else main).iter("article") if e is not main]
         within_article = _nearest_above(self.elements, lambda e: e.tag == "article")
         outer = [e for e in articles if e not in within_article]
         if len(outer) == 1 and outer[0] not in self.unseen:
-            within = total if found is None else self.stats[found].chars
+            within = total if main is None else self.stats[main].chars
             if self.stats[outer[0]].chars >= 0.3 * within:
                 return outer[0]
-        return found
+        return main
 
     def _is_chrome(self, element: Any) -> bool:
         """Whether an element is there to use the site, not to be read."""
@@ -295,17 +286,14 @@ class _Page:
 
     def _holds_the_content(self, element: Any, stats: _Stats) -> bool:
         """Whether so much is in an element that it cannot be left out, whatever it is called."""
-        if element in self.around_main:
-            return True
-        if stats.h1 and stats.h1 == self.total.h1:
-            return True
-        return stats.chars > 0.5 * self.total.chars
+        has_titles = stats.h1 > 0 and stats.h1 == self.total.h1
+        return element in self.around_main or has_titles or stats.chars > 0.5 * self.total.chars
 
     def _drop_link_lists(self) -> None:
         """On a page that does not say where its content is, columns of links are navigation."""
         if self.main is not None:
             return
-        found = {
+        lists = {
             e
             for e in self.elements
             if e.tag in ("ul", "ol", "td", "div", "p", "table", "center")
@@ -314,7 +302,7 @@ class _Page:
             and self.stats[e].chars < 40 * self.stats[e].links
             and not self.stats[e].headings
         }
-        outer = [e for e in found if e.getparent() not in found]
+        outer = [e for e in lists if e.getparent() not in lists]
         if sum(self.stats[e].chars for e in outer) < 0.6 * self.total.chars:
             self.chrome.update(outer)
 
@@ -328,7 +316,7 @@ def _is_unseen(element: Any) -> bool:
     tag = element.tag
     if tag in _UNSEEN_TAGS or ":" in tag:
         return tag not in ("o:p", "st1:place")
-    if element.get("hidden") is not None and element.get("hidden") != "until-found":
+    if element.get("hidden", "until-found") != "until-found":
         return True
     if element.get("aria-hidden") == "true" and tag not in ("html", "body"):
         return True
@@ -469,9 +457,9 @@ class _Writer:
         self._put(text)
         at = 0
         for words, target in self.linked:
-            found = text.find(words, at, at + _FARTHEST_LINK)
+            place = text.find(words, at, at + _FARTHEST_LINK)
             # Words that were written otherwise, such as code, stand somewhere behind the link before.
-            at, end = (found, found + len(words)) if found >= 0 else (at, at)
+            at, end = (place, place + len(words)) if place >= 0 else (at, at)
             self.links.append(Hyperlink(start + at, start + end, target))
             at = end
         self.linked.clear()
@@ -543,9 +531,8 @@ class _Walk:
         self.inside = page.main is None
         self.lists: list[list[int]] = []  # [next number] of ordered lists, [] of others
         self.opened: list[Any] = []  # elements for which a container is open
-        self.sections: list[list[int]] = [
-            [0, 0]
-        ]  # of each open section: least level, level of the first heading
+        # Of each open section: least level, level of the first heading.
+        self.sections: list[list[int]] = [[0, 0]]
         self.heading: Any = None
 
     def start(self, element: Any) -> bool:
@@ -673,10 +660,9 @@ class _Walk:
         return max(1, said + shift)
 
     def _code(self, element: Any) -> None:
-        parts: list[str] = []
-        for text, node in _texts(element, self.page):
-            parts.append("\n" if node is not None and node.tag == "br" else text)
-        code = "".join(parts).replace("\r\n", "\n").replace("\r", "\n").strip("\n").rstrip()
+        texts = _texts(element, self.page)
+        code = "".join("\n" if node is not None and node.tag == "br" else text for text, node in texts)
+        code = code.replace("\r\n", "\n").replace("\r", "\n").strip("\n").rstrip()
         if not code.strip():
             return
         language = _language(element)
@@ -767,9 +753,9 @@ def _rows(table: Any, state: _Walk) -> list[tuple[bool, list[str]]]:
     for row in table.iter("tr"):
         if row in state.page.unseen or row in state.page.chrome:
             continue
-        given = [c for c in row.iterchildren("td", "th") if c not in state.page.unseen]
+        own = [c for c in row.iterchildren("td", "th") if c not in state.page.unseen]
         cells: list[str] = []
-        for cell in given:
+        for cell in own:
             _fill(cells, spanning)
             text = state._cell(cell)
             columns, down = _number(cell.get("colspan")), _number(cell.get("rowspan"))
@@ -783,7 +769,7 @@ def _rows(table: Any, state: _Walk) -> list[tuple[bool, list[str]]]:
                 cells.append("" if extra else text)
         _fill(cells, spanning)
         if any(cells):
-            rows.append((bool(given) and all(c.tag == "th" for c in given), cells))
+            rows.append((bool(own) and all(c.tag == "th" for c in own), cells))
     width = max((len(cells) for _, cells in rows), default=0)
     if len(rows) * width > 4 * sum(len(cells) for _, cells in rows) + 1000:
         return rows  # one row is far wider than the others: padding would be the larger part
@@ -808,12 +794,8 @@ def _number(text: str | None, most: int = _MOST_SPANNED) -> int:
 
 def _language(element: Any) -> str:
     """The language of a block of code, as its own class, its parent's or its ``<code>``'s says."""
-    places = [element, *element.iterchildren("code"), element.getparent()]
-    above = element.getparent()
-    if above is not None and above.getparent() is not None:
-        places.append(above.getparent())
-    for place in places:
-        found = _LANGUAGE.search(place.get("class") or "") if place is not None else None
-        if found and found.group(1).lower() not in _NO_LANGUAGE:
-            return found.group(1).removeprefix("source-").lower()
+    for place in (element, *element.iterchildren("code"), *itertools.islice(element.iterancestors(), 2)):
+        match = _LANGUAGE.search(place.get("class") or "")
+        if match and match.group(1).lower() not in _NO_LANGUAGE:
+            return match.group(1).removeprefix("source-").lower()
     return ""

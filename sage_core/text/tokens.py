@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -66,17 +67,13 @@ def get_counter(name: str = "bert") -> TokenCounter:
         raise InputError(
             "name a token counter: 'bert', 'words', 'chars', 'cl100k_base', 'o200k_base' or a Hugging Face id"
         )
-    if name == "bert":
-        return BertCounter()
-    if name == "words":
-        return WordCounter()
-    if name == "chars":
-        return CharCounter()
+    if name in _BUNDLED:
+        return _BUNDLED[name]()
     if name in _TIKTOKEN:
         check_installed(f"the token counter {name!r}", "tiktoken", "tiktoken")
         return TiktokenCounter(name)
     check_folder("tokenizer", name)
-    known = ("bert", "words", "chars", *_TIKTOKEN)
+    known = (*_BUNDLED, *_TIKTOKEN)
     meant = likely_typo(name, known)
     if meant is not None:
         raise InputError(f"no token counter {name!r}: did you mean {meant!r}? There are {', '.join(known)}")
@@ -84,10 +81,18 @@ def get_counter(name: str = "bert") -> TokenCounter:
     return HuggingFaceCounter(name)
 
 
-class _ComparedByName:
-    """Counters of one kind and name are the same counter."""
+class _Counter(ABC):
+    """What counters share: those of one kind and name are the same counter."""
 
     name: str
+
+    def count(self, text: str) -> int:
+        """Number of tokens of ``text``."""
+        return self.count_many([text])[0]
+
+    @abstractmethod
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.name == getattr(other, "name", None)
@@ -99,36 +104,28 @@ class _ComparedByName:
         return f"{type(self).__name__}({self.name!r})"
 
 
-class WordCounter(_ComparedByName):
+class WordCounter(_Counter):
     """Words: maximal runs of characters that are not white space."""
 
     name = "words"
     additive = True
-
-    def count(self, text: str) -> int:
-        """Number of words of ``text``."""
-        return len(text.split())
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of words of each text."""
         return [len(text.split()) for text in texts]
 
 
-class CharCounter(_ComparedByName):
+class CharCounter(_Counter):
     """Characters (Unicode code points), white space included."""
 
     name = "chars"
-
-    def count(self, text: str) -> int:
-        """``len(text)``."""
-        return len(text)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Length of each text."""
         return [len(text) for text in texts]
 
 
-class BertCounter(_ComparedByName):
+class BertCounter(_Counter):
     """Word pieces of the bundled vocabulary, as all-MiniLM-L6-v2 counts them without ``[CLS]`` and ``[SEP]``.
 
     To BERT a run of letters that it does not know is one token, whatever its length: Thai, Khmer, emoji,
@@ -138,17 +135,13 @@ class BertCounter(_ComparedByName):
     name = "bert"
     additive = True
 
-    def count(self, text: str) -> int:
-        """Number of word pieces of ``text``."""
-        return _wordpiece().count(without_lone_surrogates(text))
-
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of word pieces of each text."""
         count = _wordpiece().count
         return [count(without_lone_surrogates(text)) for text in texts]
 
 
-class TiktokenCounter(_ComparedByName):
+class TiktokenCounter(_Counter):
     """Tokens of an OpenAI encoding. Special tokens in the text are counted as the ordinary text they are.
 
     Args:
@@ -158,17 +151,13 @@ class TiktokenCounter(_ComparedByName):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def count(self, text: str) -> int:
-        """Number of tokens of ``text``."""
-        return len(_tiktoken(self.name).encode_ordinary(without_lone_surrogates(text)))
-
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
         encode = _tiktoken(self.name).encode_ordinary
         return [len(encode(without_lone_surrogates(text))) for text in texts]
 
 
-class HuggingFaceCounter(_ComparedByName):
+class HuggingFaceCounter(_Counter):
     """Tokens of a Hugging Face fast tokenizer. Text unknown to it counts by its length, as in ``bert``.
 
     Args:
@@ -178,16 +167,12 @@ class HuggingFaceCounter(_ComparedByName):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def count(self, text: str) -> int:
-        """Number of tokens of ``text``."""
-        return self.count_many([text])[0]
-
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
         return count_with(_tokenizer(self.name), texts)
 
 
-class TokenizerCounter(_ComparedByName):
+class TokenizerCounter(_Counter):
     """Tokens of a tokenizer that is at hand: of `transformers`, or a bare `tokenizers.Tokenizer`.
 
     It neither cuts nor pads, whatever the tokenizer's own file asks for, and the tokenizer is left as it is.
@@ -211,10 +196,6 @@ class TokenizerCounter(_ComparedByName):
         source = getattr(tokenizer, "name_or_path", "") or f"{id(tokenizer):x}"
         self.name = f"{type(tokenizer).__qualname__}:{source}"
 
-    def count(self, text: str) -> int:
-        """Number of tokens of ``text``."""
-        return self.count_many([text])[0]
-
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text."""
         if self._bare is not None:
@@ -229,7 +210,7 @@ class TokenizerCounter(_ComparedByName):
         self._bare = _bare_form(self._tokenizer)
 
 
-class CallableCounter(_ComparedByName):
+class CallableCounter(_Counter):
     """A counter from any function.
 
     Examples:
@@ -252,16 +233,13 @@ class CallableCounter(_ComparedByName):
         self._function = function
         self.name = name
 
-    def count(self, text: str) -> int:
-        """What the function says of ``text``."""
-        return int(self._function(text))
-
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """What the function says of each text."""
         return [int(self._function(text)) for text in texts]
 
 
 _LOADING = threading.Lock()
+_BUNDLED: dict[str, type[_Counter]] = {"bert": BertCounter, "words": WordCounter, "chars": CharCounter}
 
 
 def count_with(tokenizer: Any, texts: Sequence[str]) -> list[int]:
@@ -271,19 +249,18 @@ def count_with(tokenizer: Any, texts: Sequence[str]) -> list[int]:
     """
     clean = [without_lone_surrogates(text) for text in texts]
     encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
-    found = encode(clean, add_special_tokens=False)
-    counts = [len(encoding) for encoding in found]
+    encodings = encode(clean, add_special_tokens=False)
+    counts = [len(encoding) for encoding in encodings]
     unknown = _unknown_id(tokenizer)
     if unknown is None:
         return counts
-    odd = [i for i, encoding in enumerate(found) if unknown in encoding.ids]
+    odd = [i for i, encoding in enumerate(encodings) if unknown in encoding.ids]
     if odd:
         from sage_core.text.wordpiece import unknown_tokens
 
         # The fast way above gives no offsets.
-        for i, encoding in zip(
-            odd, tokenizer.encode_batch([clean[i] for i in odd], add_special_tokens=False), strict=True
-        ):
+        encodings = tokenizer.encode_batch([clean[i] for i in odd], add_special_tokens=False)
+        for i, encoding in zip(odd, encodings, strict=True):
             counts[i] = sum(
                 unknown_tokens(clean[i][a:b]) if token == unknown else 1
                 for token, (a, b) in zip(encoding.ids, encoding.offsets, strict=True)
@@ -327,8 +304,8 @@ def _unknown_id(tokenizer: Any) -> int | None:
     """Id of the token that stands for unknown text; None where the tokenizer has none."""
     name = getattr(tokenizer.model, "unk_token", None)
     if isinstance(name, str):
-        found = tokenizer.token_to_id(name)
-        return None if found is None else int(found)
+        number = tokenizer.token_to_id(name)
+        return None if number is None else int(number)
     number = getattr(tokenizer.model, "unk_id", None)
     return int(number) if isinstance(number, int) else None
 
@@ -340,6 +317,17 @@ def without_lone_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
+def _loaded_once(load: Callable[[str], Any]) -> Callable[[str], Any]:
+    """``load``, remembered: threads that need the same at once wait for one of them."""
+    remembered = lru_cache(maxsize=8)(load)
+
+    def loaded(name: str) -> Any:
+        with _LOADING:
+            return remembered(name)
+
+    return loaded
+
+
 def _wordpiece() -> WordPiece:
     from sage_core.text.wordpiece import shared_wordpiece
 
@@ -347,13 +335,8 @@ def _wordpiece() -> WordPiece:
         return shared_wordpiece()
 
 
+@_loaded_once
 def _tiktoken(name: str) -> Any:
-    with _LOADING:
-        return _load_tiktoken(name)
-
-
-@lru_cache(maxsize=8)
-def _load_tiktoken(name: str) -> Any:
     try:
         import tiktoken
     except ImportError as error:
@@ -367,13 +350,8 @@ def _load_tiktoken(name: str) -> Any:
         ) from error
 
 
+@_loaded_once
 def _tokenizer(name: str) -> Any:
-    with _LOADING:
-        return _load_tokenizer(name)
-
-
-@lru_cache(maxsize=8)
-def _load_tokenizer(name: str) -> Any:
     from tokenizers import Tokenizer
 
     path = Path(name)
@@ -382,13 +360,9 @@ def _load_tokenizer(name: str) -> Any:
         tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
     except Exception as error:  # the library raises bare Exception for every failure
         raise ModelError(
-            f"no token counter {name!r}: not one of {', '.join(_known())}, no folder with tokenizer.json, "
-            f"and the hub did not give it ({error})"
+            f"no token counter {name!r}: not one of {', '.join((*_BUNDLED, *_TIKTOKEN[:2]))}, no folder with "
+            f"tokenizer.json, and the hub did not give it ({error})"
         ) from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
-
-
-def _known() -> Iterable[str]:
-    return ("bert", "words", "chars", *_TIKTOKEN[:2])

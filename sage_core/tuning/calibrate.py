@@ -13,7 +13,7 @@ Both need questions that are independent draws of those to come. Many questions 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -239,10 +239,10 @@ def calibrate(
             return math.inf if at is None else part.cost(at)
 
         chosen = min(curves, key=cost)
-        found = [(chosen, chosen.rows(calibrating).first(bound))]
+        cuts = [(chosen, chosen.rows(calibrating).first(bound))]
     else:
-        found = [(curve, _tested(curve, n, loss, level)) for curve in curves]
-    passing = [(curve, at) for curve, at in found if at is not None]
+        cuts = [(curve, _tested(curve, n, loss, level)) for curve in curves]
+    passing = [(curve, at) for curve, at in cuts if at is not None]
     if not passing:
         raise InputError(_refusal(curves, n, loss, level))
     curve, at = min(passing, key=lambda pair: pair[0].cost(pair[1]))
@@ -359,16 +359,12 @@ def _passes(mean: float, n: int, loss: float, level: float | None) -> bool:
     return p_value(mean, n, loss) <= level
 
 
-def _doubled(n: int) -> Iterator[int]:
-    return (n * 2**i for i in range(1, _MOST_DOUBLINGS + 1))
-
-
 def _cheaper(
     curve: _Curve, tokens: float, n: int, loss: float, level: float | None
 ) -> tuple[int, float] | None:
     """The fewest doublings of the questions that save tokens, taking these losses for the expected ones."""
     means = curve.losses.mean(axis=0)
-    for more in _doubled(n):
+    for more in (n * 2**i for i in range(1, _MOST_DOUBLINGS + 1)):
         at = next((i for i, mean in enumerate(means) if _passes(float(mean), more, loss, level)), None)
         if at is not None and curve.cost(at) <= (1 - _CHEAPER) * tokens:
             return more, curve.cost(at)

@@ -76,11 +76,11 @@ class Record:
         if value is None and not required:
             return []
         items = self._of(key, value, list, "a list of objects")
-        found = [Record(item, f"{self.where}, {key}[{i}]") for i, item in enumerate(items)]
-        for record in found:
+        records = [Record(item, f"{self.where}, {key}[{i}]") for i, item in enumerate(items)]
+        for record in records:
             if not isinstance(record.data, Mapping):
                 raise record.error(f"must be an object, not {shown(record.data)}")
-        return found
+        return records
 
     def _of(self, key: str, value: Any, kind: type[_T], what: str) -> _T:
         if key not in self.data and value is None:

@@ -104,12 +104,7 @@ class Comparison:
 
 
 def _figures(difference: Difference) -> dict[str, float]:
-    return {
-        "value": difference.value,
-        "low": difference.low,
-        "high": difference.high,
-        "p": difference.p,
-    }
+    return {name: getattr(difference, name) for name in ("value", "low", "high", "p")}
 
 
 def measure(
@@ -140,9 +135,9 @@ def measure(
 
 
 def _outcome(texts: Sequence[str], quotes: Sequence[str], counter: TokenCounter) -> Outcome:
-    wanted = [_words(quote) for quote in quotes]
-    seen = [[False] * len(words) for words in wanted]
-    total = sum(map(len, wanted)) or 1
+    quoted = [_words(quote) for quote in quotes]
+    seen = [[False] * len(words) for words in quoted]
+    total = sum(map(len, quoted)) or 1
     shares: list[float] = []
     spent = 0
     for text, tokens in zip(texts, counter.count_many(list(texts)), strict=True):
@@ -150,8 +145,8 @@ def _outcome(texts: Sequence[str], quotes: Sequence[str], counter: TokenCounter)
         while len(shares) < len(BUDGETS) and spent + tokens > BUDGETS[len(shares)]:
             # The passage that the budget cuts off counts as far as it goes.
             part = words[: len(words) * (BUDGETS[len(shares)] - spent) // tokens]
-            shares.append(sum(map(sum, _mark(seen, wanted, part))) / total)
-        seen = _mark(seen, wanted, words)
+            shares.append(sum(map(sum, _mark(seen, quoted, part))) / total)
+        seen = _mark(seen, quoted, words)
         spent += tokens
     everything = sum(map(sum, seen)) / total
     shares += [everything] * (len(BUDGETS) + 1 - len(shares))
@@ -163,11 +158,11 @@ def _words(text: str) -> list[str]:
 
 
 def _mark(
-    seen: Sequence[Sequence[bool]], wanted: Sequence[Sequence[str]], words: Sequence[str]
+    seen: Sequence[Sequence[bool]], quoted: Sequence[Sequence[str]], words: Sequence[str]
 ) -> list[list[bool]]:
     """Which words of each quotation are known, now that ``words`` were read as well."""
     marked = [list(row) for row in seen]
-    for row, quote in zip(marked, wanted, strict=True):
+    for row, quote in zip(marked, quoted, strict=True):
         run = min(_RUN, len(quote))
         if all(row) or not run:
             continue

@@ -98,15 +98,15 @@ def _spread(questions: Sequence[QuotedQuestion]) -> Iterator[QuotedQuestion]:
 
 
 def _sentences(document: Document) -> list[_Sentence]:
-    found: list[_Sentence] = []
+    sentences: list[_Sentence] = []
     for span in split_sentences(document.text):
         text = span.of(document.text)
         words = tuple(w.casefold() for w in _WORD.findall(text))
         if not _LEAST_WORDS <= len(words) <= _MOST_WORDS or "|" in text or text.rstrip()[-1:] not in ".!?":
             continue
         if not any(head.start < span.end and span.start < head.end for head in document.headings):
-            found.append(_Sentence(document.source, span, text.strip(), words))
-    return found
+            sentences.append(_Sentence(document.source, span, text.strip(), words))
+    return sentences
 
 
 def _by_heading(document: Document, sentences: Sequence[_Sentence]) -> Iterator[QuotedQuestion]:

@@ -11,6 +11,7 @@ import itertools
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -165,9 +166,7 @@ def make_dataset(
             questions.append(_question(place, pair, span))
         if progress is not None:
             progress("questions", len(pairs), len(chunks))
-    states: dict[MakeState, int] = {}
-    for pair in pairs:
-        states[pair.state] = states.get(pair.state, 0) + 1
+    states: dict[MakeState, int] = dict(Counter(pair.state for pair in pairs))
     if not questions:
         raise InputError(f"no question could be made of {len(chunks)} chunks: {states}; try another LLM")
     dataset = Dataset(name, tuple(documents), tuple(questions), pooled=True, source=f"made by {chat.name}")
@@ -177,8 +176,8 @@ def make_dataset(
 def read_pair(reply: str) -> tuple[str, str] | None:
     """Question and answer in a reply, as JSON or with labels; None where they are not there."""
     text = without_reasoning(reply[:_LONGEST_REPLY])
-    for found in _objects(text):
-        pair = tuple(found.get(key) for key in ("question", "answer"))
+    for value in _objects(text):
+        pair = tuple(value.get(key) for key in ("question", "answer"))
         if all(isinstance(part, str) and part.strip() for part in pair):
             return str(pair[0]).strip(), str(pair[1]).strip()
     lines = [line for line in text.splitlines() if line.strip()]
@@ -191,11 +190,11 @@ def read_pair(reply: str) -> tuple[str, str] | None:
 
 def find_answer(answer: str, chunk: str) -> Span | None:
     """Where an answer stands in a chunk, whatever the white space, case, quotes and final stop; else None."""
-    for wanted in (answer.strip(), answer.strip().strip("\"'“”«».,;:!? ")):
-        at = chunk.find(wanted) if wanted else -1
+    for form in (answer.strip(), answer.strip().strip("\"'“”«».,;:!? ")):
+        at = chunk.find(form) if form else -1
         if at >= 0:
-            return Span(at, at + len(wanted))
-        words = wanted.split()
+            return Span(at, at + len(form))
+        words = form.split()
         match = re.search(r"\s+".join(map(re.escape, words)), chunk, re.IGNORECASE) if words else None
         if match is not None:
             return Span(*match.span())
@@ -205,17 +204,17 @@ def find_answer(answer: str, chunk: str) -> Span | None:
 def _objects(text: str) -> Iterator[Mapping[str, object]]:
     """JSON objects in the text, the last first: a draft comes before what was settled on."""
     decoder = json.JSONDecoder(strict=False)
-    found: list[Mapping[str, object]] = []
+    values: list[Mapping[str, object]] = []
     position = text.find("{")
-    while position >= 0 and len(found) < 20:
+    while position >= 0 and len(values) < 20:
         try:
             value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
             end = position + 1
         else:
-            found.append(value)
+            values.append(value)
         position = text.find("{", end)
-    return reversed(found)
+    return reversed(values)
 
 
 def _chunks(
@@ -228,8 +227,8 @@ def _chunks(
     spans = chunker.segment_many([d.text for d in documents])
     chunks = [
         Evidence(d.id, span)
-        for d, found in zip(documents, spans, strict=True)
-        for span in found
+        for d, own in zip(documents, spans, strict=True)
+        for span in own
         if span.of(d.text).strip()
     ]
     if not chunks:

@@ -88,10 +88,10 @@ def read_questions(path: str | Path) -> list[QuotedQuestion]:
         InputError: Where the file cannot be read, a line is malformed or has an unknown field, or there is
             none; the message names file and line.
     """
-    found = [_question(record) for record in read_json_lines(Path(path), "a file of questions")]
-    if not found:
+    questions = [_question(record) for record in read_json_lines(Path(path), "a file of questions")]
+    if not questions:
         raise InputError(f'{path} holds no questions: a line each, {{"question": ..., "quote": ...}}')
-    return found
+    return questions
 
 
 def _question(record: Record) -> QuotedQuestion:
@@ -134,33 +134,33 @@ def locate(
             continue
         places: list[tuple[Evidence, ...]] = []
         for quote in question.quotes:
-            found = _places(quote, named)
-            if 1 <= len(found) <= MOST_PLACES:
-                places.append(tuple(found))
+            hits = _places(quote, named)
+            if 1 <= len(hits) <= MOST_PLACES:
+                places.append(tuple(hits))
                 continue
-            reason = f"stands in {len(found)} places: quote more, or name the source"
-            missing.append(Unlocated(question.text, quote, reason if found else "not found"))
+            reason = f"stands in {len(hits)} places: quote more, or name the source"
+            missing.append(Unlocated(question.text, quote, reason if hits else "not found"))
             break
         else:
             located.append(LocatedQuestion(question.text, tuple(places)))
     return located, missing
 
 
-def _is_source(source: str, wanted: str) -> bool:
-    if not wanted:
+def _is_source(source: str, requested: str) -> bool:
+    if not requested:
         return True
-    parts, end = PurePath(source).parts, PurePath(wanted).parts
-    return source == wanted or parts[-len(end) :] == end
+    parts, end = PurePath(source).parts, PurePath(requested).parts
+    return source == requested or parts[-len(end) :] == end
 
 
 def _places(quote: str, documents: Iterable[_Indexed]) -> list[Evidence]:
     documents = list(documents)
     plain, _ = _normalized(quote, letters=False)
-    found = [e for d in documents for e in d.find(plain.strip(), letters=False)]
+    hits = [e for d in documents for e in d.find(plain.strip(), letters=False)]
     letters, _ = _normalized(quote, letters=True)
-    if not found and len(letters) >= _LEAST_LETTERS:
-        found = [e for d in documents for e in d.find(letters, letters=True)]
-    return found
+    if not hits and len(letters) >= _LEAST_LETTERS:
+        hits = [e for d in documents for e in d.find(letters, letters=True)]
+    return hits
 
 
 class _Indexed:
@@ -170,20 +170,20 @@ class _Indexed:
         self.document = document
         self._forms: dict[bool, tuple[str, array[int]]] = {}
 
-    def find(self, wanted: str, *, letters: bool) -> list[Evidence]:
-        if not wanted:
+    def find(self, quote: str, *, letters: bool) -> list[Evidence]:
+        if not quote:
             return []
         if letters not in self._forms:
             self._forms[letters] = _normalized(self.document.text, letters=letters)
         text, at = self._forms[letters]
-        found: list[Evidence] = []
-        start = text.find(wanted)
-        while start >= 0 and len(found) <= MOST_PLACES:
-            end = start + len(wanted)
+        hits: list[Evidence] = []
+        start = text.find(quote)
+        while start >= 0 and len(hits) <= MOST_PLACES:
+            end = start + len(quote)
             if _whole(text, start, end) or letters:
-                found.append(Evidence(self.document.source, Span(at[start], at[end - 1] + 1)))
-            start = text.find(wanted, end)
-        return found
+                hits.append(Evidence(self.document.source, Span(at[start], at[end - 1] + 1)))
+            start = text.find(quote, end)
+        return hits
 
 
 def _whole(text: str, start: int, end: int) -> bool:

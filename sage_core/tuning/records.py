@@ -115,8 +115,8 @@ class Dataset:
         if questions < len(picked):
             chosen = sorted(random.Random(seed).sample(range(len(picked)), questions))
             picked = [picked[i] for i in chosen]
-        asked = {q.document for q in picked} | {e.document for q in picked for e in q.evidence}
-        documents = self.documents if self.pooled else tuple(d for d in self.documents if d.id in asked)
+        used = {q.document for q in picked} | {e.document for q in picked for e in q.evidence}
+        documents = self.documents if self.pooled else tuple(d for d in self.documents if d.id in used)
         return replace(self, documents=documents, questions=tuple(picked))
 
 

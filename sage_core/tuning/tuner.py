@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ from sage_core.documents.reader import Document
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.pipeline.ingest import PROBE, chunks_of, window_of
-from sage_core.pipeline.results import Retrieval
+from sage_core.pipeline.results import Candidate, Retrieval
 from sage_core.pipeline.retriever import Retriever
 from sage_core.pipeline.settings import SageSettings
 from sage_core.ranking import named_reranker
@@ -54,8 +54,9 @@ Stage = Literal["chunks", "ranking", "selection"]
 STAGES: tuple[Stage, ...] = ("chunks", "ranking", "selection")
 
 BUDGETS = (250, 500, 1000)
-_NEARLY_ALL = 0.99
 """Tokens of context at which recall is compared; the figure is the mean of the three."""
+
+_NEARLY_ALL = 0.99
 
 FEW_QUESTIONS = 20
 """With fewer questions hardly any difference can be clear."""
@@ -146,11 +147,7 @@ class Comparison:
             "chunks": self.figures.chunks,
             "difference": None
             if difference is None
-            else {
-                "value": round(difference.value, 4),
-                "interval": [round(difference.low, 4), round(difference.high, 4)],
-                "p": round(difference.p, 5),
-            },
+            else {**_rounded(difference, 4), "p": round(difference.p, 5)},
             "clear": self.clear,
             "chosen": self.chosen,
         }
@@ -173,19 +170,17 @@ class FewerTokens:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form."""
-        evidence, tokens = self.evidence, self.tokens
         keywords = {**self.selection.keywords, "rule": rule_to_data(self.selection.rule)}
         return {
             "selection": {name: value for name, value in keywords.items() if value is not None},
-            "evidence": {
-                "value": round(evidence.value, 4),
-                "interval": [round(evidence.low, 4), round(evidence.high, 4)],
-            },
-            "tokens": {
-                "value": round(tokens.value, 1),
-                "interval": [round(tokens.low, 1), round(tokens.high, 1)],
-            },
+            "evidence": _rounded(self.evidence, 4),
+            "tokens": _rounded(self.tokens, 1),
         }
+
+
+def _rounded(difference: Difference, digits: int) -> dict[str, Any]:
+    interval = [round(difference.low, digits), round(difference.high, digits)]
+    return {"value": round(difference.value, digits), "interval": interval}
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +314,7 @@ def tune(
             f"written there{first}"
         )
     corpus = _sampled(documents, located, options)
-    run = _Run(corpus, unlocated, embedder, options, progress)
-    return run.result()
+    return _Run(corpus, unlocated, embedder, options, progress).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,18 +351,18 @@ def _sampled(
         if len(document.text) <= room:
             taken.add(document.source)
             room -= len(document.text)
-    kept = [d for d in documents if d.source in taken]
-    share = sum(len(d.text) for d in kept) / total
+    searched = [d for d in documents if d.source in taken]
+    share = sum(len(d.text) for d in searched) / total
     warnings = [
-        f"{len(kept)} of {len(documents)} documents ({share:.0%} of the text) were searched, those quoted "
-        f"and a sample of the others: more takes longer than {options.minutes:g} minutes. With all of them "
-        "every figure is lower; raise --minutes to be closer"
+        f"{len(searched)} of {len(documents)} documents ({share:.0%} of the text) were searched, those "
+        f"quoted and a sample of the others: more takes longer than {options.minutes:g} minutes. With all of "
+        "them every figure is lower; raise --minutes to be closer"
     ]
     if len(used) < len(questions):
         warnings.append(
             f"{len(questions) - len(used)} questions were left out with their documents, for the same reason"
         )
-    return _Corpus(kept, [questions[i] for i in sorted(used)], tuple(warnings))
+    return _Corpus(searched, [questions[i] for i in sorted(used)], tuple(warnings))
 
 
 class _Run:
@@ -404,10 +398,9 @@ class _Run:
         finished = True
         fewer: FewerTokens | None = None
         variants = {stage: _variants(stage, chosen, self.options) for stage in STAGES}
-        planned = sum(len(found) for found in variants.values())
-        for found in variants.values():
-            for variant in found:
-                self._work.add(variant)
+        planned = sum(map(len, variants.values()))
+        for variant in chain(*variants.values()):
+            self._work.add(variant)
         with self._exit:
             try:
                 for stage in STAGES:
@@ -420,9 +413,9 @@ class _Run:
                 finished = False
         if not self.comparisons:
             raise KeyboardInterrupt
-        return replace(
-            self._tuning(chosen if finished else self._so_far(), planned, finished), fewer_tokens=fewer
-        )
+        if not finished:  # the choice of the last stage that began
+            chosen = next(c.variant.settings for c in reversed(self.comparisons) if c.chosen)
+        return replace(self._tuning(chosen, planned, finished), fewer_tokens=fewer)
 
     def _stage(self, stage: Stage, base: SageSettings, planned: int) -> SageSettings:
         """Measure a stage's variants, and settle on one of them or on the base."""
@@ -453,32 +446,27 @@ class _Run:
 
     def _compared(self, variant: Variant, reached: Figures, base: Figures, planned: int) -> Comparison:
         level = _LEVEL / max(planned, 1)
-        found = paired_bootstrap(
-            reached.score(variant.stage).tolist(),
-            base.score(variant.stage).tolist(),
-            confidence=1 - level,
-            seed=self.options.seed,
-            groups=self.groups,
+        gain = self._difference(reached.score(variant.stage), base.score(variant.stage), 1 - level)
+        clear = gain.low > 0 and gain.p < level and gain.value >= LEAST_GAIN
+        return Comparison(variant, reached, gain, clear)
+
+    def _difference(
+        self, figures: NDArray[np.float64], others: NDArray[np.float64], confidence: float
+    ) -> Difference:
+        seed, groups = self.options.seed, self.groups
+        return paired_bootstrap(
+            figures.tolist(), others.tolist(), confidence=confidence, seed=seed, groups=groups
         )
-        clear = found.low > 0 and found.p < level and found.value >= LEAST_GAIN
-        return Comparison(variant, reached, found, clear)
 
     def _settle(self, beginning: int) -> int:
         """Mark the choice among the comparisons from ``beginning`` on: the best clear gain, else the base."""
         stage = range(beginning, len(self.comparisons))
         clear = [i for i in stage if self.comparisons[i].clear]
-        best = max(clear, key=lambda i: self._gain(i)) if clear else beginning
+        gains = {i: d.value for i in clear if (d := self.comparisons[i].difference) is not None}
+        best = max(gains, key=gains.__getitem__, default=beginning)
         for i in stage:
             self.comparisons[i] = replace(self.comparisons[i], chosen=i == best)
         return best
-
-    def _gain(self, i: int) -> float:
-        difference = self.comparisons[i].difference
-        return 0.0 if difference is None else difference.value
-
-    def _so_far(self) -> SageSettings:
-        """The choice of the last stage that began."""
-        return next(c.variant.settings for c in reversed(self.comparisons) if c.chosen)
 
     # -- one variant --------------------------------------------------------------------------------------
 
@@ -501,31 +489,30 @@ class _Run:
         for question in self.corpus.questions:
             self._check_time(must=first)
             rankings.append(retriever.retrieve(question.text))
-            self._work.asked(settings)
+            self._work.retrieved(settings)
             self._tell()
         seconds = (time.perf_counter() - before) / len(self.corpus.questions)
         retriever.close()
-        selected = [r.selection.cut for r in rankings]
-        found = self._evaluated(rankings, selected, chunks, seconds)
-        self._measured[key] = found, rankings
-        return found, rankings
-
-    def _evaluated(
-        self, rankings: Sequence[Retrieval], cuts: Sequence[int], chunks: int, seconds: float
-    ) -> Figures:
         questions = self.corpus.questions
         at_budgets = [
             [_recall(q, within(r, budget)) for budget in BUDGETS]
             for q, r in zip(questions, rankings, strict=True)
         ]
-        kept = [(r, r.candidates[:cut]) for r, cut in zip(rankings, cuts, strict=True)]
-        return Figures(
+        selected = [r.candidates[: r.selection.cut] for r in rankings]
+        figures = Figures(
             np.array(at_budgets, dtype=np.float64),
-            np.array([_recall(q, _spans(c)) for q, (_, c) in zip(questions, kept, strict=True)]),
-            np.array([float(sum(x.tokens for x in c)) for _, c in kept]),
+            self._recalls(selected),
+            _tokens(selected),
             chunks,
             seconds,
         )
+        self._measured[key] = figures, rankings
+        return self._measured[key]
+
+    def _recalls(self, selected: Sequence[Sequence[Candidate]]) -> NDArray[np.float64]:
+        """Share of each question's quotations in what was selected for it."""
+        pairs = zip(self.corpus.questions, selected, strict=True)
+        return np.array([_recall(question, _spans(candidates)) for question, candidates in pairs])
 
     def _store(self, settings: SageSettings, *, must: bool) -> tuple[FolderStore, int]:
         """A store of the documents, made with these settings, and the number of its chunks."""
@@ -565,20 +552,19 @@ class _Run:
         self._now = variant
         scale = rankings[0].scale
         limit = float(base.tokens.mean())
-        best: tuple[float, Rule, list[int]] | None = None
+        best: tuple[float, SelectionConfig, _Selected] | None = None
         for rule in _rules(variant.name, scale):
             config = SelectionConfig(rule=rule)
-            cuts = _cuts(config, rankings)
-            kept = [r.candidates[:cut] for r, cut in zip(rankings, cuts, strict=True)]
-            spent = float(np.mean([sum(c.tokens for c in found) for found in kept]))
+            selected = _selected(config, rankings)
+            spent = float(_tokens(selected).mean())
             if _LEAST_USED * limit <= spent <= limit and (best is None or spent > best[0]):
-                best = spent, rule, cuts
+                best = spent, config, selected
         if best is None:
             return None
-        _, rule, cuts = best
-        settings = replace(variant.settings, selection=SelectionConfig(rule=rule))
-        figures = self._evaluated(rankings, cuts, base.chunks, base.seconds)
-        return Variant("selection", f"{variant.name}: {rule}", settings), figures
+        _, config, selected = best
+        settings = replace(variant.settings, selection=config)
+        figures = replace(base, selected=self._recalls(selected), tokens=_tokens(selected))
+        return Variant("selection", f"{variant.name}: {config.rule}", settings), figures
 
     def _fewer_tokens(self, chosen: SageSettings) -> FewerTokens | None:
         """The selection of fewest tokens that keeps the evidence.
@@ -590,30 +576,19 @@ class _Run:
             base, rankings = self._figures(Variant("selection", "as it stands", chosen))
         except _OutOfTimeError:
             return None
-        scale, questions = rankings[0].scale, self.corpus.questions
+        scale = rankings[0].scale
         families = [[SelectionConfig(rule=rule) for rule in _rules(name, scale)] for name in _FAMILIES]
         families.append([SelectionConfig(min_tokens=floor) for floor in _FLOORS])
         confidence = 1 - _LEVEL / len(families)
         best: FewerTokens | None = None
-
-        def difference(values: Sequence[float], others: NDArray[np.float64]) -> Difference:
-            seed, groups = self.options.seed, self.groups
-            return paired_bootstrap(values, others.tolist(), confidence=confidence, seed=seed, groups=groups)
-
         for family in families:
-            tried = []
-            for config in family:
-                cuts = _cuts(config, rankings)
-                kept = [r.candidates[:cut] for r, cut in zip(rankings, cuts, strict=True)]
-                spent = [float(sum(c.tokens for c in found)) for found in kept]
-                if np.mean(spent) < base.tokens.mean():
-                    tried.append((float(np.mean(spent)), config, spent, kept))
-            for _, config, spent, kept in sorted(tried, key=lambda row: -row[0]):
-                shares = [_recall(q, _spans(found)) for q, found in zip(questions, kept, strict=True)]
-                evidence = difference(shares, base.selected)
+            tried = [(config, _selected(config, rankings)) for config in family]
+            cheaper = [(config, some) for config, some in tried if _tokens(some).mean() < base.tokens.mean()]
+            for config, some in sorted(cheaper, key=lambda pair: -_tokens(pair[1]).mean()):
+                evidence = self._difference(self._recalls(some), base.selected, confidence)
                 if evidence.low < -LEAST_GAIN:
                     break
-                saved = difference(spent, base.tokens)
+                saved = self._difference(_tokens(some), base.tokens, confidence)
                 if saved.high < 0 and (best is None or saved.value < best.tokens.value):
                     best = FewerTokens(config, evidence, saved)
         return best
@@ -745,28 +720,36 @@ def _rules(family: str, scale: Scale) -> Iterator[Rule]:
         yield from (ExpectedF(round(0.2 * i, 1)) for i in range(1, 51))
 
 
-def _cuts(config: SelectionConfig, rankings: Sequence[Retrieval]) -> list[int]:
-    """How many candidates of each question a selection keeps."""
-    return [
-        config.select([c.score for c in r.candidates], r.scale, [c.tokens for c in r.candidates]).cut
-        for r in rankings
-    ]
+_Selected = Sequence[Sequence[Candidate]]
+
+
+def _selected(config: SelectionConfig, rankings: Sequence[Retrieval]) -> _Selected:
+    """The candidates of each question that a selection keeps."""
+    selected = []
+    for candidates, scale in ((r.candidates, r.scale) for r in rankings):
+        scores, tokens = [c.score for c in candidates], [c.tokens for c in candidates]
+        selected.append(candidates[: config.select(scores, scale, tokens).cut])
+    return selected
+
+
+def _tokens(selected: _Selected) -> NDArray[np.float64]:
+    return np.array([sum(c.tokens for c in candidates) for candidates in selected], dtype=np.float64)
 
 
 def within(ranking: Retrieval, budget: int) -> list[Evidence]:
     """What the first tokens of a ranking hold; the chunk that does not fit is cut off where they end."""
-    found: list[Evidence] = []
+    held: list[Evidence] = []
     totals = accumulate(c.tokens for c in ranking.candidates)
     for candidate, total in zip(ranking.candidates, totals, strict=True):
         chunk, over = candidate.chunk, total - budget
         if over <= 0:
-            found.append(Evidence(chunk.source, Span(chunk.start, chunk.end)))
+            held.append(Evidence(chunk.source, Span(chunk.start, chunk.end)))
             continue
         length = (chunk.end - chunk.start) * (candidate.tokens - over) // max(candidate.tokens, 1)
         if length > 0:
-            found.append(Evidence(chunk.source, Span(chunk.start, chunk.start + length)))
+            held.append(Evidence(chunk.source, Span(chunk.start, chunk.start + length)))
         break
-    return found
+    return held
 
 
 def ranked_question(question: LocatedQuestion, ranking: Retrieval) -> RankedQuestion:
@@ -829,7 +812,7 @@ class _CachedEmbedder:
 
     def __init__(self, embedder: Embedder, embedded: Callable[[int], None]) -> None:
         self._embedder = embedder
-        self._told = embedded
+        self._embedded = embedded
         self._vectors: dict[bytes, NDArray[np.float32]] = {}
         self._questions: dict[str, NDArray[np.float32]] = {}
         self.max_tokens: int | None = getattr(embedder, "max_tokens", None)
@@ -844,7 +827,7 @@ class _CachedEmbedder:
         if new:
             for key, row in zip(new, self._embedder.embed_documents(list(new.values())), strict=True):
                 self._vectors[key] = row.copy()
-        self._told(sum(map(len, texts)))
+        self._embedded(sum(map(len, texts)))
         return np.stack([self._vectors[key] for key in keys])
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
@@ -884,7 +867,7 @@ class _Work:
     def embedded(self, characters: int) -> None:
         self._within += characters
 
-    def asked(self, settings: SageSettings) -> None:
+    def retrieved(self, settings: SageSettings) -> None:
         self._within += self._ask(settings.reranker)
 
     def finished(self, variant: Variant) -> None:
