@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.segmentation.models.load import load_model
-from sage_core.segmentation.models.protocol import CountingModel
+from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
 from sage_core.segmentation.segmenter import Segmenter
 
 _TEXTS = 8
@@ -36,29 +36,23 @@ def exploring_segmenter(**settings: Any) -> Segmenter:
 
 @cache
 def _remembering(name: str) -> CountingModel:
-    model = load_model(name)
-    assert isinstance(model, CountingModel)  # the bundled ones are
-    return _Remembering(model)
+    return _Remembering(load_model(name))
 
 
 class _Remembering:
     """A model that keeps what it said of the last documents."""
 
-    def __init__(self, model: CountingModel) -> None:
-        self.fingerprint = model.fingerprint
-        self.tokenizer_name = model.tokenizer_name
+    def __init__(self, model: BoundaryModel) -> None:
+        assert isinstance(model, CountingModel)  # the bundled ones are
+        self.fingerprint, self.tokenizer_name = model.fingerprint, model.tokenizer_name
         self._ask = lru_cache(_TEXTS)(lambda document: model.probabilities_and_lengths([document]))
 
     def probabilities(self, documents: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """See `BoundaryModel`."""
         return self.probabilities_and_lengths(documents)[0]
 
     def probabilities_and_lengths(
         self, documents: Sequence[Sequence[str]]
     ) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
-        """See `CountingModel`."""
         parts = [self._ask(tuple(document)) for document in documents]
-        lengths = [part_lengths for _, part_lengths in parts]
-        return [values for part, _ in parts for values in part], np.concatenate(
-            lengths or [np.zeros(0, np.int64)]
-        )
+        lengths = [part_lengths for _, part_lengths in parts] or [np.zeros(0, np.int64)]
+        return [values for part, _ in parts for values in part], np.concatenate(lengths)

@@ -9,7 +9,6 @@ goes to the page as JSON.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import secrets
@@ -18,11 +17,11 @@ import threading
 import time
 import webbrowser
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,9 +37,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sage_core.embedding.protocol import Embedder
-    from sage_core.pipeline.sage import Sage
     from sage_core.pipeline.settings import SageSettings
-    from sage_core.ranking import Reranker
     from sage_core.store import Store
 
 logger = logging.getLogger(__name__)
@@ -52,7 +49,6 @@ Examples:
   sage-rag serve --store .sage --settings sage-settings.json --no-browser --port 8765
 """
 
-_SLOT_POLL_SECONDS = 0.02
 MOST_CHARACTERS = 300_000
 """Of a text that is segmented."""
 MOST_QUESTION = 2_000
@@ -66,7 +62,7 @@ _CONNECTION_SECONDS = SECONDS + 60.0
 _MOST_CONNECTIONS = 200
 _WORKERS = 2
 _RERANKERS = ("hybrid", "hybrid+sage-minilm", "none")
-_MOST_TOKENS = 10_000
+_MOST_TOKENS, _MOST_CANDIDATES = 10_000, 500
 _JSON_BYTES = 4 * MOST_CHARACTERS + 10_000
 
 POLICY = (
@@ -85,8 +81,6 @@ HEADERS = {
     # What is left of a body is not waited for.
     "connection": "close",
 }
-
-T = TypeVar("T")
 
 app = typer.Typer()
 
@@ -113,36 +107,21 @@ def serve(
     """
     check_installed("sage-rag serve", "serve", "starlette", "uvicorn")
     from sage_core.embedding import named_embedder
-    from sage_core.pipeline.settings import SageSettings
     from sage_core.store import open_store
 
     cli.require_packages(embedder, store=store)
-    chosen = SageSettings(embedder=embedder) if settings is None else SageSettings.load(settings)
+    loaded = cli.load_settings(settings, embedder)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    kept = open_store(store)
-    workbench = Workbench(kept, embedding, chosen)
-    token = secrets.token_urlsafe(24)
-    try:
-        listening = cli.listen_locally(port)
-        with listening:
-            run_server(workbench, token, listening, browser=not no_browser)
-    finally:
-        kept.close()
+    with closing(open_store(store)) as opened, cli.listen_locally(port) as listening:
+        _serve(Workbench(opened, embedding, loaded), listening, browser=not no_browser)
     return 0
 
 
-def run_server(workbench: Workbench, token: str, listening: socket.socket, *, browser: bool) -> None:
-    """Serve until Ctrl-C.
-
-    Args:
-        workbench: What replies.
-        token: First part of every path.
-        listening: A socket bound to the loopback device.
-        browser: Open the page.
-    """
+def _serve(workbench: Workbench, listening: socket.socket, *, browser: bool) -> None:
+    """Serve until Ctrl-C."""
     import uvicorn
 
-    port = listening.getsockname()[1]
+    port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     address = f"http://{cli.HOST}:{port}/{token}/"
     config = uvicorn.Config(
         make_app(workbench, token, port),
@@ -156,18 +135,17 @@ def run_server(workbench: Workbench, token: str, listening: socket.socket, *, br
         h11_max_incomplete_event_size=16_384,
         ws="none",
     )
-    out = cli.console()
-    out.print(f"sage-rag playground: {address}", markup=False, soft_wrap=True)
+    cli.say(f"sage-rag playground: {address}")
     if problem := workbench.info({})["problem"]:
-        out.print(problem, markup=False, soft_wrap=True, style="yellow")
-    out.print("Ctrl-C stops it. Whoever has this address can read the store: do not pass it on.")
+        cli.say(problem, "yellow")
+    cli.say("Ctrl-C stops it. Whoever has this address can read the store: do not pass it on.")
     if browser:
         opening = threading.Timer(0.5, partial(webbrowser.open, address))
         opening.daemon = True
         opening.start()
-    with contextlib.suppress(KeyboardInterrupt):  # raised again by uvicorn, once it has stopped
+    with suppress(KeyboardInterrupt):  # raised again by uvicorn, once it has stopped
         uvicorn.Server(config).run(sockets=[listening])
-    out.print("stopped")
+    cli.say("stopped")
 
 
 def _limited_protocol() -> type[asyncio.Protocol]:
@@ -194,18 +172,6 @@ def _limited_protocol() -> type[asyncio.Protocol]:
 # -- what the page asks for -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Settings of a question, as the page has them."""
-
-    reranker: str
-    context: bool
-    candidates: int
-    rule: Any
-    min_k: int | None
-    max_k: int | None
-
-
 class Workbench:
     """What the page's requests do. Every method is given JSON and returns what becomes JSON.
 
@@ -217,58 +183,43 @@ class Workbench:
 
     def __init__(self, store: Store, embedder: Embedder, settings: SageSettings | None = None) -> None:
         from sage_core.pipeline.settings import SageSettings
+        from sage_core.ranking import named_reranker
 
         self.store = store
         self.embedder = embedder
         self.settings = settings if settings is not None else SageSettings()
-        self._rerankers: dict[str, Reranker] = {}
-        self._lock = threading.Lock()
+        self._reranker = cache(named_reranker)
 
     def info(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What there is: the store's documents, models and settings to begin with."""
         from sage_core import __version__
-        from sage_core.selection import rule_to_data
 
         _fields(data, ())
-        found: dict[str, Any] | None = None
+        store: dict[str, Any] | None = None
         documents: list[dict[str, Any]] = []
-        problem = ""
+        problem = (
+            f"There is no store at {self.store.location}: texts can be cut, nothing asked. Make "
+            f"one with `sage-rag ingest PATH --store {self.store.location}`."
+        )
         try:
             if self.store.exists:
-                info = self.store.info()
-                found = {"documents": info.documents, "chunks": info.chunks, "embedder": info.embedder}
+                info, problem = self.store.info(), ""
+                store = {"documents": info.documents, "chunks": info.chunks, "embedder": info.embedder}
                 documents = [
                     {"id": r.id, "name": Path(r.source).name, "chunks": r.chunks}
                     for r in self.store.documents()
                 ]
-            else:
-                problem = (
-                    f"There is no store at {self.store.location}: texts can be cut, nothing asked. Make "
-                    f"one with `sage-rag ingest PATH --store {self.store.location}`."
-                )
         except StoreError as error:
             problem = str(error)
-        segmenter = self.settings.make_segmenter()
+        settings = self.settings.to_dict()
         return {
             "version": __version__,
-            "store": found,
+            "store": store,
             "problem": problem,
             "documents": documents,
             "models": _models(),
             "rerankers": self._offered(),
-            "settings": {
-                "segmenter": dict(self.settings.segmenter),
-                "max_tokens": segmenter.max_tokens,
-                "min_tokens": segmenter.min_tokens,
-                "threshold": segmenter.threshold,
-                "reranker": self.settings.reranker,
-                "context": self.settings.context,
-                "candidates": self.settings.candidates,
-                "rule": rule_to_data(self.settings.selection.rule),
-                "min_k": self.settings.selection.min_k,
-                "max_k": self.settings.selection.max_k,
-            },
-            "limits": {"characters": MOST_CHARACTERS},
+            "settings": {**settings, "threshold": self.settings.make_segmenter().threshold},
         }
 
     def document(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,11 +227,12 @@ class Workbench:
         from sage_core.documents import read_document
 
         _fields(data, ("id",))
-        wanted = _text(data, "id", 100)
-        source = next((r.source for r in self.store.documents() if r.id == wanted), None)
+        document = _text(data, "id", 100)
+        source = next((r.source for r in self.store.documents() if r.id == document), None)
         if source is None:
             raise InputError("the store has no such document any more: reload the page")
-        return {"name": Path(source).name, "text": _limited(read_document(source).text)}
+        text = _text({"document": read_document(source).text}, "document", MOST_CHARACTERS)
+        return {"name": Path(source).name, "text": text}
 
     def segment(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """A text, cut with these settings."""
@@ -288,7 +240,7 @@ class Workbench:
         from sage_playground.page import segmentation_data, segmenter_code
 
         _fields(data, ("text", "settings"))
-        text = _limited(_text(data, "text", None))
+        text = _text(data, "text", MOST_CHARACTERS)
         settings = data.get("settings", {})
         names = ("model", "target_tokens", "max_tokens", "min_tokens", "strategy", "threshold")
         settings = {n: v for n, v in _fields(settings, names).items() if v is not None}
@@ -305,9 +257,9 @@ class Workbench:
         began = time.perf_counter()
         segmenter = exploring_segmenter(**settings)
         view = segmenter.explain(text)
-        found = segmentation_data(view, time.perf_counter() - began)
         return {
-            **found,
+            **segmentation_data(view),
+            "seconds": round(time.perf_counter() - began, 3),
             "max_tokens": segmenter.max_tokens,
             "min_tokens": segmenter.min_tokens,
             "code": segmenter_code(settings),
@@ -315,76 +267,36 @@ class Workbench:
 
     def search(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The candidates of a question, with their scores and the cut."""
-        from sage_core.pipeline.config import SageConfig
+        from sage_core.pipeline.sage import Sage
         from sage_playground.page import retrieval_data, sage_code
 
-        question, choice = self._asked(data)
-        sage = self._sage(choice)
-        retrieval = sage.retrieve(question)
-        return {
-            **retrieval_data(retrieval),
-            "code": sage_code(
-                question,
-                self.store.location,
-                reranker=choice.reranker,
-                embedder=self.settings.embedder,
-                config={
-                    "candidates": None if choice.candidates == SageConfig().candidates else choice.candidates,
-                    "context": None if choice.context else False,
-                },
-                selection=sage.config.feedback.selection,
-            ),
-        }
+        _fields(data, ("question", "settings"))
+        question = _text(data, "question", MOST_QUESTION)
+        settings = self._chosen(data.get("settings", {}))
+        # Never closed, since that would close the store.
+        sage = Sage.from_settings(
+            settings, self.store, embedder=self.embedder, reranker=self._reranker(settings.reranker)
+        )
+        code = sage_code(question, self.store.location, settings)
+        return {**retrieval_data(sage.retrieve(question)), "code": code}
 
     def _offered(self) -> list[str]:
         """Names of rerankers; that of the settings first."""
         return list(dict.fromkeys([self.settings.reranker, *_RERANKERS]))
 
-    def _asked(self, data: Mapping[str, Any]) -> tuple[str, _Choice]:
-        from sage_core.selection import rule_from_data
+    def _chosen(self, data: Any) -> SageSettings:
+        """The settings of a question, as the page has them."""
+        from sage_core.pipeline.settings import SageSettings
 
-        _fields(data, ("question", "settings"))
-        question = _text(data, "question", MOST_QUESTION)
-        names = ("reranker", "context", "candidates", "rule", "min_k", "max_k")
-        given = _fields(data.get("settings", {}), names)
-        reranker = given.get("reranker", self.settings.reranker)
-        if reranker not in self._offered():
-            raise InputError(f"there is no reranker {reranker!r} here")
-        candidates = given.get("candidates", self.settings.candidates)
-        if not isinstance(candidates, int) or not 1 <= candidates <= 500:
-            raise InputError(f"candidates is a whole number from 1 to 500, not {candidates!r}")
-        return question, _Choice(
-            str(reranker),
-            given.get("context", self.settings.context),
-            candidates,
-            rule_from_data(given.get("rule", "auto")),
-            given.get("min_k"),
-            given.get("max_k"),
-        )
-
-    def _sage(self, choice: _Choice) -> Sage:
-        """A `Sage` over the shared store and models; never closed, since that would close the store."""
-        from sage_core.feedback import FeedbackConfig
-        from sage_core.pipeline.config import SageConfig
-        from sage_core.pipeline.sage import Sage
-        from sage_core.ranking import named_reranker
-        from sage_core.selection import SelectionConfig
-
-        selection = SelectionConfig(rule=choice.rule, min_k=choice.min_k, max_k=choice.max_k)
-        with self._lock:
-            if choice.reranker not in self._rerankers:
-                self._rerankers[choice.reranker] = named_reranker(choice.reranker)
-        return Sage(
-            self.store,
-            segmenter=self.settings.make_segmenter(),
-            embedder=self.embedder,
-            reranker=self._rerankers[choice.reranker],
-            config=SageConfig(
-                candidates=choice.candidates,
-                context=choice.context,
-                feedback=FeedbackConfig(selection=selection),
-            ),
-        )
+        in_selection = ("rule", "min_k", "max_k")
+        values = _fields(data, ("reranker", "context", "candidates", *in_selection))
+        selection = {n: v for n in in_selection if (v := values.pop(n, None)) is not None}
+        if values.get("reranker", self.settings.reranker) not in self._offered():
+            raise InputError(f"there is no reranker {values['reranker']!r} here")
+        settings = SageSettings.from_dict({**self.settings.to_dict(), **values, "selection": selection})
+        if settings.candidates > _MOST_CANDIDATES:
+            raise InputError(f"candidates is a whole number from 1 to {_MOST_CANDIDATES}")
+        return settings
 
 
 def _models() -> list[str]:
@@ -403,22 +315,13 @@ def _fields(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return dict(data)
 
 
-def _text(data: Mapping[str, Any], name: str, most: int | None) -> str:
+def _text(data: Mapping[str, Any], name: str, most: int) -> str:
     value = data.get(name)
     if not isinstance(value, str):
         raise InputError(f"{name!r} is a text, not {type(value).__name__}")
-    if most is not None and len(value) > most:
+    if len(value) > most:
         raise InputError(f"{name!r} has {len(value):,} characters; at most {most:,} are taken")
     return value
-
-
-def _limited(text: str) -> str:
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(
-            f"the document has {len(text):,} characters; the page takes {MOST_CHARACTERS:,}: use "
-            "`sage-rag segment` for it"
-        )
-    return text
 
 
 # -- the server -------------------------------------------------------------------------------------------
@@ -427,14 +330,9 @@ def _limited(text: str) -> str:
 def make_app(
     workbench: Workbench, token: str, port: int, *, seconds: float = SECONDS, workers: int = _WORKERS
 ) -> Starlette:
-    """The application.
+    """The application: ``token`` begins every path, and ``port`` stands in every Host header.
 
-    Args:
-        workbench: What replies.
-        token: First part of every path.
-        port: Where it listens, for the Host header.
-        seconds: Most seconds of a request.
-        workers: How many requests compute at a time.
+    At most ``workers`` requests compute at a time, each for at most ``seconds``.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -498,24 +396,24 @@ class _Guard:
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Status and words of a refusal; None for none."""
-        headers: dict[str, list[str]] = {}
-        for key, value in scope["headers"]:
-            headers.setdefault(key.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        host = headers.get("host", [])
+        from starlette.datastructures import Headers
+
+        headers = Headers(scope=scope)
+        host = headers.getlist("host")
         if len(host) != 1 or host[0].lower() not in self.hosts:
             return 421, "this server answers under its own address alone"
-        for origin in headers.get("origin", []):
+        for origin in headers.getlist("origin"):
             if origin.lower() not in {f"http://{name}" for name in self.hosts}:
                 return 403, "requests of other sites are refused"
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return 405, "GET, HEAD or POST"
         # A link from elsewhere may open the page (a person clicked it), but nothing else may.
-        site = headers.get("sec-fetch-site", ["none"])[0]
-        page = scope["method"] == "GET" and headers.get("sec-fetch-mode", [""])[0] == "navigate"
+        site = headers.get("sec-fetch-site", "none")
+        page = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("same-origin", "none") and not page:
             return 403, "requests of other sites are refused"
-        given = scope["path"].split("/")[1].encode("utf-8", "surrogatepass")
-        if not secrets.compare_digest(given, self.token):
+        token = scope["path"].split("/")[1].encode("utf-8", "surrogatepass")
+        if not secrets.compare_digest(token, self.token):
             return 403, "open the address that `sage-rag serve` printed: it holds a token"
         return None
 
@@ -525,16 +423,14 @@ class _JsonEndpoint:
 
     def __init__(self, seconds: float, workers: int) -> None:
         self._seconds = seconds
-        # Not asyncio's: the thread that works gives the slot back, when the request's loop may be closed.
-        self._slots = threading.Semaphore(workers)
+        self._pool = ThreadPoolExecutor(workers, "sage-serve")
 
     async def json(self, request: Request, work: Callable[[dict[str, Any]], Any]) -> Response:
         """Work on a JSON object."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return _problem(415, "send application/json")
         try:
-            body = await self._body(request, _JSON_BYTES)
-            data = json.loads(body)
+            data = json.loads(await asyncio.wait_for(_body(request), _BODY_SECONDS))
             if not isinstance(data, dict):
                 raise ValueError("not an object")
         except _TooLargeError:
@@ -543,42 +439,17 @@ class _JsonEndpoint:
             return _problem(408, "the request did not come within the time")
         except (ValueError, RecursionError):
             return _problem(400, "a JSON object is needed")
-        return await self._done(lambda: work(data))
-
-    async def _body(self, request: Request, most: int) -> bytes:
-        from starlette.requests import ClientDisconnect
-
-        length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > most:
-            raise _TooLargeError
-
-        async def read() -> bytes:
-            parts: list[bytes] = []
-            size = 0
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    raise _TooLargeError
-                parts.append(part)
-            return b"".join(parts)
-
-        try:
-            return await asyncio.wait_for(read(), _BODY_SECONDS)
-        except ClientDisconnect:
-            raise ValueError("the browser went away") from None
+        return await self._done(partial(work, data))
 
     async def _done(self, work: Callable[[], Any]) -> Response:
         from starlette.responses import Response
 
-        deadline = time.monotonic() + self._seconds
-        while not self._slots.acquire(blocking=False):
-            if time.monotonic() >= deadline:
-                return _problem(503, "busy with earlier requests: try again")
-            await asyncio.sleep(_SLOT_POLL_SECONDS)
+        running = self._pool.submit(work)
         try:
-            # The slot is given back when the work ends, not when nobody waits for it any more.
-            found = await asyncio.wait_for(_in_thread(work, self._slots.release), self._seconds)
+            result = await asyncio.wait_for(asyncio.wrap_future(running), self._seconds)
         except asyncio.TimeoutError:
+            if running.cancelled():  # it was still waiting for a thread
+                return _problem(503, "busy with earlier requests: try again")
             return _problem(504, f"not finished within {self._seconds:g} seconds: try a shorter text")
         except SageError as error:
             return _problem(422, str(error))
@@ -586,7 +457,7 @@ class _JsonEndpoint:
             logger.exception("a request of the page failed")
             return _problem(500, "this failed; the terminal says why")
         # Lone surrogates, which a file name may have, are no UTF-8.
-        text = json.dumps(found, ensure_ascii=True, allow_nan=False)
+        text = json.dumps(result, ensure_ascii=True, allow_nan=False)
         return Response(text, media_type="application/json")
 
 
@@ -594,32 +465,24 @@ class _TooLargeError(Exception):
     """A body is over its limit."""
 
 
+async def _body(request: Request) -> bytes:
+    from starlette.requests import ClientDisconnect
+
+    length = request.headers.get("content-length", "")
+    body = bytearray()
+    try:
+        if length.isdecimal() and int(length) > _JSON_BYTES:
+            raise _TooLargeError
+        async for part in request.stream():
+            body += part
+            if len(body) > _JSON_BYTES:
+                raise _TooLargeError
+    except ClientDisconnect:
+        raise ValueError("the browser went away") from None
+    return bytes(body)
+
+
 def _problem(status: int, words: str) -> Response:
     from starlette.responses import JSONResponse
 
     return JSONResponse({"error": words}, status)
-
-
-async def _in_thread(work: Callable[[], T], finished: Callable[[], object]) -> T:
-    """Run in a daemon thread, which does not keep the program from ending on Ctrl-C.
-
-    Args:
-        work: What to run.
-        finished: Called in that thread when the work has ended, before its result can be seen, so that
-            whoever reads the result finds the slot free.
-    """
-    done: Future[T] = Future()
-    done.set_running_or_notify_cancel()  # a caller that waits no longer leaves the work running
-
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:  # raised again where the work is awaited
-            finished()
-            done.set_exception(error)
-        else:
-            finished()
-            done.set_result(result)
-
-    threading.Thread(target=run, name="sage-serve", daemon=True).start()
-    return await asyncio.wrap_future(done)

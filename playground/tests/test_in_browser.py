@@ -154,7 +154,7 @@ def test_the_cut_can_be_moved(browser: Browser, address: str) -> None:
         assert (
             page.locator("#rows li.keep").count() == 2 and page.locator("#rows li.drop").count() == total - 2
         )
-        until(page, "document.querySelector('#ask-code pre').textContent.includes('FixedK(k=2)')")
+        until(page, "document.querySelector('#ask-code pre').textContent.includes(\"'FixedK', 'k': 2\")")
         assert page.get_by_label("Selection rule").input_value() == "FixedK"
         page.locator("#curve svg").scroll_into_view_if_needed()
         box = page.locator("#curve svg").bounding_box()

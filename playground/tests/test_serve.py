@@ -189,13 +189,13 @@ def test_methods_types_and_sizes(client: TestClient) -> None:
             "k must be at least 1",
         ),
         ("search", {"question": "Why?", "settings": {"rule": {"rule": "os.system"}}}, "is not one of"),
-        ("search", {"question": "Why?", "settings": {"rule": 5}}, "rule is"),
+        ("search", {"question": "Why?", "settings": {"rule": 5}}, "'rule' is"),
         (
             "search",
             {"question": "Why?", "settings": {"min_k": 5, "max_k": 2}},
             "max_k must be at least min_k",
         ),
-        ("search", {"question": "Why?", "settings": {"context": "yes"}}, "context is True or False"),
+        ("search", {"question": "Why?", "settings": {"context": "yes"}}, "'context' is true or false"),
         ("search", {"question": None}, "'question' is a text"),
         ("info", {"x": 1}, "no field 'x'"),
     ],
@@ -234,7 +234,7 @@ def test_it_says_what_there_is(client: TestClient) -> None:
     found = asked(client, "info", {})
     assert found["store"]["documents"] == 2 and found["problem"] == ""
     assert [d["name"] for d in found["documents"]] == ["bees.txt", "ferry.md"]
-    assert found["settings"]["threshold"] == 0.55 and found["settings"]["rule"] == "auto"
+    assert found["settings"]["threshold"] == 0.55 and found["settings"]["selection"] == {"rule": "auto"}
     text = asked(client, "document", {"id": found["documents"][1]["id"]})
     assert text == {"name": "ferry.md", "text": FERRY}
 
@@ -360,7 +360,9 @@ def test_settings_of_a_file_are_where_it_begins(store: Path) -> None:
         context=True,
     )
     found = make_workbench(store, settings).info({})["settings"]
-    assert found["segmenter"] == {"target_tokens": 30} and found["rule"] == {"rule": "FixedK", "k": 3}
+    assert found["segmenter"] == {"target_tokens": 30} and found["selection"] == {
+        "rule": {"rule": "FixedK", "k": 3}
+    }
     assert found["reranker"] == "none"
 
 
