@@ -118,11 +118,7 @@ def _to_dict(record: DocumentRecord) -> dict[str, object]:
 
 
 def _named(store: Store, names: Sequence[str]) -> list[DocumentRecord]:
-    """The documents with these names, in the store's order.
-
-    Raises:
-        InputError: Where a name names none, or a file name several: which of them is meant is not clear.
-    """
+    """The documents with these names, in the store's order; InputError for a name of none, or of several."""
     records = store.documents()
     ids: set[str] = set()
     for name in names:

@@ -119,11 +119,7 @@ class _SafeFormatter(logging.Formatter):
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; errors of ours become one line on standard error.
-
-    Args:
-        arguments: Without the program's name; those of the process where None.
-    """
+    """Run the command line and return its exit code; errors of ours become one line on standard error."""
     if not sys.warnoptions:
         # Warnings are for programmers; what a user must know is an error or a log message.
         warnings.simplefilter("ignore")

@@ -219,14 +219,9 @@ def _serve_http(server: Any, port: int) -> None:
 
 
 def make_server(sage: Sage, *, ingest_roots: Sequence[Path] = ()) -> Any:
-    """The server, not yet running.
+    """The server, not yet running: ``mcp.server.MCPServer``, or ``FastMCP`` with mcp 1.
 
-    Args:
-        sage: Answers the tools' calls.
-        ingest_roots: Folders that the tool ``ingest`` may read from; empty leaves that tool out.
-
-    Returns:
-        An ``mcp.server.MCPServer``; with mcp 1, a ``FastMCP``.
+    Without ``ingest_roots`` it has no tool ``ingest``.
 
     Raises:
         InputError: Where a root is not a folder.

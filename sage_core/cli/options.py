@@ -228,11 +228,6 @@ TimeoutOption = Annotated[
 def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, store: str = "") -> None:
     """Find out before any work which packages a store and its models need, all at once.
 
-    Args:
-        embedder: The embedding model; the default one is bundled.
-        llm: Whether an LLM is going to be asked.
-        store: The store; some are kept by Chroma.
-
     Raises:
         MissingExtraError: Where one is not installed; one pip command brings all of them.
     """

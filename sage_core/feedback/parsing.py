@@ -126,10 +126,7 @@ _NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def parse_verdict(reply: object) -> Verdict:
-    """Read a critic's reply.
-
-    Args:
-        reply: Its text, or what a structured call gave (a mapping); anything else is unreadable.
+    """Read a critic's reply: text, or the mapping of a structured call; anything else is unreadable.
 
     Returns:
         The verdict; its ``score`` is None where no grade can be read. A grade without a readable adjustment

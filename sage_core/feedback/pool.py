@@ -67,25 +67,15 @@ class EvidencePool(Generic[T]):
     def held(
         self, candidates: tuple[Sequence[int], Sequence[str]], scores: Sequence[float | None]
     ) -> Hits | None:
-        """Candidates that another search need not find; None where there are none.
+        """Candidates that another search need not find, and the names that lead to them; None for none.
 
-        Args:
-            candidates: Their positions, and the names that lead to them.
-            scores: Of all candidates.
-
-        Returns:
-            What `FeedbackLoop.found` takes.
+        ``scores`` are of all candidates; returns what `FeedbackLoop.found` takes.
         """
         places, names = candidates
         return ([(i, scores[i]) for i in places], [], ", ".join(names)) if places else None
 
     def prune(self, items: Sequence[T], slices: Callable[[list[T]], Sequence[Sequence[T]]]) -> list[T]:
-        """The items pruned, but for those of later searches: these answer another question, and stay whole.
-
-        Args:
-            items: Some of the candidates.
-            slices: Gives what is left of each.
-        """
+        """The items pruned, but those of later searches, which answer another question, stay whole."""
         own = [self._places[self._key(item)] < self.first for item in items]
         left = iter(slices([item for item, is_own in zip(items, own, strict=True) if is_own]))
         parts = [next(left) if is_own else (item,) for item, is_own in zip(items, own, strict=True)]

@@ -13,11 +13,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 
 def server_url(given: str | None) -> str:
-    """The address given, else OPENAI_BASE_URL, else OpenAI's own.
-
-    Raises:
-        InputError: For what is no address.
-    """
+    """The address given, else OPENAI_BASE_URL, else OpenAI's own; InputError for what is no address."""
     url = given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     check_url(url)
     return url
@@ -42,11 +38,7 @@ def without_login(url: str) -> tuple[str, str | None]:
 
 
 def api_key(given: str | None) -> str | None:
-    """The key given, else OPENAI_API_KEY; None where there is none.
-
-    Raises:
-        InputError: For what can be no key.
-    """
+    """The key given, else OPENAI_API_KEY; None where there is none. InputError for what can be no key."""
     key = (given or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
     if not (key.isascii() and key.isprintable()):
         raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")

@@ -30,11 +30,8 @@ class EmptyReplyError(ValueError):
 class Failure:
     """One failed attempt.
 
-    Attributes:
-        message: What happened and what to do, without secrets.
-        retryable: Whether the same call may succeed later.
-        retry_after: Seconds the server asked to wait, or None.
-        refused: What a refusal of the request itself says (status 400 or 422), to see which setting it is.
+    ``refused`` is what a refusal of the request itself says (status 400 or 422), to see which setting it is;
+    ``retry_after`` are seconds that the server asked to wait.
     """
 
     message: str
@@ -96,13 +93,7 @@ def out_of_time(timeout: float) -> str:
 
 
 def classify(error: Exception, *, timeout: float, secrets: Sequence[str] = ()) -> Failure:
-    """Say what an error of `transport_errors` means.
-
-    Args:
-        error: The error.
-        timeout: Seconds a call may take, for the message.
-        secrets: The API key and whatever else to keep out of the message.
-    """
+    """Say what an error of `transport_errors` means, without ``secrets`` in the message."""
     # By name, so that no library is loaded which has raised nothing.
     names = {kind.__name__ for kind in type(error).__mro__}
     if any("Timeout" in name for name in names):

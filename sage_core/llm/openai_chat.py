@@ -178,9 +178,5 @@ class OpenAIChat:
 
 
 def check_reply_limit(value: int) -> int:
-    """``value`` as a limit in bytes.
-
-    Raises:
-        InputError: For anything but a whole number of at least 1.
-    """
+    """``value`` as a limit in bytes; InputError for anything but a whole number of at least 1."""
     return check_int("max_reply_bytes", value, minimum=1)

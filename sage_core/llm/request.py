@@ -34,13 +34,7 @@ _ADAPTABLE = ("response_format", "temperature", "max_tokens", "stream_options")
 class Attempts:
     """The attempts of one call, the pauses between them, and the time they have.
 
-    Attributes:
-        where: The model and server, for messages.
-        max_retries: Attempts after the first.
-        backoff: Seconds before the first retry.
-        timeout: Seconds the call may take in all.
-        secrets: The API key and whatever else to keep out of messages.
-        failed: How many attempts have failed.
+    ``where`` names the model and server in messages, from which ``secrets`` are kept out.
     """
 
     where: str
@@ -58,11 +52,7 @@ class Attempts:
         """What to do after a failed attempt: seconds to wait before the next, or the error to raise.
 
         The error is returned, not raised, so that it carries no trace of the client's own error, whose
-        request holds the key.
-
-        Args:
-            error: One of `sage_core.llm.failures.transport_errors`, or `OutOfTimeError`.
-            begun: Whether part of the reply has been handed on already, so that a retry would repeat it.
+        request holds the key. ``begun``: part of the reply was handed on, and a retry would repeat it.
         """
         broke = "the reply broke off: " if begun else ""
         if isinstance(error, OutOfTimeError):
@@ -89,10 +79,6 @@ class Attempts:
     async def run(self, send: Callable[[], Awaitable[R]], read: Callable[[R], T]) -> T:
         """What ``read`` makes of the reply, after as many attempts as it takes and is allowed.
 
-        Args:
-            send: Makes one request.
-            read: Reads its reply; an error of `transport_errors` is a failed attempt too.
-
         Raises:
             LLMError: Where no attempt succeeded.
         """
@@ -118,11 +104,7 @@ class Attempts:
             del outcome  # as in `run`
 
     def adapt(self, said: str) -> bool:
-        """Change the request so that the server takes it; False where that cannot be done.
-
-        Args:
-            said: How the server refused it.
-        """
+        """Change the request after a refusal so that the server takes it; False where that cannot be done."""
         return False
 
 
@@ -130,10 +112,7 @@ class Attempts:
 class Request(Attempts):
     """A chat request while it is tried.
 
-    Attributes:
-        arguments: For ``chat.completions.create``.
-        messages: The prompt, to estimate tokens where the server does not count them.
-        refused: Settings this server refuses; shared with the adapter, which remembers them.
+    ``refused`` are settings that this server refuses; shared with the adapter, which remembers them.
     """
 
     arguments: dict[str, Any]

@@ -34,11 +34,7 @@ class OutOfTimeError(Exception):
 
 
 class Budget:
-    """The seconds that one call may take in all.
-
-    Args:
-        seconds: How many.
-    """
+    """The seconds that one call may take in all."""
 
     def __init__(self, seconds: float) -> None:
         self.left = seconds
@@ -73,13 +69,7 @@ class Clients:
     """Async clients of one server, one per event loop: connections belong to the loop they were opened in.
 
     Pickles without the key, user, password and connections; copies share. User and password in an address are
-    sent as a header.
-
-    Args:
-        what: Who asks, for messages.
-        base_url: As given by the user; see `server_url`.
-        key: As given by the user; see `api_key`.
-        max_reply_bytes: Most bytes of a reply.
+    sent as a header. ``what`` asks, for messages.
     """
 
     def __init__(self, what: str, base_url: str | None, key: str | None, max_reply_bytes: int) -> None:
@@ -190,11 +180,7 @@ def _close_client(client: Any) -> None:
 
 
 def limit_reply(max_bytes: int) -> Callable[[Any], Awaitable[None]]:
-    """A response hook of the HTTP client that ends a reply above a size.
-
-    Args:
-        max_bytes: Most bytes of the body.
-    """
+    """A response hook of the HTTP client that ends a reply above a size."""
 
     async def hook(response: Any) -> None:
         # A body that comes compressed is counted as it comes.

@@ -526,12 +526,7 @@ class Ingest:
         )
 
     def _report_progress(self, source: str, *, within: int = 0) -> None:
-        """Report progress.
-
-        Args:
-            source: The file in question.
-            within: Bytes of it that are done, where it is not finished.
-        """
+        """Report progress; ``within`` are bytes of ``source`` that are done, where it is not finished."""
         if self.progress is not None:
             files = len(self.added) + len(self.changed) + len(self.unchanged) + len(self.skipped)
             self.progress(
@@ -636,15 +631,9 @@ def chunks_of(
     first: int = 0,
     stop: int | None = None,
 ) -> list[Chunk]:
-    """The chunks of a document; with context, their title, headings and header too.
+    """The chunks of spans ``first`` to ``stop`` of a document, all where None.
 
-    Args:
-        document: The document.
-        spans: Where to cut it.
-        context: Whether chunks know where they stand.
-        window: Tokens that the embedding model reads, of which a header takes a part.
-        first: Number of the first span to make a chunk of.
-        stop: Number after the last one; None for all.
+    With context, their title, headings and header too, which takes a part of the model's ``window``.
     """
     chunks = _chunks(document, spans, first, len(spans) if stop is None else min(stop, len(spans)))
     if not context:

@@ -89,8 +89,7 @@ def make_answerer(
     """An LLM where a key, a server or a model is given; the extractive answerer otherwise.
 
     Raises:
-        InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server; for a
-            ``timeout`` that is not above 0.
+        InputError: Where ``model`` asks for an LLM, but there is neither a key nor a server.
     """
     from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
 

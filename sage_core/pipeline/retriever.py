@@ -66,12 +66,8 @@ _MOST_COUNTS = 16_384
 class _Hits:
     """The candidates of a question, and their scores as far as they are known.
 
-    Attributes:
-        question: The question.
-        vector: Its unit vector, shape ``(d,)``.
-        results: The candidates.
-        scores: Of the first of them.
-        links: To documents that the question and the best of them name; None where nobody looked yet.
+    ``scores`` are of the first ``results``; ``links`` lead to documents that the question and the best of
+    them name, None where nobody looked yet.
     """
 
     question: str
@@ -98,13 +94,6 @@ class Retriever:
     """Retrieval over one store. Safe across threads and tasks.
 
     Each part is an attribute that may be replaced: the next question is answered with the new one.
-
-    Args:
-        store: Where chunks are searched.
-        embedder: Embeds questions; the model that the store was made with.
-        reranker: Scores what the store finds; None for a `HybridReranker`.
-        counter: Counts the tokens of chunks.
-        config: Settings.
     """
 
     def __init__(

@@ -505,12 +505,7 @@ def _streamed(
 
 
 class _Evidence:
-    """What is sent of each selection: pruned once, where there is anything to prune.
-
-    Args:
-        retrieval: What the question found; its own selection is pruned already.
-        sage: Prunes other selections.
-    """
+    """What is sent of each selection: pruned once, where there is anything to prune."""
 
     def __init__(self, retrieval: Retrieval, sage: Sage) -> None:
         self._retrieval = retrieval

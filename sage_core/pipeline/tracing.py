@@ -16,12 +16,9 @@ from sage_core.pipeline.results import Retrieval
 
 @contextmanager
 def step(name: str, kind: str = "CHAIN", **inputs: object) -> Iterator[dict[str, object]]:
-    """A span around a step; what is put into the mapping becomes its output.
+    """A span around a step with its inputs; what is put into the mapping becomes its output.
 
-    Args:
-        name: Of the span.
-        kind: In the words of OpenInference, which Phoenix and others show.
-        inputs: What went in.
+    ``kind`` is in the words of OpenInference, which Phoenix and others show.
     """
     outputs: dict[str, object] = {}
     api = sys.modules.get("opentelemetry.trace")

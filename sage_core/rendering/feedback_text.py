@@ -48,15 +48,7 @@ def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
 
 
 def format_trace(result: FeedbackResult, *, width: int = 80) -> str:
-    """Every round, why the loop stopped, and what it took.
-
-    Args:
-        result: The loop's result.
-        width: Characters of each answer to show.
-
-    Returns:
-        Lines of plain text, without a line break at the end.
-    """
+    """Every round, why the loop stopped, and what it took; ``width`` characters of each answer."""
     lines = [format_round(r, best=r.number == result.best_round, width=width) for r in result.rounds]
     lines.append(f"stopped: {result.stop_meaning} ({result.stop_reason})")
     roles = "; ".join(f"{role} {_tokens(u)}" for role, u in result.usage_by_role.items() if u.calls)

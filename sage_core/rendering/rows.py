@@ -19,21 +19,16 @@ from sage_core.text.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A candidate as it is shown.
+    """A candidate as it is shown; what is not known is None or empty.
 
     Attributes:
         index: Its position in the list that selections refer to.
-        rank: From 1, best first.
-        score: As the scorer gave it; None where it gave none.
         share: The score on the ratio scale, the best as 1.
         text: Its text, as it is in the document: to be made safe by whoever shows it.
-        place: Name of its document and where in it; may be empty.
-        source: The document in full, such as its path; may be empty.
-        tokens: Length; None where not known.
-        similarity: Cosine in the store; None where not known.
-        tokens_sent: Length of what pruning left of it; None where nothing was pruned.
+        place: Name of its document and where in it.
+        source: The document in full, such as its path.
         dropped: The sentences that pruning left out.
-        because: Which better one, by rank, or what else names its document: "[1] names it"; may be empty.
+        because: Which better one, by rank, or what else names its document: "[1] names it".
     """
 
     index: int

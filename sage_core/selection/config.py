@@ -84,35 +84,22 @@ class SelectionConfig:
         Raises:
             InputError: For scores that are no numbers, or an unknown scale.
         """
-        return select(
-            scores,
-            scale=scale,
-            rule=self.rule,
-            min_k=self.min_k,
-            gradient=self.gradient,
-            max_k=self.max_k,
-            tokens=tokens,
-            min_tokens=self.min_tokens,
-            empty_below=self.empty_below,
-        )
+        return select(scores, scale=scale, tokens=tokens, **self.keywords)
 
     @classmethod
-    def from_keywords(cls, given: MutableMapping[str, Any]) -> SelectionConfig | None:
+    def from_keywords(cls, keywords: MutableMapping[str, Any]) -> SelectionConfig | None:
         """The settings among a caller's keywords, which are taken out; None where there are none.
 
         For doors that take either ``selection``, a `SelectionConfig`, or its settings, or both: a setting
         then replaces the config's.
 
-        Args:
-            given: Keywords; ``selection`` and the settings are removed.
-
         Raises:
             InputError: Where ``selection`` is something else, or a value is out of its range.
         """
-        whole = given.pop("selection", None)
+        whole = keywords.pop("selection", None)
         if whole is not None and not isinstance(whole, cls):
             raise InputError(f"selection is a SelectionConfig, not {whole!r}")
-        settings = {field.name: given.pop(field.name) for field in fields(cls) if field.name in given}
+        settings = {field.name: keywords.pop(field.name) for field in fields(cls) if field.name in keywords}
         if whole is None and not settings:
             return None
         return (whole or cls()).updated(**settings)
@@ -122,25 +109,9 @@ class SelectionConfig:
         """The settings as keywords."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def updated(
-        self,
-        *,
-        rule: Rule | RuleName | None = None,
-        min_k: int | None = None,
-        max_k: int | None = None,
-        gradient: float | None = None,
-        min_tokens: int | None = None,
-        empty_below: float | None = None,
-    ) -> SelectionConfig:
+    def updated(self, **settings: Any) -> SelectionConfig:
         """These settings with those given in their place; None leaves a setting as it is."""
-        return SelectionConfig(
-            rule=self.rule if rule is None else rule,
-            min_k=self.min_k if min_k is None else min_k,
-            max_k=self.max_k if max_k is None else max_k,
-            gradient=self.gradient if gradient is None else gradient,
-            min_tokens=self.min_tokens if min_tokens is None else min_tokens,
-            empty_below=self.empty_below if empty_below is None else empty_below,
-        )
+        return replace(self, **{name: value for name, value in settings.items() if value is not None})
 
     def capped(self, most: int | None) -> SelectionConfig:
         """These settings with no selection larger than ``most``; None for no such limit."""

@@ -58,11 +58,7 @@ def _plain(score: Any, position: int) -> float:
 
 
 def usable_scores(scores: Iterable[Any]) -> list[float | None]:
-    """`plain_scores`, with None also for NaN and -inf, which are no evidence at all.
-
-    Raises:
-        InputError: As `plain_scores`.
-    """
+    """`plain_scores`, with None also for NaN and -inf, which are no evidence at all."""
     return [
         None if score is None or math.isnan(score) or score == -math.inf else score
         for score in plain_scores(scores)
@@ -178,10 +174,7 @@ def check_probabilities(
 ) -> None:
     """Raise InputError where a score lies outside 0..1 and so is no probability.
 
-    Args:
-        scores: The scores; None passes.
-        source: Whose they are, for the message.
-        named: Whether any `ScaleName` can be given instead; False for a `Scale`.
+    ``named``: the message offers every `ScaleName`, not only a `Scale`.
     """
     more = ", 'distance', 'auto'" if named else ""
     for score in scores:
@@ -256,12 +249,9 @@ def read_scores(
 
 
 class Similarities(NamedTuple):
-    """Raw scores of a vector store as similarities; see `store_similarities`.
+    """Raw scores of a vector store as similarities, higher is better; see `store_similarities`.
 
-    Attributes:
-        values: Higher is better.
-        distances: Whether the raw scores are distances.
-        contradicted: Whether the store's own conversion turns its ranking around, and was not used.
+    ``contradicted``: the store's own conversion turns its ranking around, and was not used.
     """
 
     values: list[float]

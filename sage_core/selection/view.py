@@ -95,8 +95,9 @@ def selection_view(
     """
     plain = tuple(None if s is None else float(s) for s in scores)
     if selection is None:
-        settings = config if config is not None else SelectionConfig()
-        settings = settings.updated(rule=rule, min_k=min_k, gradient=gradient, max_k=max_k)
+        settings = (config or SelectionConfig()).updated(
+            rule=rule, min_k=min_k, gradient=gradient, max_k=max_k
+        )
         selection = settings.select(plain, scale)
     return SelectionView(
         plain,

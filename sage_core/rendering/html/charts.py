@@ -309,15 +309,7 @@ def _boundary_frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A mapping of ``low..high`` onto pixels ``start..end``.
-
-    Attributes:
-        low: Value at ``start``.
-        high: Value at ``end``, above ``low``.
-        start: Pixel.
-        end: Pixel.
-        log: Whether equal ratios are equally far apart; needs ``low`` above 0.
-    """
+    """Maps ``low..high`` onto pixels ``start..end``; with ``log``, equal ratios are equally far apart."""
 
     low: float
     high: float
@@ -348,15 +340,7 @@ class Axis:
 
 
 def value_axis(values: Sequence[float], start: float, end: float, *, log: bool, zero: bool) -> Axis:
-    """An axis that holds all of ``values``, with room above.
-
-    Args:
-        values: Finite numbers; above 0 where ``log``.
-        start: Pixel of the lowest.
-        end: Pixel of the highest.
-        log: See `Axis`.
-        zero: Whether a linear axis must show 0.
-    """
+    """An axis that holds all of ``values``, with room above; with ``zero``, a linear axis shows 0."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     if log:
         return Axis(low / 1.3, high * 1.3, start, end, log=True)

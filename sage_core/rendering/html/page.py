@@ -18,12 +18,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 
 
 def page(title: str, *body: Child) -> str:
-    """A whole HTML page: no script, no request, light and dark.
-
-    Args:
-        title: For the window and for screen readers; escaped.
-        *body: Markup; text is escaped.
-    """
+    """A whole HTML page: no script, no request, light and dark. The title and all text are escaped."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -111,12 +111,7 @@ def answer_head(answer: Answer) -> list[Markup]:
 
 
 def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
-    """The answer; each supported part links its passage, the others are underlined and say why.
-
-    Args:
-        answer: The answer.
-        marks: What `Answer.marks` gave.
-    """
+    """The answer; each supported part links its passage, the others are underlined and say why."""
     texts = answer.retrieval.texts(answer.feedback.selection)
     parts: list[Child] = []
     for mark, number in zip(marks, citations(answer, marks), strict=True):
@@ -288,13 +283,7 @@ def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieva
 
 
 def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | None = None) -> Markup:
-    """All candidates, one line each, opening to the full text; the cut is a line among them.
-
-    Args:
-        rows: The candidates, best first.
-        selection: What was kept.
-        most: Most to list; None for all.
-    """
+    """The candidates, one line each, opening to the full text; the cut is a line among them."""
     if not rows:
         return note("Nothing was found.")
     selected = set(selection.indices)

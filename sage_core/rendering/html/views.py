@@ -240,13 +240,7 @@ _WHY: dict[BoundaryReason, str] = {
 
 
 def boundary_words(probability: float | None, threshold: float | None, reason: BoundaryReason | None) -> str:
-    """Why a text was cut at a place.
-
-    Args:
-        probability: P(same) there; None within a sentence.
-        threshold: From which sentences are kept together, where known.
-        reason: Why, where known.
-    """
+    """Why a text was cut at a place; a probability of None is within a sentence."""
     if probability is None:
         return "cut within a sentence, which is too long for one chunk"
     if reason is not None:

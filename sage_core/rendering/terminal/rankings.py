@@ -23,13 +23,7 @@ _EXCERPT = 1000
 
 
 def retrieval_view(retrieval: Retrieval, *, most: int = 12, beyond: int = 4) -> RenderableType:
-    """The candidates with their scores, the cut among them, and the tokens.
-
-    Args:
-        retrieval: What to show.
-        most: How many of the candidates that were kept to show.
-        beyond: How many of those that were left out to show.
-    """
+    """The candidates with their scores, the cut among them, and the tokens."""
     if not retrieval.candidates:
         return Text("nothing was found", style="yellow")
     rows = retrieval_rows(retrieval)
