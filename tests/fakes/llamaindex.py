@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
@@ -17,6 +18,8 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
+
+from tests.fakes.models import HashEmbedder
 
 _WORDS = re.compile(r"\w+")
 
@@ -167,3 +170,19 @@ class Recorder(BaseEventHandler):
 
     def names(self) -> list[str]:
         return [type(event).__name__ for event in self.events]
+
+
+class HashEmbedding(BaseEmbedding):
+    """Vectors of hashed words; counts the questions."""
+
+    questions: int = 0
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return [float(v) for v in HashEmbedder().embed_query(text)]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        self.questions += 1
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)

@@ -266,13 +266,6 @@ async def test_critic_methods():
     assert sage["stop_reason"] == "critic_failed"
 
 
-def test_another_model_grades():
-    critic = ToolChat(replies=[graded_call(9)])
-    c = chain("the answer", critic=critic)
-    assert c.invoke("bees?")["sage"]["score"] == 9
-    assert len(c.llm.seen) == len(critic.seen) == 1
-
-
 # Failures
 
 

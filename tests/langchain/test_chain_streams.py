@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -86,12 +85,6 @@ async def test_a_failing_critic_after_the_stream_keeps_the_answer():
         assert chunks[-1]["sage"]["stop_reason"] == "critic_failed"
 
 
-def test_one_call_streams_and_asks_no_critic():
-    c = chain("all of it", model=StreamingChat, max_calls=1)
-    assert shapes(list(c.stream("bees?"))) == LIVE
-    assert len(c.llm.seen) == 1
-
-
 async def test_drafts_are_never_streamed_as_the_answer():
     for chunks in (
         list(chain(*TWO_ROUNDS, model=StreamingChat).stream("bees?")),
@@ -110,11 +103,6 @@ def test_usage_of_streamed_answers():
     silent = chain("all of it", model=StreamingChat, max_calls=1)
     usage = list(silent.stream("bees?"))[-1]["sage"]["usage"]["generate"]
     assert usage["estimated"] is True and usage["completion"] == 3
-
-
-def test_langchain_s_fake_streaming_model():
-    c = create_sage_chain(FakeListChatModel(responses=["hi", graded(9)]), retriever(), max_rounds=1)
-    assert [x["answer"] for x in c.stream("bees?") if "answer" in x] == ["h", "i"]
 
 
 class Tags(BaseCallbackHandler):
@@ -190,16 +178,6 @@ async def test_events_with_the_final_tag_are_the_final_answer(rounds, pieces):
             models.add(event["event"])
     assert final == pieces
     assert "on_chat_model_stream" in models
-
-
-async def test_events_of_a_chain_inside_a_chain():
-    outer = RunnableLambda(lambda q: {"input": q}) | chain(*TWO_ROUNDS)
-    final = [
-        e["data"]["chunk"]
-        async for e in outer.astream_events("bees?", version="v2")
-        if e["event"] == "on_chain_stream" and "sage:final" in e["tags"]
-    ]
-    assert final == ["draft two"]
 
 
 async def test_an_output_fed_back_can_be_streamed_and_added_up():

@@ -7,15 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
 from sage_core.errors import InputError
-from sage_core.selection.cut import select
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor
 from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings
@@ -74,21 +71,6 @@ def test_results_can_be_indexed_again_unchanged():
     arguments = {"cleanup": None, "key_encoder": "sha256"}
     assert index(out, manager, store, **arguments)["num_added"] == 8
     assert index(out, manager, store, **arguments)["num_skipped"] == 8
-
-
-@given(
-    scores=st.lists(st.one_of(st.none(), st.floats(-1e3, 1e3), st.just(math.nan)), max_size=20),
-    scale=st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
-    min_k=st.integers(1, 8),
-)
-def test_selects_exactly_as_the_core_does(scores, scale, min_k):
-    if scale == "probability":
-        scores = [s if s is None else min(max(s, 0.0), 1.0) for s in scores]
-    compressor = SageCompressor(reranker=ListReranker(scores, scale), min_k=min_k)
-    out = compressor.compress_documents(documents(len(scores)), "q")
-    expected = select(scores, scale=scale, min_k=min_k)
-    assert [d.metadata["i"] for d in out] == list(expected.indices)
-    assert [d.metadata["relevance_score"] for d in out] == list(expected.scores)
 
 
 def test_no_documents():

@@ -186,18 +186,6 @@ class TestOthers:
             assert trace.usage_by_role["judge"].calls == 1
             assert trace.usage_by_role["generate"].calls == 1
 
-    @pytest.mark.parametrize(
-        "reply",
-        [
-            '<think>score 3? {"score": 2}</think>{"score": 9, "adjust": 0}',
-            'Sure!\n```json\n{"score": 9}\n```',
-        ],
-    )
-    def test_replies_of_small_models(self, reply: str) -> None:
-        trace = feedback_of(engine(ScriptedLLM.of(grades=[reply])).query("q"))
-        assert trace is not None
-        assert trace.score == 9
-
     def test_the_template_of_one_engine_is_not_anothers(self) -> None:
         first, second = engine(ScriptedLLM.of()), engine(ScriptedLLM.of())
         first.query("q")

@@ -18,7 +18,7 @@ from llama_index.core.node_parser import (
     SentenceSplitter,
     TokenTextSplitter,
 )
-from llama_index.core.node_parser.interface import MetadataAwareTextSplitter, NodeParser, TextSplitter
+from llama_index.core.node_parser.interface import NodeParser
 from llama_index.core.schema import (
     BaseNode,
     ImageDocument,
@@ -70,13 +70,6 @@ def assert_linked(nodes: list[BaseNode]) -> None:
                 neighbor.hash,
                 neighbor.metadata,
             )
-
-
-def test_it_is_what_fields_and_engines_of_llamaindex_accept(parser: SageNodeParser) -> None:
-    assert isinstance(parser, TextSplitter | NodeParser)
-    assert isinstance(parser, MetadataAwareTextSplitter)
-    assert SageNodeParser.class_name() == "SageNodeParser"
-    assert "SageNodeParser" in [base.__name__ for base in type(parser).__mro__]
 
 
 def test_chunks_follow_the_topics(parser: SageNodeParser) -> None:

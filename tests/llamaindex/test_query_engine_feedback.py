@@ -59,13 +59,6 @@ class TestFeedback:
         assert "[1] text 0\n\n[2] text 1\n" in llm.asked("critic")[0]
         assert "text 2" not in llm.asked("critic")[0]
 
-    async def test_narrowing(self) -> None:
-        llm = ScriptedLLM.of(["wide", "narrow"], [grade(3, -1), grade(9)])
-        for response in await both(engine(llm, node_postprocessors=[SageNodePostprocessor(min_k=6)])):
-            assert feedback_of(response) is not None
-        first, second = (len(p.split("text ")) - 1 for p in llm.asked("answer")[:2])
-        assert second < first
-
     async def test_a_first_answer_that_fails_is_the_callers_to_see(self) -> None:
         class ServiceDown(Exception):
             pass

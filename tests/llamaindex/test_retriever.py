@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 from llama_index.core import MockEmbedding, StorageContext, SummaryIndex, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import (
     Document,
-    NodeRelationship,
     NodeWithScore,
     QueryBundle,
-    RelatedNodeInfo,
     TextNode,
 )
 from llama_index.core.vector_stores.types import (
@@ -29,28 +26,11 @@ from llama_index_instrumentation import get_dispatcher
 
 from sage_core.errors import InputError
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
-from tests.fakes.llamaindex import story
-from tests.fakes.models import HashEmbedder
+from tests.fakes.llamaindex import HashEmbedding, story
 
 MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
 PART = "Spare parts: seal XK-200/7b fits."
 QUESTION = "the pump of the ferry painted green, what fits XK-200/7b?"
-
-
-class HashEmbedding(BaseEmbedding):
-    """Vectors of hashed words; counts the questions."""
-
-    questions: int = 0
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return [float(v) for v in HashEmbedder().embed_query(text)]
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        self.questions += 1
-        return self._get_text_embedding(query)
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return self._get_query_embedding(query)
 
 
 def nodes() -> list[TextNode]:
@@ -247,110 +227,6 @@ def test_the_word_search_of_a_file_survives_a_pickle(tmp_path: Path):
     words = SageRetriever.from_index(simple(), words_path=tmp_path / "w.sqlite3")._words
     words.search("pump", 1)
     assert len(pickle.loads(pickle.dumps(words.index))) == 81
-
-
-NAMED = {
-    "Petrel": "the petrel was owned by Mara Holt who sold it",
-    "Mara Holt (1820)": "born near Ulm",
-    **{f"Rules {i}": f"who owned the boat number {i} the year" for i in range(80)},
-}
-
-
-def titled_index(**metadata: str) -> VectorStoreIndex:
-    nodes = [TextNode(text=text, metadata={"title": title, **metadata}) for title, text in NAMED.items()]
-    for node in nodes:
-        source = RelatedNodeInfo(node_id=node.metadata["title"])
-        node.relationships[NodeRelationship.SOURCE] = source
-    return VectorStoreIndex(nodes, embed_model=HashEmbedding())
-
-
-@pytest.mark.parametrize("links", [True, False])
-async def test_documents_that_the_best_nodes_name_are_fetched(links: bool) -> None:
-    retriever = SageRetriever.from_index(titled_index(), candidates=5, links=links, min_k=40)
-    found = retriever.retrieve("who owned the petrel")
-    assert [n.text for n in await retriever.aretrieve("who owned the petrel")] == [n.text for n in found]
-    assert ("born near Ulm" in [n.text for n in found]) == links
-
-
-def test_a_filter_holds_for_named_documents_too() -> None:
-    filters = MetadataFilters(filters=[MetadataFilter(key="title", value="Petrel")])
-    retriever = SageRetriever.from_index(titled_index(), candidates=5, retriever_args={"filters": filters})
-    assert [n.metadata["title"] for n in retriever.retrieve("who owned the petrel")] == ["Petrel"]
-
-
-@pytest.mark.parametrize("hidden", [False, True])
-async def test_a_tool_says_which_documents_a_passage_names(hidden: bool) -> None:
-    filters = MetadataFilters(filters=[MetadataFilter(key="title", value="Petrel")])
-    args = {"filters": filters} if hidden else {}
-    retriever = SageRetriever.from_index(titled_index(), candidates=5, retriever_args=args)
-    tool = retriever.as_tool("guide")
-    text = str(tool.call(query="who owned the petrel"))
-    assert str(await tool.acall(query="who owned the petrel")) == text
-    assert tool.metadata.name == "guide" and text.startswith("[1] ")
-    assert ("Mara Holt (Mara Holt (1820))" in text) != hidden
-    assert str(SageRetriever.from_index(titled_index(), links=False).as_tool().call(query="petrel")) != text
-
-
-def test_a_document_that_goes_is_named_no_more() -> None:
-    index = titled_index()
-    retriever = SageRetriever.from_index(index, candidates=5, min_k=40)
-    assert "born near Ulm" in [n.text for n in retriever.retrieve("who owned the petrel")]
-    index.delete_ref_doc("Mara Holt (1820)", delete_from_docstore=True)
-    assert "born near Ulm" not in [n.text for n in retriever.retrieve("who owned the petrel")]
-
-
-@pytest.mark.parametrize(
-    ("text", "titles", "reached"),
-    [
-        ("the petrel was owned by Mara Holt", ["Mara Holt"], True),
-        ("the petrel was owned by Мара Хольт", ["Мара Хольт"], True),
-        ("the petrel was owned by 丸山花子 who sold it", ["丸山花子"], True),
-        ("the petrel was owned by Mara Holt", ["Mara Holt"] * 5, True),
-        ("the petrel was owned by Mara Holt", ["Mara Holt"] * 60, False),
-        ("the petrel was owned by word word word", ["word " * 500], False),
-        ("the petrel was owned by [her](javascript:holt.f)", ["Mara Holt"], False),
-        ("the petrel was owned by [her](gone.md)", ["Mara Holt"], False),
-        ("the petrel was owned by nobody who knew the number", ["number"], False),
-    ],
-)
-def test_names_that_say_something_and_those_that_do_not(text: str, titles: list[str], reached: bool) -> None:
-    # Each of them names the first one, too: a circle.
-    named = [(title, f"born near Ulm {i} in a Storm") for i, title in enumerate(titles)]
-    rules = [(f"Rules {i}", f"who owned the boat number {i} the year") for i in range(80)]
-    nodes = [TextNode(text=t, metadata={"title": title}) for title, t in [("Storm", text), *named, *rules]]
-    for i, node in enumerate(nodes):
-        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=f"document {i}")
-    index = VectorStoreIndex(nodes, embed_model=HashEmbedding())
-    found = {
-        links: [
-            n.text
-            for n in SageRetriever.from_index(index, candidates=5, links=links, min_k=90).retrieve(
-                "who owned the petrel"
-            )
-        ]
-        for links in (True, False)
-    }
-    ulm = {links: [t for t in texts if t.startswith("born")] for links, texts in found.items()}
-    assert (len(ulm[True]) > len(ulm[False])) == reached
-    assert len(found[True]) == len({*found[True]}), "nobody comes twice"
-
-
-def test_a_postprocessor_lets_nodes_vouch_for_what_they_name() -> None:
-    nodes = [
-        NodeWithScore(
-            node=TextNode(text=text, id_=title, metadata={"title": title, "file_name": title}), score=score
-        )
-        for (title, text), score in zip(NAMED.items(), (0.9, 0.1, 0.5, 0.4), strict=False)
-    ]
-    scores = {
-        links: {
-            n.node.node_id: n.score
-            for n in SageNodePostprocessor(links=links).rank(nodes, QueryBundle("who owned the petrel")).nodes
-        }
-        for links in (None, False)
-    }
-    assert scores[None]["Mara Holt (1820)"] > scores[False]["Mara Holt (1820)"]
-    assert scores[None]["Rules 0"] == scores[False]["Rules 0"]
 
 
 @pytest.fixture

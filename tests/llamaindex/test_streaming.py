@@ -196,18 +196,6 @@ class TestReplays:
         replay.close()
         assert list(replay) == list("abcd")
 
-    def test_an_error_in_the_source_reaches_the_reader(self) -> None:
-        def source() -> Iterator[str]:
-            yield "a"
-            raise RuntimeError("broken")
-
-        ended: list[str] = []
-        replay = iter(TokenReplay(source(), ended.append))
-        assert next(replay) == "a"
-        with pytest.raises(RuntimeError, match="broken"):
-            next(replay)
-        assert ended == []
-
     async def test_async_readers(self) -> None:
         async def source() -> AsyncIterator[str]:
             for token in "abc":

@@ -243,16 +243,6 @@ class TestScoresOfOthers:
         assert response.source_nodes[0].node_id == "t4"
         assert 1 <= len(response.source_nodes) <= 5
 
-    def test_behind_llm_rerank(self) -> None:
-        reply = "Doc: 1, Relevance: 2\nDoc: 2, Relevance: 9\nDoc: 3, Relevance: 8\n"
-        rerank = LLMRerank(llm=ScriptedLLM.of([reply]), top_n=5, choice_batch_size=5)
-        found = SageQueryEngine.from_args(
-            FixedRetriever(0.5, 0.4, 0.3),
-            llm=ScriptedLLM.of(),
-            node_postprocessors=[rerank, SageNodePostprocessor(reranker=None, min_k=1)],
-        )
-        assert [n.node_id for n in found.query("q").source_nodes] == ["n1", "n2"]
-
     async def test_llm_rerank_as_the_reranker(self) -> None:
         reply = "Doc: 1, Relevance: 2\nDoc: 2, Relevance: 9\nDoc: 3, Relevance: 8\n"
         nodes = FixedRetriever(0.5, 0.4, 0.3, 0.2).retrieve("q")
@@ -325,17 +315,3 @@ def tiny_cross_encoder(folder: Any) -> str:
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
-
-
-def test_the_defaults_of_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line each in Settings, nothing else changed."""
-    Settings.llm = ScriptedLLM.of(["said"])
-    Settings.embed_model = MockEmbedding(embed_dim=4)
-    Settings.node_parser = SageNodeParser()
-    index = VectorStoreIndex.from_documents([Document(text=story())])
-    index.insert(Document(text=TOPICS[0], id_="later"))
-    assert "later" in index.ref_doc_info
-    assert (
-        str(index.as_query_engine(node_postprocessors=[SageNodePostprocessor(reranker=None)]).query("q"))
-        == "said"
-    )

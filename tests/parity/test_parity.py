@@ -1,6 +1,7 @@
 """The same text, scores and replies give the same chunks, selection and trace through all three doors."""
 
 import json
+import math
 from itertools import cycle
 
 import pytest
@@ -52,32 +53,35 @@ def test_the_same_chunks(text):
     assert [d.metadata["start_index"] for d in documents] == [a for a, _ in spans]
 
 
-scores = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=20)
+scores = st.lists(st.one_of(st.none(), st.just(math.nan), st.floats(0, 1)), max_size=20)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     scores,
+    st.sampled_from(["probability", "logit", "cosine", "unbounded"]),
     st.sampled_from([None, 1, 2, 5]),
     st.sampled_from([None, 0.1, 0.3, 0.9]),
     st.sampled_from([None, 5, 6]),
     st.sampled_from(["auto", "gradient", FixedK(3), Threshold(0.5)]),
 )
-def test_the_same_selection(values, min_k, gradient, max_k, rule):
+def test_the_same_selection(values, scale, min_k, gradient, max_k, rule):
     bounds = {"min_k": min_k, "max_k": max_k, "gradient": gradient, "rule": rule}
-    expected = select(values, scale="probability", **bounds)
+    expected = select(values, scale=scale, **bounds)
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=str(i)), score=v) for i, v in enumerate(values)]
-    post = SageNodePostprocessor(reranker=None, scale="probability", **bounds)
-    kept = [int(n.node_id) for n in post.postprocess_nodes(nodes, query_str="q")]
-    if any(v is not None for v in values):  # without any score the postprocessor passes everything on
-        assert kept == list(expected.indices)
+    post = SageNodePostprocessor(reranker=None, scale=scale, **bounds)
+    kept = post.postprocess_nodes(nodes, query_str="q")
+    if any(v is not None and v == v for v in values):  # without any score the postprocessor passes all on
+        assert [int(n.node_id) for n in kept] == list(expected.indices)
+        assert [n.score for n in kept] == list(expected.scores)
+    json.dumps([n.to_dict() for n in kept], allow_nan=False)
     documents = [
         LCDocument(page_content=str(i), metadata={"relevance_score": v}) for i, v in enumerate(values)
     ]
-    compressor = SageCompressor(score_key="relevance_score", scale="probability", **bounds)
-    assert [int(d.page_content) for d in compressor.compress_documents(documents, "q")] == list(
-        expected.indices
-    )
+    compressor = SageCompressor(score_key="relevance_score", scale=scale, **bounds)
+    chosen = compressor.compress_documents(documents, "q")
+    assert [int(d.page_content) for d in chosen] == list(expected.indices)
+    assert [d.metadata["relevance_score"] for d in chosen] == list(expected.scores)
 
 
 SCRIPTS = {

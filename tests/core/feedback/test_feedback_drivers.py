@@ -84,25 +84,3 @@ async def test_the_async_driver_gives_the_same_trace() -> None:
 
     result = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, judge)
     assert result == drive(replies)
-
-
-async def test_the_async_driver_keeps_answers_too() -> None:
-    async def generate(selection: Selection) -> tuple[str, TokenUsage]:
-        if selection.cut > 9:
-            raise LLMError("no answer")
-        return "first", ONE_CALL
-
-    async def fails(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        raise LLMError("no grade")
-
-    async def wants_more(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        return grade(3, 1), ONE_CALL
-
-    failed = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, fails)
-    assert (failed.answer, failed.stop_reason) == ("first", "critic_failed")
-    later = await arun_loop(FeedbackLoop(FIGURE_8, "unbounded"), generate, wants_more)
-    assert (later.answer, later.stop_reason) == ("first", "answer_failed")
-    checked = await arun_loop(
-        FeedbackLoop(FIGURE_8, "unbounded"), generate, fails, check=lambda s, a: Verdict(10, source="local")
-    )
-    assert checked.stop_reason == "accepted"

@@ -4,13 +4,12 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sage_core.answering import LLMAnswerer
-from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, arun_loop, run_loop
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, arun_loop
 from sage_core.llm import OpenAIChat
 from sage_core.pipeline.sage import Sage
 from sage_core.selection.cut import Scale, Selection
@@ -146,67 +145,8 @@ class SharedWords:
         return [len(wanted & set(re.findall(r"[\w-]+", text))) / len(wanted) for text in texts]
 
 
-async def test_cancelling_one_leaves_the_others_alone() -> None:
-    # No reply before all 20 have asked: however busy the machine, none is done when three are cancelled.
-    with LLMServer(server_script, latency=LATENCY, hold=20) as server:
-        answerer = answerer_for(server)
-        tasks = [asyncio.create_task(aask(answerer, n)) for n in range(20)]
-        while server.max_in_flight < 20:
-            await asyncio.sleep(0.001)
-        for number in (3, 7, 11):
-            tasks[number].cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        # The adapter is whole afterwards.
-        check(3, await aask(answerer, 3))
-    for number, result in enumerate(results):
-        if number in (3, 7, 11):
-            assert isinstance(result, asyncio.CancelledError)
-        else:
-            assert isinstance(result, FeedbackResult)
-            check(number, result)
-
-
 async def test_a_time_limit_of_the_caller_is_kept() -> None:
     with LLMServer([Reply("late", delay=30)]) as server:
         answerer = answerer_for(server)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(aask(answerer, 1), timeout=0.2)
-
-
-async def test_failures_under_load_stay_with_their_question() -> None:
-    seen: dict[str, int] = {}
-
-    def flaky(request: Request) -> Reply | str:
-        mark = mark_of(request)
-        key = f"{mark} {request.is_critic} {request.user.count('passage of')}"
-        seen[key] = seen.get(key, 0) + 1
-        number = int(mark.removeprefix("mark-"))
-        if number % 5 == 0 and seen[key] == 1:
-            return Reply(status=503) if number % 2 else Reply(drop=True)
-        if number % 7 == 0 and request.is_critic:
-            return Reply(status=400, error={"message": "no grading today"})
-        return server_script(request)
-
-    with LLMServer(flaky, latency=0.005) as server:
-        answerer = answerer_for(server)
-        results = await asyncio.gather(*(aask(answerer, n) for n in range(50)))
-    for number, result in enumerate(results):
-        assert result.answer == f"the answer to mark-{number}"
-        assert (result.stop_reason == "critic_failed") == (number % 7 == 0)
-
-
-def test_threads_share_an_adapter() -> None:
-    with LLMServer(server_script, latency=0.01) as server:
-        answerer = answerer_for(server)
-
-        def ask(number: int) -> FeedbackResult:
-            texts = passages(number)
-            return run_loop(
-                FeedbackLoop(SCORES, "probability", CONFIG),
-                lambda s: answerer.generate(ask_of(number), [texts[i] for i in s.indices]),
-                lambda s, a: answerer.judge(ask_of(number), [texts[i] for i in s.indices], a),
-            )
-
-        with ThreadPoolExecutor(16) as pool:
-            for number, result in enumerate(pool.map(ask, range(40))):
-                check(number, result)

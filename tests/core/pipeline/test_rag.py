@@ -149,25 +149,6 @@ def test_sync_and_async_agree(store: Path) -> None:
         assert sage.ask(question) == asyncio.run(sage.aask(question))
 
 
-@pytest.mark.slow
-def test_a_hundred_at_once(store: Path) -> None:
-    birds = [ANIMALS[i % len(ANIMALS)] for i in range(100)]
-
-    async def run(sage: Sage) -> list[str]:
-        answers = await asyncio.gather(*(sage.aask(f"how many eggs lays the {b}?") for b in birds))
-        return [a.text for a in answers]
-
-    def echo(request: Request) -> Reply:
-        if request.is_critic:
-            return Reply('{"score": 9, "adjust": 0}')
-        asked = next(line for line in request.user.splitlines() if "how many eggs lays the" in line)
-        return Reply(next(b for b in ANIMALS if b in asked))
-
-    # No reply comes before 50 requests are in flight, which is more than there are threads: the LLM is awaited.
-    with LLMServer(echo, hold=50) as server, make(store, server.base_url) as sage:
-        assert asyncio.run(run(sage)) == birds
-
-
 def test_the_event_loop_is_not_blocked(store: Path) -> None:
     loop_ran = threading.Event()
 

@@ -258,7 +258,3 @@ def test_a_splitter_may_give_the_sentences_themselves() -> None:
 def test_a_splitter_that_gives_something_else_is_told(given: list[object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Segmenter(HashModel(), sentences=lambda _: given).segment("One here. Two there.")
-
-
-def test_long_chunks_need_no_other_setting() -> None:
-    assert Segmenter(HashModel(), max_tokens=512).max_tokens == 512

@@ -97,11 +97,6 @@ def test_pickles_are_small_and_know_their_model(segmenter: Segmenter) -> None:
     assert again.segment(ARTICLE) == segmenter.segment(ARTICLE)
 
 
-def test_bundled_models_have_other_fingerprints() -> None:
-    assert Segmenter("pair").fingerprint != Segmenter("pair", threshold=0.4).fingerprint
-    assert len(Segmenter().fingerprint) == 64
-
-
 def test_an_unknown_model_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="nowhere"):
         Segmenter(tmp_path / "nowhere")

@@ -1,7 +1,5 @@
 """Headings, lists, tables, code and blank lines: chunks as a reader would make them."""
 
-import itertools
-
 import pytest
 
 from sage_core.segmentation import Layout, Segmenter
@@ -139,10 +137,3 @@ def test_windows_bound_the_papers_strategy() -> None:
 def test_chunks_keep_the_text_between_their_sentences() -> None:
     code = "```\nif a:\n\n    b()\n```"
     assert cut(code, Segmenter(ConstantModel(0.1))) == [code]
-
-
-def test_nothing_of_the_source_is_reordered() -> None:
-    segmenter = Segmenter(HashModel(), max_tokens=24, min_tokens=5)
-    spans = segmenter.segment(GUIDE)
-    assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
-    assert "".join("".join(span.of(GUIDE) for span in spans).split()) == "".join(GUIDE.split())

@@ -27,22 +27,6 @@ def test_it_selects_as_select_does(scores, rule, min_k, max_k):
     assert (step.selection if isinstance(step, Generate) else step.result.selection) == expected
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"min_k": -1}, "min_k"),
-        ({"min_k": 5, "max_k": 4}, "max_k"),
-        ({"gradient": 1.5}, "gradient"),
-        ({"rule": "steepest"}, "rule"),
-        ({"rule": FixedK}, "rule"),
-    ],
-)
-def test_what_is_out_of_range_is_an_error_at_once(settings, named):
-    for door in (SelectionConfig, FeedbackConfig, SelectionConfig().updated):
-        with pytest.raises(InputError, match=named):
-            door(**settings)
-
-
 def test_keywords_replace_values_of_the_config():
     config = FeedbackConfig(selection=SelectionConfig(min_k=2, max_k=8), max_k=5)
     assert config.selection == SelectionConfig(min_k=2, max_k=5)

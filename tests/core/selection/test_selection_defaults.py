@@ -1,13 +1,14 @@
 """What min_k is where nobody gave one, and what selection says to values that are none."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from sage_core import FeedbackConfig, FeedbackLoop, SageConfig, gradient_cut, select
 from sage_core.errors import InputError
-from sage_core.selection import read_scores
+from sage_core.selection import SelectionConfig, read_scores
 from sage_core.selection.cut import Gradient, RankedScores, effective_min_k
 from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
 
@@ -82,11 +83,14 @@ def test_numpy_arrays_generators_and_mixes_are_scores():
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"min_k": -1},
         {"min_k": 2.0},
         {"min_k": True},
         {"min_k": "3"},
         {"max_k": math.nan},
         {"max_k": 0},
+        {"gradient": -0.1},
+        {"gradient": 1.1},
         {"gradient": math.nan},
         {"gradient": "0.3"},
         {"rule": 3},
@@ -96,10 +100,20 @@ def test_numpy_arrays_generators_and_mixes_are_scores():
 )
 def test_wrong_arguments_of_a_selection_are_named(wrong):
     (name,) = wrong
-    with pytest.raises(InputError, match=name):
-        select(FALLING, **wrong)
-    with pytest.raises(InputError, match=name):
-        FeedbackConfig(**wrong)
+    for door in (partial(select, FALLING), SelectionConfig, FeedbackConfig, SelectionConfig().updated):
+        with pytest.raises(InputError, match=name):
+            door(**wrong)
+    if name in ("min_k", "gradient"):
+        with pytest.raises(InputError, match=name):
+            gradient_cut(FALLING, **wrong)
+
+
+def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
+    for door in (partial(select, FALLING), partial(gradient_cut, FALLING), SelectionConfig, FeedbackConfig):
+        with pytest.raises(InputError, match="max_k"):
+            door(min_k=5, max_k=4)
+    with pytest.raises(InputError, match="scale"):
+        select([], scale="percent")
 
 
 @pytest.mark.parametrize(

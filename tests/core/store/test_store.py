@@ -4,7 +4,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -68,17 +67,6 @@ def test_only_what_changed_is_embedded(tmp_path: Path) -> None:
         "The tower is of granite.",
     }
     assert raw_count(store) == 4
-
-
-def test_back_to_an_earlier_content(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
-    first = contents(store)
-    (folder / "mill.md").write_text("Something else.")
-    run(store, folder)
-    fill(folder)
-    run(store, folder)
-    assert contents(store) == first
 
 
 def test_only_what_came_from_the_given_paths_is_removed(tmp_path: Path) -> None:
@@ -302,23 +290,6 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     run(store, folder)
 
 
-def test_searches_from_many_threads(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
-    query = HashEmbedder().embed_query("the tower of granite")
-    results: list[str] = []
-    with FolderStore(store) as opened:
-        threads = [
-            threading.Thread(target=lambda: results.append(opened.search(query, 2)[0].chunk.text))
-            for _ in range(20)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert results == ["The tower is of granite."] * 20
-
-
 @pytest.mark.slow
 def test_what_another_process_writes_is_found(tmp_path: Path) -> None:
     folder, store = fill(tmp_path / "docs"), tmp_path / "store"
@@ -341,14 +312,6 @@ def test_a_repeated_text_is_found_once(tmp_path: Path) -> None:
         found = opened.search(HashEmbedder().embed_query("same words"), 5)
     assert len(found) == 5
     assert sum(f.chunk.text == "Same  words." for f in found) == 1
-
-
-def test_progress_ends_at_the_total(tmp_path: Path) -> None:
-    seen: list[IngestProgress] = []
-    with FolderStore(tmp_path / "store") as store:
-        ingest(store, [fill(tmp_path / "docs")], BlankLineSegmenter(), HashEmbedder(), progress=seen.append)
-    assert [s.files for s in seen] == [1, 2, 3]
-    assert seen[-1].done == seen[-1].total == sum(len(t.encode()) for t in TEXTS.values())
 
 
 # -- crashes ------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Names of documents, and where a text mentions them."""
 
-import doctest
 import time
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sage_core.text import links
 from sage_core.text.links import (
     MAX_NAME_WORDS,
     document_names,
@@ -41,10 +39,6 @@ class Table:
 def mentioned(text: str, *names: str) -> list[str]:
     [found] = find_mentions([text], Table(*names))
     return [text[m.start : m.end] for m in found]
-
-
-def test_the_examples() -> None:
-    assert doctest.testmod(links).failed == 0
 
 
 @pytest.mark.parametrize(
