@@ -49,6 +49,11 @@ def test_the_paper_policy_never_falls_below_one_chunk() -> None:
     assert min(cuts(result)) == 1
 
 
+def test_the_paper_policy_keeps_to_max_k() -> None:
+    result = drive([grade(3, 1)] * 3, FeedbackConfig(policy="paper", min_k=2, max_k=2))
+    assert cuts(result) == [2, 2, 2]
+
+
 def test_doubling_then_halfway() -> None:
     nine = FeedbackConfig(max_rounds=9, min_k=3)
     assert cuts(drive([grade(2, 1)] * 4, nine, CLIFF)) == [3, 6, 12, 24]
