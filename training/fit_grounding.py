@@ -12,8 +12,9 @@ coefficient has the sign that its feature means, and a ridge draws the counts to
 less of it the model is better on its training sources and worse on sources that were left out.
 
 ``supported_from`` and ``unsupported_below``: of answers of one claim beyond them 80% are supported, and 85%
-not, each judged by a model fitted without its source. ``veto_below``: 0.5% of the supported answers of
-dialogue models (BEGIN) are below it, judged likewise.
+not, each judged by a model fitted without its source. Of the answers of dialogue models that people graded
+(BEGIN), judged likewise, 0.5% of the supported ones are below ``veto_below``, and 2% of the others reach
+``support_at``.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ RIDGE = 3_000.0
 # half of WiCE's development claims and on claims made by rule.
 PRIOR = (1.0387, 1.2927, 0.8866, -1.9519, -1.3707, -0.0741, -1.7402)
 POSITIVE = ("verbatim", "word_family_found")
-SUPPORTED_SURE, UNSUPPORTED_SURE, VETOED = 0.8, 0.85, 0.005
+SUPPORTED_SURE, UNSUPPORTED_SURE, VETOED, ACCEPTED = 0.8, 0.85, 0.005, 0.02
 CHANGES = (made._wrong_number, made._wrong_name, made._antonym, made._negated, made._exchanged)
 
 
@@ -209,8 +210,9 @@ def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
             ((higher > 0) + 0.5 * (higher == 0)).mean(),
             own.sum(),
         )
-    written = np.array([a.source == "begin" for a in answers]) & (labels == 1)
-    veto = float(np.quantile(scores[written], VETOED))
+    written = np.array([a.source == "begin" for a in answers])
+    veto = float(np.quantile(scores[written & (labels == 1)], VETOED))
+    accept = float(np.quantile(scores[written & (labels == 0)], 1 - ACCEPTED))
     # A mark stands at one claim; the label of an answer of several says less of each.
     single = np.array([len(a.rows) == 1 for a in answers])
     scores, labels, weights = scores[single], labels[single], weights[single]
@@ -218,6 +220,7 @@ def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
         "supported_from": surest(scores, labels, weights, SUPPORTED_SURE),
         "unsupported_below": -surest(-scores, 1 - labels, weights, UNSUPPORTED_SURE),
         "veto_below": veto,
+        "support_at": accept,
     }
     return {name: round(1 / (1 + float(np.exp(-v))), 2) for name, v in cuts.items()}
 

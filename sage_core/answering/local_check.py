@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from sage_core._checks import check_float
 from sage_core.answering.checkers import ModelJudge
 from sage_core.answering.judge import LocalJudge, abstains, support, threshold
 from sage_core.answering.words import stem_list
@@ -18,6 +19,7 @@ from sage_core.feedback.types import FeedbackConfig, Verdict
 from sage_core.selection.cut import Selection
 
 ACCEPT_AT = threshold("accept_at")
+SUPPORT_AT = threshold("support_at")
 AGREE_AT = 0.5  # Two readers that agree need less: `benchmarks/feedback_cost.py --sweep`.
 WIDEN_BELOW = threshold("widen_below")
 VETO_BELOW = threshold("veto_below")
@@ -44,7 +46,9 @@ class LocalCritic:
         texts: Texts of the passages of a selection, such as ``lambda s: [chunks[i] for i in s.indices]``.
         judge: Shared by many questions; a new one where None.
         alone: Never leave a grade to the LLM.
-        accept_at: Least probability of support, and of an answer in the context, to accept.
+        accept_at: Least probability of an answer in the context to accept.
+        support_at: Least probability of support to accept an answer of more than a few words. At the default
+            2% of the unsupported answers of dialogue models reach it (BEGIN, graded by people).
         agree_at: Least probability of an answer in the context to accept a short answer that the judge, which
             looks for the answer by itself, found too.
         widen_below: Probability of an answer in the context below which more context is asked for.
@@ -61,14 +65,17 @@ class LocalCritic:
         judge: LocalJudge | None = None,
         alone: bool = False,
         accept_at: float = ACCEPT_AT,
+        support_at: float = SUPPORT_AT,
         agree_at: float = AGREE_AT,
         widen_below: float = WIDEN_BELOW,
     ) -> None:
+        check_float("support_at", support_at, minimum=0, maximum=1)
         if not (0 <= widen_below <= accept_at <= 1 and widen_below <= agree_at <= 1):
             raise InputError("widen_below, accept_at and agree_at are from 0 to 1, widen_below the least")
         self.judge = judge if judge is not None else shared_judge()
         self.alone = alone
         self.accept_at = accept_at
+        self.support_at = support_at
         self.agree_at = agree_at
         self.widen_below = widen_below
         self._question = question
@@ -100,7 +107,7 @@ class LocalCritic:
                 least = self.accept_at if place.answer == place.sentence else self.agree_at
                 if agreed and place.probability >= least:
                     return self._verdict(10, 0, f"{said}, and they give the same answer", known)
-            elif min(place.probability, held) >= self.accept_at:
+            elif place.probability >= self.accept_at and held >= self.support_at:
                 return self._verdict(10, 0, said, known)
         if not self.alone:
             return None
