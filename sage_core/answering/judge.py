@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.answering.claim_features import log_odds, rule_features
-from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, has_heads
+from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, Spans, has_heads
 from sage_core.answering.quantities import missing, quantities
 from sage_core.answering.reader import Reader
 from sage_core.answering.words import (
@@ -74,6 +74,9 @@ _REASON = re.compile(
 )
 # In the sentence that answers, less will do.
 _MAY_BE_REASON = re.compile(rf"{_REASON.pattern}|\b(?:to|as|for|so|by|from|when|if|would|could|had)\b|[;:]")
+# Of what else is known when the reader reads, see `_hints`: the weight of the cross-encoder's odds, which are
+# bounded; of the share of the question's words in a sentence.
+_FARTHEST, _SECOND_READER, _SHARED_WORDS = 12.0, 0.3, 1.0
 _MOST_ROWS = 3  # Of tables that are read for a question.
 
 _IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
@@ -228,9 +231,7 @@ class _Reading:
 
     answers: float
     relevant: float
-    start: int
-    end: int
-    margin: float
+    spans: Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,25 +362,39 @@ class LocalJudge:
         window, found = windows[at], read[at]
         if found is None:
             return _located(probability, _likeliest(material, asked, window, None), 0, 0)
-        if not window[0].cells and (answer := self._answer_near(question, passages, window)) is not None:
-            for sentence in _quotable(material, window[0].passage):
-                inside = sentence.span.start <= answer.start < sentence.span.end
-                if inside and not _asks_otherwise(question, sentence):
-                    start, end = answer.start, min(answer.end, sentence.span.end)
-                    offset = sentence.span.start
-                    return _located(probability, sentence, start - offset, end - offset)
+        pairs = [(w, r) for w, r in zip(windows, read, strict=True) if r is not None]
+        if not window[0].cells and (words := self._words_at(question, passages, material, window, pairs)):
+            return _located(probability, *words)
         return _located(probability, *_sentence_at(window, found))
 
-    def _answer_near(
-        self, question: str, passages: Sequence[str], window: Sequence[_Sentence]
-    ) -> Span | None:
-        """Where the reader sees the answer, in the window's passage or the part of a long one around it."""
-        reader = self._loaded_reader()
-        passage = passages[window[0].passage]
+    def _words_at(
+        self,
+        question: str,
+        passages: Sequence[str],
+        material: _Material,
+        window: Sequence[_Sentence],
+        read: Sequence[tuple[Sequence[_Sentence], _Reading]],
+    ) -> tuple[_Sentence, int, int] | None:
+        """The words that answer, in the window's passage or the part of a long one around it.
+
+        Returns:
+            The sentence, and where in it they stand; None where the reader sees none that may be quoted.
+        """
+        place = window[0].passage
+        passage = passages[place]
         start = max(0, (window[0].span.start + window[-1].span.end - _READ) // 2)
         start = min(start, window[0].span.start, max(0, len(passage) - _READ))
-        answer = reader.read(question, [passage[start : start + _READ]])[0]
-        return None if answer is None else Span(start + answer.span.start, start + answer.span.end)
+        own = [(w, r) for w, r in read if w[0].passage == place and not w[0].cells]
+        hints = _hints(material, question_words(question), len(passage), own)[start : start + _READ]
+        (answer,) = self._loaded_reader().read(question, [passage[start : start + _READ]], [hints])
+        if answer is None:
+            return None
+        span = answer.span.shift(start)
+        for sentence in _quotable(material, place):
+            first = sentence.span.start
+            if first <= span.start < sentence.span.end and not _asks_otherwise(question, sentence):
+                return sentence, span.start - first, min(span.end, sentence.span.end) - first
+        return None
 
     def _read_windows(
         self, question: str, windows: Sequence[Sequence[_Sentence]]
@@ -390,7 +405,7 @@ class LocalJudge:
             return [None] * len(windows)
         logits, spans = model.spans([(question, " ".join(s.text for s in w)) for w in windows])
         return [
-            _Reading(float(row[ANSWERABLE]), float(row[RELEVANT]), *span)
+            _Reading(float(row[ANSWERABLE]), float(row[RELEVANT]), span)
             for row, span in zip(logits, spans, strict=True)
         ]
 
@@ -845,7 +860,7 @@ def answer_features(
     at = window.index(sentence)
     words = sentence.words | (window[at - 1].words if at else frozenset())
     number = NUMBER not in asked or NUMBER in stems(sentence.text)
-    margin = max(-12.0, min(12.0, read.margin))
+    margin = max(-12.0, min(12.0, read.spans.margin))
     return [
         _weighted(material, asked, words),
         _weighted(material, asked, whole),
@@ -891,11 +906,42 @@ def _sentence_at(window: Sequence[_Sentence], read: _Reading) -> tuple[_Sentence
     """The sentence in which the answer of a window begins, and where in it the answer stands."""
     offset = 0
     for sentence in window:
-        if read.start < offset + len(sentence.text) + 1 or sentence is window[-1]:
-            start = min(len(sentence.text), max(0, read.start - offset))
-            return sentence, start, max(start, min(len(sentence.text), read.end - offset))
+        if read.spans.start < offset + len(sentence.text) + 1 or sentence is window[-1]:
+            start = min(len(sentence.text), max(0, read.spans.start - offset))
+            return sentence, start, max(start, min(len(sentence.text), read.spans.end - offset))
         offset += len(sentence.text) + 1
     raise AssertionError("a window has sentences")
+
+
+def _hints(
+    material: _Material,
+    asked: frozenset[str],
+    length: int,
+    read: Sequence[tuple[Sequence[_Sentence], _Reading]],
+) -> NDArray[np.float64]:
+    """What is known before the reader reads a passage of this length, see `Reader.read`.
+
+    Args:
+        material: The passages.
+        asked: The question's words.
+        length: Of the passage.
+        read: Its windows, and what the cross-encoder says of them.
+    """
+    hints = np.full((length, 2), -_FARTHEST)
+    for window, reading in read:
+        offset = 0
+        places, odds = reading.spans.places, np.clip(reading.spans.odds, -_FARTHEST, _FARTHEST)
+        for sentence in window:
+            own = (places[:, 0] >= offset) & (places[:, 1] <= offset + len(sentence.text))
+            move = sentence.span.start - offset
+            np.maximum.at(hints[:, 0], places[own, 0] + move, odds[own, 0])
+            np.maximum.at(hints[:, 1], places[own, 1] - 1 + move, odds[own, 1])
+            offset += len(sentence.text) + 1
+    hints *= _SECOND_READER
+    for sentence in {s for window, _ in read for s in window}:
+        shared = _weighted(material, asked, sentence.words)
+        hints[sentence.span.start : sentence.span.end, 0] += _SHARED_WORDS * shared
+    return hints
 
 
 def _weighted(material: _Material, asked: frozenset[str], words: frozenset[str]) -> float:

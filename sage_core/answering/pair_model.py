@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,28 @@ def has_heads(folder: Path = FOLDER) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Where an answer may stand in a text.
+
+    Attributes:
+        start: First character of the best one.
+        end: Behind its last character.
+        margin: Its two logits less those of "no answer".
+        places: Characters of each word piece, shape ``(n, 2)``.
+        odds: Logits that an answer begins and ends there, less those of "no answer", shape ``(n, 2)``.
+    """
+
+    start: int
+    end: int
+    margin: float
+    places: NDArray[np.int64]
+    odds: NDArray[np.float32]
+
+
+_NOWHERE = Spans(0, 0, float("-inf"), np.zeros((0, 2), np.int64), np.zeros((0, 2), np.float32))
+
+
 class PairModel:
     """Reads pairs of a question or a claim and a passage.
 
@@ -57,23 +80,16 @@ class PairModel:
         """Raw logits, shape ``(len(pairs), 3)``: the second text answers, supports, suits the first."""
         return self._run(pairs, spans=False)[0]
 
-    def spans(
-        self, pairs: Sequence[tuple[str, str]]
-    ) -> tuple[NDArray[np.float32], list[tuple[int, int, float]]]:
-        """As `logits`, and per pair the best answer in its second text.
-
-        Returns:
-            The logits, and ``(start, end, margin)``: characters of the second text, and the sum of the two
-            logits less that of "no answer".
-        """
+    def spans(self, pairs: Sequence[tuple[str, str]]) -> tuple[NDArray[np.float32], list[Spans]]:
+        """As `logits`, and where in each second text the answer may stand."""
         return self._run(pairs, spans=True)
 
     def _run(
         self, pairs: Sequence[tuple[str, str]], *, spans: bool
-    ) -> tuple[NDArray[np.float32], list[tuple[int, int, float]]]:
+    ) -> tuple[NDArray[np.float32], list[Spans]]:
         encoded = self._tokenizer.encode_batch(list(pairs))
         logits = np.zeros((len(pairs), 3), np.float32)
-        places: list[tuple[int, int, float]] = [(0, 0, 0.0)] * len(pairs)
+        found = [_NOWHERE] * len(pairs)
         ids, kinds = [one.ids for one in encoded], [one.type_ids for one in encoded]
         for rows, states, starts in self._encoder.passes(ids, kinds, first_only=not spans):
             pooled = self._encoder.pooled(states[starts])
@@ -82,23 +98,19 @@ class PairModel:
             if spans:
                 tokens = linear(states, self._heads, "span")
                 for i, start in zip(rows, starts, strict=True):
-                    places[i] = _best_span(tokens[start : start + len(ids[i])], encoded[i])
-        return logits, places
+                    found[i] = _spans(tokens[start : start + len(ids[i])], encoded[i])
+        return logits, found
 
 
-def _best_span(tokens: NDArray[np.float32], encoded: Any, longest: int = 30) -> tuple[int, int, float]:
-    """Characters of the best span of the second text, and how far it is above "no answer"."""
-    inside = np.array(encoded.type_ids) == 1
-    inside &= np.array(encoded.special_tokens_mask) == 0
-    if not inside.any():
-        return 0, 0, float("-inf")
-    starts, ends = (np.where(inside, tokens[: len(inside), k], -np.inf) for k in (0, 1))
+def _spans(tokens: NDArray[np.float32], encoded: Any, longest: int = 30) -> Spans:
+    inside = np.flatnonzero((np.array(encoded.type_ids) == 1) & (np.array(encoded.special_tokens_mask) == 0))
+    if not inside.size:
+        return _NOWHERE
+    odds = tokens[inside] - tokens[0]
     best, where = -np.inf, (0, 0)
-    for i in np.argsort(-starts)[:20]:
-        if not np.isfinite(starts[i]):
-            break
-        j = int(i + np.argmax(ends[i : i + longest]))
-        if starts[i] + ends[j] > best:
-            best, where = float(starts[i] + ends[j]), (int(i), j)
-    margin = best - float(tokens[0].sum())
-    return encoded.offsets[where[0]][0], encoded.offsets[where[1]][1], margin
+    for i in np.argsort(-odds[:, 0])[:20]:
+        j = int(i + np.argmax(odds[i : i + longest, 1]))
+        if odds[i, 0] + odds[j, 1] > best:
+            best, where = float(odds[i, 0] + odds[j, 1]), (int(i), j)
+    places = np.array(encoded.offsets)[inside]
+    return Spans(int(places[where[0], 0]), int(places[where[1], 1]), best, places, odds)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sage_core.embedding.encoder import MINILM, load_encoder
 from sage_core.embedding.ops import linear
@@ -54,13 +56,17 @@ class Reader:
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
         self._tokenizer.enable_truncation(_PIECES, strategy="longest_first")
 
-    def read(self, question: str, texts: list[str]) -> list[Answer | None]:
+    def read(
+        self, question: str, texts: list[str], hints: Sequence[NDArray[np.float64]] = ()
+    ) -> list[Answer | None]:
         """The likeliest answer in each text.
 
         Args:
             question: The question; what stands beyond 400 characters is not read.
             texts: Passages of about 1,000 characters at most: what stands beyond 256 word pieces, the
                 question's included, is not read.
+            hints: For each text what else is known: log-odds that an answer begins at, and that it ends with,
+                each character, shape ``(len(text), 2)``.
 
         Returns:
             One for each text; None where there is nothing to read.
@@ -78,13 +84,16 @@ class Reader:
                 if not count:
                     continue
                 odds = own[first : first + count].astype(np.float64)
+                places = encoded[i].offsets[first : first + count]
+                if hints:
+                    odds[:, 0] += hints[i][[start for start, _ in places], 0]
+                    odds[:, 1] += hints[i][[end - 1 for _, end in places], 1]
                 odds -= odds.max(0)
                 odds -= np.log(np.exp(odds).sum(0))
                 joint = odds[:, None, 0] + odds[None, :, 1]
                 allowed = np.triu(np.ones_like(joint)) - np.triu(np.ones_like(joint), _ANSWER)
                 joint[allowed == 0] = -np.inf
                 start, end = divmod(int(joint.argmax()), count)
-                places = encoded[i].offsets
-                span = Span(places[first + start][0], places[first + end][1])
+                span = Span(places[start][0], places[end][1])
                 answers[i] = Answer(span, float(np.exp(joint[start, end])))
         return answers

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sage_core.answering import LocalJudge
@@ -23,6 +24,14 @@ def test_the_answer_is_marked(question: str, answer: str) -> None:
     located = LocalJudge().locate(question, ["Bees fly.", PASSAGE])
     assert located is not None and located.passage == 1
     assert PASSAGE[located.answer.start : located.answer.end] == answer
+
+
+def test_what_is_known_otherwise_moves_the_answer() -> None:
+    hints = np.zeros((len(PASSAGE), 2))
+    at = PASSAGE.index("eight")
+    hints[at, 0] = hints[at + len("eight") - 1, 1] = 40
+    [read] = Reader().read("When was the bridge opened?", [PASSAGE], [hints])
+    assert read is not None and PASSAGE[read.span.start : read.span.end] == "eight"
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\u200b"])
