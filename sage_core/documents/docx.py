@@ -40,7 +40,7 @@ def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
         )
     try:
         title = _title(data, name)
-        found = mammoth.convert_to_html(
+        converted = mammoth.convert_to_html(
             io.BytesIO(data), style_map=_STYLES, convert_image=mammoth.images.img_element(_no_image)
         )
     except (InputError, MemoryError):
@@ -49,7 +49,7 @@ def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
         raise InputError(
             f"{name} is not a readable Word file: {str(error) or type(error).__name__}"
         ) from error
-    page = read_html(found.value, name=name, whole=True)
+    page = read_html(converted.value, name=name, whole=True)
     return page._replace(title=title or page.title)
 
 
@@ -76,9 +76,9 @@ def _title(data: bytes, name: str) -> str:
         check_archive(archive, name, lambda part: part.startswith(_MEDIA))
         if "docProps/core.xml" not in archive.namelist():
             return ""
-        found = _TITLE.search(archive.read("docProps/core.xml"))
-    if found is None:
+        match = _TITLE.search(archive.read("docProps/core.xml"))
+    if match is None:
         return ""
     from html import unescape
 
-    return " ".join(unescape(found.group(1).decode("utf-8", "replace")).split())
+    return " ".join(unescape(match.group(1).decode("utf-8", "replace")).split())

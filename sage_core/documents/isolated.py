@@ -303,8 +303,8 @@ def _limits() -> tuple[Callable[[], float], Callable[[int, float], None]]:
     def limit(memory: int, seconds: float) -> None:
         end = int(time.process_time() + seconds) + 2
         # Address space is more than memory: libraries and the stacks of threads are in it.
-        wanted = [(resource.RLIMIT_CPU, end), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, memory + 10**9)]
-        for which, value in wanted:
+        limits = [(resource.RLIMIT_CPU, end), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, memory + 10**9)]
+        for which, value in limits:
             hard = resource.getrlimit(which)[1]
             value = value if hard == resource.RLIM_INFINITY else min(value, hard)
             try:

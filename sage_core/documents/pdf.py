@@ -785,14 +785,14 @@ def _title(document: Any) -> str | None:
 
 def _outline(document: Any) -> list[tuple[str, int, int]]:
     """Bookmarks as (letters and digits of the title, level from 1, page from 0)."""
-    found: list[tuple[str, int, int]] = []
+    bookmarks: list[tuple[str, int, int]] = []
     # A bookmark that is its own parent would give new ones for ever.
     for bookmark in itertools.islice(document.get_toc(max_depth=8), _MOST_BOOKMARKS):
         target = bookmark.get_dest()
         page = target.get_index() if target is not None else None
         if page is not None and (key := _key(bookmark.get_title())):
-            found.append((key, bookmark.level + 1, page))
-    return found
+            bookmarks.append((key, bookmark.level + 1, page))
+    return bookmarks
 
 
 def _key(text: str) -> str:
@@ -805,18 +805,18 @@ def _headings(
     short = [
         p for p in paragraphs if p.end - p.start <= MAX_HEADING_CHARS and not p.table and len(p.lines) < 4
     ]
-    found = _from_outline(text, short, outline) if outline else []
-    if len(found) < max(2, 0.5 * len(outline)):
-        found = _from_type(text, paragraphs, short)
+    marked = _from_outline(text, short, outline) if outline else []
+    if len(marked) < max(2, 0.5 * len(outline)):
+        marked = _from_type(text, paragraphs, short)
     # What has a number is a heading, too, where the type does not show it.
-    taken = {h.start for h in found}
-    deepest = max((h.level for h in found), default=0)
+    taken = {h.start for h in marked}
+    deepest = max((h.level for h in marked), default=0)
     rest = [
         h._replace(level=h.level + deepest)
         for h in find_headings(text, "plain")
-        if h.start not in taken and (not found or (not outline and _is_heading_line(h.text)))
+        if h.start not in taken and (not marked or (not outline and _is_heading_line(h.text)))
     ]
-    return _disjoint(sorted([*found, *rest]))
+    return _disjoint(sorted([*marked, *rest]))
 
 
 def _disjoint(headings: Sequence[Heading]) -> list[Heading]:
@@ -839,13 +839,13 @@ def _from_outline(
             # The bookmark may say "Dues" where the page says "3. Dues".
             bare = _key(text[numbered.end() - 1 : paragraph.end])
             by_page[paragraph.lines[0].page].setdefault(bare, paragraph)
-    found: dict[int, Heading] = {}
+    headings: dict[int, Heading] = {}
     for key, level, page in outline:
         paragraph_ = by_page.get(page, {}).get(key)
-        if paragraph_ is not None and paragraph_.start not in found:
+        if paragraph_ is not None and paragraph_.start not in headings:
             words = " ".join(text[paragraph_.start : paragraph_.end].split())
-            found[paragraph_.start] = Heading(paragraph_.start, paragraph_.end, level, words)
-    return sorted(found.values())
+            headings[paragraph_.start] = Heading(paragraph_.start, paragraph_.end, level, words)
+    return sorted(headings.values())
 
 
 def _from_type(text: str, paragraphs: Sequence[_Paragraph], short: Sequence[_Paragraph]) -> list[Heading]:

@@ -96,19 +96,19 @@ def _code(code: CodeType) -> Any:
 
 def _globals(function: FunctionType, seen: frozenset[int]) -> Any:
     """What the function reads from its module: values and functions there, of all else the kind."""
-    found = []
+    described = []
     for name in _names(function.__code__):
         if name not in function.__globals__:
             continue
         value = function.__globals__[name]
         if isinstance(value, FunctionType) and value.__module__ != function.__module__:
-            found.append([name, "function", value.__module__, value.__qualname__])
+            described.append([name, "function", value.__module__, value.__qualname__])
             continue
         try:
-            found.append([name, _describe(value, seen)])
+            described.append([name, _describe(value, seen)])
         except _UnknowableError:
-            found.append([name, "object", type(value).__module__, type(value).__qualname__])
-    return found
+            described.append([name, "object", type(value).__module__, type(value).__qualname__])
+    return described
 
 
 def _names(code: CodeType) -> list[str]:

@@ -6,6 +6,7 @@ text that is stored or sent.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Sequence
 
 from sage_core.text.tokens import TokenCounter
@@ -82,14 +83,9 @@ def fit_parts(parts: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> tu
         if fits(parts[first:]):
             return tuple(parts[first:])
     words = parts[-1].split(" ") if parts else []
-    low, high = 0, len(words)
-    while low < high:  # the most words that fit
-        middle = (low + high + 1) // 2
-        if fits([" ".join(words[:middle])]):
-            low = middle
-        else:
-            high = middle - 1
-    return (" ".join(words[:low]),) if low else ()
+    numbers = range(1, len(words) + 1)
+    most = bisect.bisect_left(numbers, True, key=lambda n: not fits([" ".join(words[:n])]))
+    return (" ".join(words[:most]),) if most else ()
 
 
 def _fitted(parts: tuple[str, ...], room: int, counter: TokenCounter) -> str:

@@ -87,13 +87,13 @@ def headings_of(text: str, lines: Sequence[Line], markup: Markup = "auto") -> li
         return _asciidoc(lines)
     if markup == "plain":
         return _plain(lines)
-    found = _markdown(text, lines, strict=True)
-    if any(text[h.start] in "#<" for h in found):
-        return found
+    marked = _markdown(text, lines, strict=True)
+    if any(text[h.start] in "#<" for h in marked):
+        return marked
     if _ASCIIDOC_SIGN.search(text) and (asciidoc := _asciidoc(lines)):
         return asciidoc
     rst = _rst(lines) if _RST_SIGN.search(text) else []
-    return rst or found or _plain(lines)
+    return rst or marked or _plain(lines)
 
 
 def numbered_headings(lines: Sequence[Line]) -> list[Heading]:
@@ -113,8 +113,8 @@ def find_title(text: str, headings: Sequence[Heading]) -> str | None:
         return words[:MAX_HEADING_CHARS] or None
     matter = _FRONT_MATTER.match(text)
     if matter:
-        found = _MATTER_TITLE.search(matter.group(2))
-        title = _plain_words(found.group(1).strip().strip("\"'")) if found else ""
+        line = _MATTER_TITLE.search(matter.group(2))
+        title = _plain_words(line.group(1).strip().strip("\"'")) if line else ""
         if title:
             return title[:MAX_HEADING_CHARS]
     if not headings or any(h.level <= headings[0].level for h in headings[1:]):
@@ -155,8 +155,8 @@ def heading_paths(
         own: Whether the headings with which a span begins are part of its path. Without them, a path holds
             only what the span itself does not say.
     """
-    wanted = sorted((start, end, index) for index, (start, end) in enumerate(spans))
-    paths: list[tuple[str, ...]] = [()] * len(wanted)
+    ordered = sorted((start, end, index) for index, (start, end) in enumerate(spans))
+    paths: list[tuple[str, ...]] = [()] * len(ordered)
     stack: list[Heading] = []
     following = 0
 
@@ -164,7 +164,7 @@ def heading_paths(
         while path and path[-1].level >= level:
             path.pop()
 
-    for start, end, index in wanted:
+    for start, end, index in ordered:
         while following < len(headings) and headings[following].start < start:
             close(stack, headings[following].level)
             stack.append(headings[following])
@@ -412,7 +412,7 @@ _ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)(?:\s*<[^`<>]*>)?`")
 
 def _rst(lines: Sequence[Line]) -> list[Heading]:
     styles: dict[tuple[str, bool], int] = {}
-    found: list[Heading] = []
+    headings: list[Heading] = []
     index = 1
     while index < len(lines):
         line, title = lines[index], lines[index - 1]
@@ -432,9 +432,9 @@ def _rst(lines: Sequence[Line]) -> list[Heading]:
             level = styles.setdefault((mark, over), len(styles) + 1)
             start = lines[index - 2].start if over else title.start
             words = _ROLE.sub(r"\1", title.text)
-            found += _heading(start, line.end, level, words)
+            headings += _heading(start, line.end, level, words)
         index += 1
-    return found
+    return headings
 
 
 # --- AsciiDoc and MediaWiki --------------------------------------------------------
@@ -446,7 +446,7 @@ _TWO_LINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
 
 
 def _asciidoc(lines: Sequence[Line]) -> list[Heading]:
-    found: list[Heading] = []
+    headings: list[Heading] = []
     block = ""
     for index, line in enumerate(lines):
         if block:
@@ -459,19 +459,19 @@ def _asciidoc(lines: Sequence[Line]) -> list[Heading]:
         if short and line.text[0] == "=" and line.spaced and (mark := _EQUALS.match(line.text)):
             spaced = line.text[len(mark.group(1)) : len(mark.group(1)) + 1].isspace()
             if spaced or mark.group(3) == mark.group(1):  # "==Ferry==" is MediaWiki
-                found += _heading(line.start, line.end, len(mark.group(1)), mark.group(2))
+                headings += _heading(line.start, line.end, len(mark.group(1)), mark.group(2))
                 continue
         if line.text[0] == "#" and line.spaced and (mark := ATX.match(line.text)):
-            found += _heading(line.start, line.end, len(mark.group(1)), line.text[mark.end() :])
+            headings += _heading(line.start, line.end, len(mark.group(1)), line.text[mark.end() :])
             continue
         title = lines[index - 1] if index and not line.spaced else None
         # Two lines of nearly the same length are a title and its underline, not the start of a block.
         if title is not None and _is_two_line_title(title, line):
-            found += _heading(title.start, line.end, _TWO_LINE_LEVELS[line.text[0]], title.text)
+            headings += _heading(title.start, line.end, _TWO_LINE_LEVELS[line.text[0]], title.text)
             continue
         if mark := _DELIMITER.match(line.text):
             block = mark.group(1) if mark.group(1)[0] in "`" else line.text
-    return found
+    return headings
 
 
 def _is_two_line_title(title: Line, line: Line) -> bool:
@@ -525,7 +525,7 @@ def _plain(lines: Sequence[Line]) -> list[Heading]:
     numbers = {(c.family, c.number) for c in candidates if c.number}
     adjacent = _in_lists(candidates)
     families: dict[str, int] = {}
-    found: list[Heading] = []
+    headings: list[Heading] = []
     last: _Candidate | None = None
     for candidate in candidates:
         index = candidate.line
@@ -539,14 +539,14 @@ def _plain(lines: Sequence[Line]) -> list[Heading]:
             and index == last.line + 1
         ):
             # "CHAPTER IV" and, on the next line, "The storm" are one heading.
-            above = found.pop()
+            above = headings.pop()
             words = f"{lines[last.line].text} {line.text}"
-            found += _heading(above.start, line.end, above.level, words)
+            headings += _heading(above.start, line.end, above.level, words)
             last = candidate
             continue
         last = candidate
-        found += _heading(line.start, line.end, _rank(lines, candidate, families), line.text)
-    return _dense(found)
+        headings += _heading(line.start, line.end, _rank(lines, candidate, families), line.text)
+    return _dense(headings)
 
 
 def _candidate(lines: Sequence[Line], index: int) -> _Candidate | None:

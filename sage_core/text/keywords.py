@@ -85,14 +85,14 @@ def bm25_share(query: Sequence[str], documents: Sequence[Sequence[str]]) -> NDAr
     filled = [i for i, document in enumerate(documents) if document]
     if not terms or not filled:
         return shares
-    kept = [documents[i] for i in filled]
-    counts = np.zeros((len(kept), len(terms)))
-    wanted = {term: column for column, term in enumerate(terms)}
-    for row, document in enumerate(kept):
-        for term in wanted.keys() & set(document):
-            counts[row, wanted[term]] = document.count(term)
-    lengths = np.array([len(document) for document in kept], dtype=np.float64)
-    weights = _idf(np.count_nonzero(counts, axis=0), len(kept))
+    texts = [documents[i] for i in filled]
+    counts = np.zeros((len(texts), len(terms)))
+    columns = {term: column for column, term in enumerate(terms)}
+    for row, document in enumerate(texts):
+        for term in columns.keys() & set(document):
+            counts[row, columns[term]] = document.count(term)
+    lengths = np.array([len(document) for document in texts], dtype=np.float64)
+    weights = _idf(np.count_nonzero(counts, axis=0), len(texts))
     damping = _K1 * (1 - _B + _B * lengths / lengths.mean())
     shares[filled] = (counts / (counts + damping[:, None])) @ weights / weights.sum()
     return np.asarray(np.clip(shares, 0.0, 1.0))
@@ -108,13 +108,13 @@ def gram_share(
     Finds what whole words miss: "govern" and "governing", a misspelt name, scripts without spaces. Query and
     documents are `words`; ``codes`` are the `gram_codes` of each document, where known.
     """
-    wanted = _grams(_spaced(query))
-    if not wanted or not documents:
+    grams = _grams(_spaced(query))
+    if not grams or not documents:
         return np.zeros(len(documents))
-    found = _grams_found(documents, codes or [gram_codes(document) for document in documents], wanted)
-    weights = _idf(found.sum(axis=0), len(documents))
+    matches = _matching_grams(documents, codes or [gram_codes(document) for document in documents], grams)
+    weights = _idf(matches.sum(axis=0), len(documents))
     # Rounding must not lift a document that has all of them above 1.
-    return np.asarray(np.minimum(found @ weights / weights.sum(), 1.0))
+    return np.asarray(np.minimum(matches @ weights / weights.sum(), 1.0))
 
 
 def _spaced(listed: Sequence[str]) -> str:
@@ -148,23 +148,23 @@ def _codes(runs: NDArray[np.uint32]) -> NDArray[np.uint16]:
     return np.asarray((runs @ _SPREAD) >> np.uint32(16)).astype(np.uint16)
 
 
-def _grams_found(
-    documents: Sequence[Sequence[str]], codes: Sequence[NDArray[np.uint16]], wanted: Sequence[str]
+def _matching_grams(
+    documents: Sequence[Sequence[str]], codes: Sequence[NDArray[np.uint16]], grams: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Which of ``wanted`` are among the `_grams` of each document: 1 or 0, by document."""
-    found = np.zeros((len(documents), len(wanted)))
-    if len(wanted[0]) < 4:  # the only one of a question that short
-        found[:, 0] = [_spaced(document) == wanted[0] for document in documents]
-        return found
+    """Which of ``grams`` are among the `_grams` of each document: 1 or 0, by document."""
+    matches = np.zeros((len(documents), len(grams)))
+    if len(grams[0]) < 4:  # the only one of a question that short
+        matches[:, 0] = [_spaced(document) == grams[0] for document in documents]
+        return matches
     # Nearly all that a document does not have is ruled out by its codes, all documents at once.
     of_document = np.repeat(np.arange(len(documents)), [len(own) for own in codes])
     every = np.concatenate(codes)
-    asked = _codes(_letters("".join(wanted)).reshape(-1, 4))
+    sought = _codes(_letters("".join(grams)).reshape(-1, 4))
     known = np.zeros(1 << 16, dtype=bool)
-    known[asked] = True
+    known[sought] = True
     near = np.flatnonzero(known[every])
     columns: dict[int, list[int]] = {}
-    for column, code in enumerate(asked.tolist()):
+    for column, code in enumerate(sought.tolist()):
         columns.setdefault(code, []).append(column)
     spaced: dict[int, str] = {}
     for row, code in zip(of_document[near].tolist(), every[near].tolist(), strict=True):
@@ -172,9 +172,9 @@ def _grams_found(
         if text is None:
             text = spaced[row] = _spaced(documents[row])
         for column in columns[code]:
-            if wanted[column] in text:
-                found[row, column] = 1
-    return found
+            if grams[column] in text:
+                matches[row, column] = 1
+    return matches
 
 
 def _idf(counts: NDArray[Any], n: int) -> NDArray[np.float64]:

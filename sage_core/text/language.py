@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 
-COMMON_ENGLISH = frozenset(
-    re.findall(
-        r"\w+",
-        "the of and to is that for with by are from at it as be this which has he she not have were been his "
-        "her their its they you your can does did what who when where how we our",
-    )
-)
+_ENGLISH_WORDS = """
+    the of and to is that for with by are from at it as be this which has he she not have were been his her
+    their its they you your can does did what who when where how we our
+"""
+COMMON_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 # No single letters: those of "E17" are such.
-_FOREIGN = frozenset(
-    re.findall(
-        r"\w+",
-        "der die das und ist von mit den dem ein eine nicht zu auf im el la los las que es en "
-        "un una por con del le les des et est dans pour une du qui sur il lo gli che di non "
-        "sono della os da em um uma não het een van niet dat op te och att som det på av är "
-        "ikke til ve bir bu için na się jest nie wann wer wie "
-        "warum quand où cuándo cuando dónde donde quién cómo dove",
-    )
-)
+_FOREIGN_WORDS = """
+    der die das und ist von mit den dem ein eine nicht zu auf im el la los las que es en un una por con del le
+    les des et est dans pour une du qui sur il lo gli che di non sono della os da em um uma não het een van
+    niet dat op te och att som det på av är ikke til ve bir bu için na się jest nie wann wer wie warum quand
+    où cuándo cuando dónde donde quién cómo dove
+"""
+_FOREIGN = frozenset(_FOREIGN_WORDS.split())
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 

@@ -123,9 +123,9 @@ def document_names(title: str | None, source: str = "", beginning: str = "") -> 
         bare = _PARENTHESIS.sub("", title)
         names += [bare, title]
         for text in (title, " ".join(beginning[:1_000].split())) if bare else ():
-            found = re.search(re.escape(bare) + _INITIALS, text)
-            if found and _are_initials(found.group(1), bare):
-                names.append(found.group(1))
+            introduced = re.search(re.escape(bare) + _INITIALS, text)
+            if introduced and _are_initials(introduced.group(1), bare):
+                names.append(introduced.group(1))
     path = PurePath(source.rsplit("://", 1)[-1].replace("\\", "/"))
     if path.suffix and path.stem:
         names.append(path.name)
@@ -157,7 +157,7 @@ def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]
         whole = names.known(list({run for _, _, run in begun}))
         longest |= {(t, i): length for t, i, run in begun if run in whole}
     named = {t for t, _ in longest}
-    found: list[list[Mention]] = []
+    results: list[list[Mention]] = []
     for t, text in enumerate(texts):
         mentions: list[Mention] = []
         free = 0
@@ -165,8 +165,8 @@ def find_mentions(texts: Iterable[str], names: NameTable) -> list[list[Mention]]
             if i >= free and (t, i) in longest:
                 free = i + longest[t, i]
                 mentions.append(Mention(" ".join(words[t][i:free]), start, row[free - 1][2]))
-        found.append(mentions)
-    return found
+        results.append(mentions)
+    return results
 
 
 def find_hyperlinks(text: str, markup: Literal["markdown", "rst"]) -> list[Hyperlink]:
@@ -176,11 +176,11 @@ def find_hyperlinks(text: str, markup: Literal["markdown", "rst"]) -> list[Hyper
         >>> find_hyperlinks("See [the dues](rules.md#dues) or [us](https://example.org).", "markdown")
         [Hyperlink(start=4, end=29, target='rules.md#dues')]
     """
-    found: dict[int, Hyperlink] = {}
+    links: dict[int, Hyperlink] = {}
 
     def add(match: re.Match[str], target: str | None) -> None:
         if target and is_file_link(target):
-            found.setdefault(match.start(), Hyperlink(match.start(), match.end(), target))
+            links.setdefault(match.start(), Hyperlink(match.start(), match.end(), target))
 
     label, use = (_LABEL, _USE) if markup == "markdown" else (_RST_LABEL, _RST_USE)
     targets = {_label_key(m.group(1)): m.group(2) for m in label.finditer(text)}
@@ -196,7 +196,7 @@ def find_hyperlinks(text: str, markup: Literal["markdown", "rst"]) -> list[Hyper
     # What is said with its closing bracket, for the reader.
     return [
         link._replace(end=link.end + 1) if text[link.end : link.end + 1] == ")" else link
-        for _, link in sorted(found.items())
+        for _, link in sorted(links.items())
     ]
 
 

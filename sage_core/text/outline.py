@@ -103,12 +103,12 @@ class Outline:
         self._continuations = Continuations(text)
         self.separator, self._known = _known_path(metadata)
         self.found_path = isinstance(metadata.get(PATH_KEY), str)
-        given = _text_under(metadata, TITLE_KEY)
+        own_title = _text_under(metadata, TITLE_KEY)
         paged = any(key in metadata for key in _PAGE_KEYS)
-        self.title = given
-        if given is None and whole and not paged and not self._known:
+        self.title = own_title
+        if own_title is None and whole and not paged and not self._known:
             self.title = find_title(text, self._headings)
-        self.found_title = given is None and self.title is not None
+        self.found_title = own_title is None and self.title is not None
         first = self._headings[0] if self._headings else None
         starts = first is not None and not text[: first.start].strip()
         # A header splitter may leave the heading in the text whose path it wrote.
@@ -249,9 +249,9 @@ def _known_path(metadata: Mapping[Any, Any]) -> tuple[str, tuple[str, ...]]:
     if isinstance(path, str):
         return split_path(path)
     levels = [
-        (int(found.group(1)), " ".join(value.split()))
+        (int(level.group(1)), " ".join(value.split()))
         for key, value in metadata.items()
         if isinstance(key, str) and isinstance(value, str) and value.strip()
-        if (found := _LEVEL_KEY.fullmatch(key))
+        if (level := _LEVEL_KEY.fullmatch(key))
     ]
     return PATH_SEPARATOR, tuple(words for _, words in sorted(levels))

@@ -148,8 +148,8 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
         return False
     if following.islower() and _ADDRESS.match(text, match.end()):
         return False
-    found = _LAST_WORD.search(text, max(start, position - 12), position)
-    word = found.group() if found else ""
+    last = _LAST_WORD.search(text, max(start, position - 12), position)
+    word = last.group() if last else ""
     if _AMOUNT.match(word):
         return not _continues_number(text, start, position - len(word), word, match.end())
     return not _is_abbreviation(word, following, text, position - len(word), match.end())

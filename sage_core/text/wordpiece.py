@@ -1,7 +1,7 @@
 """WordPiece ids of sentences, fast: words are remembered, so that each is taken apart once.
 
 The ids are those of the bundled ``tokenizer.json`` (uncased English BERT vocabulary, without special
-tokens). ASCII words are taken apart here; anything else goes to the ``tokenizers`` library, word by word.
+tokens), by the ``tokenizers`` library, word by word.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -23,9 +23,6 @@ from sage_core.errors import ModelError
 TOKENIZER_FILE = Path(__file__).with_name("tokenizer.json")
 
 _REMEMBERED = 200_000  # words kept before the memory is emptied: about 30 MB
-_LONGEST_WORD = 100  # BERT's own limit: longer runs of letters are one unknown token
-_PIECES = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
-_NOT_PRINTABLE_ASCII = re.compile(r"[^!-~]")
 _CONTROL = re.compile(r"[\x0b\x0c\x1c-\x1f\x85]")
 
 # Tokens per character of cl100k_base, by the first code point of a range: measured on prose of each script,
@@ -84,9 +81,8 @@ class WordPiece(dict[str, tuple[int, ...]]):
         super().__init__()
         self._path = path
         self._tokenizer = _load_tokenizer(path)
-        self._vocabulary: dict[str, int] = self._tokenizer.get_vocab()
-        unknown = self._vocabulary.get("[UNK]")
-        if unknown is None or "##s" not in self._vocabulary:
+        unknown = self._tokenizer.token_to_id("[UNK]")
+        if unknown is None or self._tokenizer.token_to_id("##s") is None:
             raise ModelError(f"{path} is not a BERT WordPiece tokenizer; use the one bundled with sage-rag")
         self._unknown = unknown
         self._surplus: dict[str, int] = {}  # tokens beyond the ids, of words that have any
@@ -94,7 +90,7 @@ class WordPiece(dict[str, tuple[int, ...]]):
     @property
     def size(self) -> int:
         """Number of ids."""
-        return len(self._vocabulary)
+        return int(self._tokenizer.get_vocab_size())
 
     def encode(
         self, sentences: Sequence[str]
@@ -133,25 +129,14 @@ class WordPiece(dict[str, tuple[int, ...]]):
         return sum(self._surplus.get(word, 0) for word in words)
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        if _NOT_PRINTABLE_ASCII.search(word):
-            found = self._tokenizer.encode(word, add_special_tokens=False)
-            ids = tuple(found.ids)
-            tokens = len(ids)
-            if self._unknown in ids:
-                unknown = [
-                    word[a:b] for i, (a, b) in zip(ids, found.offsets, strict=True) if i == self._unknown
-                ]
-                tokens += sum(map(unknown_tokens, unknown)) - len(unknown)
-            if _STRIPPED.search(word):
-                tokens = max(tokens, unknown_tokens(word))
-        else:
-            parts = _PIECES.findall(word.lower())
-            pieces = [tuple(self._pieces(part)) for part in parts]
-            ids = tuple(chain.from_iterable(pieces))
-            tokens = sum(
-                unknown_tokens(part) if piece == (self._unknown,) else len(piece)
-                for part, piece in zip(parts, pieces, strict=True)
-            )
+        encoding = self._tokenizer.encode(word, add_special_tokens=False)
+        ids = tuple(encoding.ids)
+        tokens = len(ids)
+        if self._unknown in ids:
+            places = zip(ids, encoding.offsets, strict=True)
+            tokens += sum(unknown_tokens(word[a:b]) - 1 for i, (a, b) in places if i == self._unknown)
+        if _STRIPPED.search(word):
+            tokens = max(tokens, unknown_tokens(word))
         if tokens > len(ids):
             self._surplus[word] = tokens - len(ids)
         self[word] = ids
@@ -159,23 +144,6 @@ class WordPiece(dict[str, tuple[int, ...]]):
 
     def __reduce__(self) -> tuple[type[WordPiece], tuple[Path]]:
         return WordPiece, (self._path,)
-
-    def _pieces(self, word: str) -> Iterable[int]:
-        """Greedy longest match first, as BERT does; ``word`` is lower-case letters and digits, or a sign."""
-        if len(word) > _LONGEST_WORD:
-            return (self._unknown,)
-        found: list[int] = []
-        start, prefix = 0, ""
-        while start < len(word):
-            for end in range(len(word), start, -1):
-                piece = self._vocabulary.get(prefix + word[start:end])
-                if piece is not None:
-                    break
-            else:
-                return (self._unknown,)
-            found.append(piece)
-            start, prefix = end, "##"
-        return found
 
 
 def _words(text: str) -> list[str]:
@@ -187,11 +155,13 @@ def _load_tokenizer(path: Path) -> Any:
     from tokenizers import Tokenizer
 
     try:
-        return Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error}; reinstall sage-rag or name another folder") from error
     except Exception as error:  # the library raises bare Exception for a file that is not a tokenizer
         raise ModelError(f"{path} is not a tokenizer file: {error}") from error
+    tokenizer.encode_special_tokens = True  # "[SEP]" in a text is a word
+    return tokenizer
 
 
 @lru_cache(maxsize=4)
