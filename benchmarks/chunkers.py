@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sage_core.segmentation import BoundaryModel, Layout, Segmenter
 from sage_core.segmentation.limits import Size, Strategy
-from sage_core.text.spans import Span, trimmed
+from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -126,7 +126,7 @@ def located(text: str, chunks: Iterable[str]) -> list[Span]:
             sys.exit(f"a chunk is no slice of its source: {bare[:80]!r}")
         cursor = start + len(bare)
         spans.append(Span(start, cursor))
-    return list(trimmed(text, spans))
+    return [span for span in spans if span.end > span.start]
 
 
 CHUNKERS: dict[str, Chunker] = {

@@ -89,18 +89,17 @@ class Segmenter:
         sentences: SentenceSplitter = split_sentences,
         layout: Layout | None = None,
     ) -> None:
+        from sage_core.segmentation.models.load import bundled_models, find_model
+
         self._limits = Limits.checked(
             coarse_tokens, threshold, max_tokens, min_tokens, strategy, target_tokens
         )
-        from sage_core.segmentation.models.load import bundled_models
 
         if not isinstance(model, str | Path | BoundaryModel):
             raise InputError(f"model is 'default', a folder or a BoundaryModel, not {type(model).__name__}")
         if not callable(sentences):
             raise InputError("sentences is a function from a text to its (start, end) pairs")
         if isinstance(model, str | Path):
-            from sage_core.segmentation.models.load import find_model
-
             find_model(model)  # a wrong name fails now, not at the first text
         self._source = model
         # Only the bundled models are known to be English.
@@ -180,15 +179,19 @@ class Segmenter:
     @property
     def settings(self) -> dict[str, str | int | float]:
         """What the fingerprint stands for, in words and numbers: kept beside it to tell what differs."""
-        source = self._source if isinstance(self._source, str | Path) else type(self._source).__name__
         return {
             "algorithm": _ALGORITHM,
-            "model": f"{source} ({self.model.fingerprint[:8]})",
+            "model": f"{self._model_name} ({self.model.fingerprint[:8]})",
             **asdict(self._limits),
             **{f"layout.{name}": value for name, value in asdict(self.layout).items()},
             "counter": self.counter.name,
             "sentences": ".".join(self._splitter_name()),
         }
+
+    @property
+    def _model_name(self) -> str:
+        named = isinstance(self._source, str | Path)
+        return str(self._source) if named else type(self._source).__name__
 
     def _splitter_name(self) -> list[str]:
         splitter = self.sentences
@@ -378,9 +381,8 @@ class Segmenter:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        source = self._source if isinstance(self._source, str | Path) else type(self._source).__name__
         return (
-            f"Segmenter(model={str(source)!r}, target_tokens={self.target_tokens}, "
+            f"Segmenter(model={self._model_name!r}, target_tokens={self.target_tokens}, "
             f"max_tokens={self.max_tokens}, min_tokens={self.min_tokens}, strategy={self.strategy!r}, "
             f"threshold={self.threshold}, coarse_tokens={self.coarse_tokens}, counter={self.counter.name!r})"
         )

@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -188,8 +187,8 @@ class ChromaStore:
 
     def _settings(self) -> str | None:
         """The models the store was made with, as JSON; None where there is no store."""
-        found = self._documents("get", missing=None, ids=[_SETTINGS], include=["metadatas"])
-        return found["metadatas"][0]["text"] if found is not None and found["ids"] else None
+        row = self._documents("get", missing=None, ids=[_SETTINGS], include=["metadatas"])
+        return row["metadatas"][0]["text"] if row is not None and row["ids"] else None
 
     def documents(self) -> list[DocumentRecord]:
         """The documents in the store, by source."""
@@ -221,12 +220,10 @@ class ChromaStore:
 
     # -- Chroma ---------------------------------------------------------------------------------------
 
-    def _chunks(self, method: str, *, missing: Any = ..., **arguments: Any) -> Any:
-        """Call a method of the collection of chunks; see `_call`."""
-        return self._call(lambda chunks, _: getattr(chunks, method)(**arguments), missing=missing)
+    def _chunks(self, method: str, **arguments: Any) -> Any:
+        return self._call(lambda chunks, _: getattr(chunks, method)(**arguments))
 
     def _documents(self, method: str, *, missing: Any = ..., **arguments: Any) -> Any:
-        """Call a method of the collection of documents; see `_call`."""
         return self._call(lambda _, documents: getattr(documents, method)(**arguments), missing=missing)
 
     def _call(self, action: Callable[[Any, Any], Any], *, missing: Any = ..., create: bool = False) -> Any:
@@ -290,19 +287,13 @@ class ChromaStore:
                 self._client = self._connect()
                 self._most_rows = int(self._client.get_max_batch_size())
             if self._collections is None:
-                names = self._name, f"{self._name}-documents"
+                get, index = self._client.get_collection, {}
                 if create:
-                    self._collections = (
-                        self._client.get_or_create_collection(
-                            names[0], embedding_function=None, configuration=_INDEX
-                        ),
-                        self._client.get_or_create_collection(names[1], embedding_function=None),
-                    )
-                else:
-                    chunks, documents = (
-                        self._client.get_collection(name, embedding_function=None) for name in names
-                    )
-                    self._collections = chunks, documents
+                    get, index = self._client.get_or_create_collection, {"configuration": _INDEX}
+                self._collections = (
+                    get(self._name, embedding_function=None, **index),
+                    get(f"{self._name}-documents", embedding_function=None),
+                )
             return self._collections
 
     def _connect(self) -> Any:
@@ -330,9 +321,8 @@ class ChromaStore:
         """Release connections. The store opens again where it is used again."""
         with self._lock:
             client, self._client, self._collections, self._mark = self._client, None, None, None
-        if client is None or self._process != os.getpid():
-            return
-        client.close()
+        if client is not None and self._process == os.getpid():
+            client.close()
 
     def __enter__(self) -> ChromaStore:
         return self
@@ -376,21 +366,16 @@ class ChromaStore:
 
     def _delete(self) -> None:
         for name in (f"{self._name}-documents", self._name):
-            self._call(partial(self._delete_collection, name), create=True)
+            self._call(lambda *_, name=name: self._client.delete_collection(name), create=True)
         with self._lock:
             self._collections = None
-
-    def _delete_collection(self, name: str, *_: Any) -> None:
-        self._client.delete_collection(name)
 
     def _write_rows(self, rows: Mapping[str, Mapping[str, Any]], *, change: bool = True) -> None:
         """Write entries of the second collection, and that something changed."""
         entries = dict(rows)
         if change:
             entries[_CHANGE] = {"kind": "change", "text": secrets.token_hex(8)}
-        keys = list(entries)
-        for start in range(0, len(keys), self._most_rows):
-            part = keys[start : start + self._most_rows]
+        for part in _parts(list(entries), self._most_rows):
             self._documents(
                 "upsert",
                 ids=part,
@@ -399,12 +384,10 @@ class ChromaStore:
             )
 
     def _records(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
-        wanted = sorted(keys)
         rows: dict[str, dict[str, Any]] = {}
-        for start in range(0, len(wanted), _PAGE):
-            part = wanted[start : start + _PAGE]
-            got = self._documents("get", ids=part, include=["metadatas"])
-            rows.update(zip(got["ids"], got["metadatas"], strict=True))
+        for part in _parts(sorted(keys), _PAGE):
+            page = self._documents("get", ids=part, include=["metadatas"])
+            rows.update(zip(page["ids"], page["metadatas"], strict=True))
         return rows
 
     def _sweep(self) -> None:
@@ -424,12 +407,10 @@ class ChromaStore:
         keys = {version: _DOCUMENT + version.rpartition("-")[0] for version in versions}
         records = self._records(set(keys.values()))
         live = {row["version"] for row in records.values()}
-        dead = sorted(set(versions) - live)
-        for start in range(0, len(dead), _DELETED_TOGETHER):
-            self._chunks("delete", where={"version": {"$in": dead[start : start + _DELETED_TOGETHER]}})
-        pending = [_PENDING + version for version in versions]
-        for start in range(0, len(pending), _PAGE):
-            self._documents("delete", ids=pending[start : start + _PAGE])
+        for part in _parts(sorted(set(versions) - live), _DELETED_TOGETHER):
+            self._chunks("delete", where={"version": {"$in": part}})
+        for part in _parts([_PENDING + version for version in versions], _PAGE):
+            self._documents("delete", ids=part)
 
     def _require_writing(self) -> None:
         if not self._writing:
@@ -536,17 +517,17 @@ class ChromaStore:
         if not len(vectors):
             return []
         for _ in range(_TRIES):
-            found, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n)
+            hits, mark, settings = self._searched(np.asarray(vectors, dtype=np.float32), n)
             if identity is not None:
                 self._identity_of(settings).require(identity, self.location)
             before, self._mark = self._mark, mark
             if before == mark:
                 break  # else: a document that was replaced meanwhile may be missing
-        return found
+        return hits
 
     def _searched(self, vectors: NDArray[np.float32], n: int) -> tuple[list[list[Found]], str, str]:
-        """What is found, the mark after the search, and the store's settings."""
-        found: list[list[Found]] = [[] for _ in vectors]
+        """The hits, the mark after the search, and the store's settings."""
+        hits: list[list[Found]] = [[] for _ in vectors]
         records: dict[str, dict[str, Any]] = {}
         todo, fetch = list(range(len(vectors))), n
         while todo:
@@ -557,22 +538,26 @@ class ChromaStore:
                 include=["documents", "metadatas", "distances"],
             )
             # The server may return the id of a chunk that another client is deleting, without its data.
-            found_metas = [meta for metas in result["metadatas"] for meta in metas if meta is not None]
-            keys = {_DOCUMENT + meta["document"] for meta in found_metas}
+            known = [meta for metas in result["metadatas"] for meta in metas if meta is not None]
+            keys = {_DOCUMENT + meta["document"] for meta in known}
             records = {**records, **self._records({*keys, _CHANGE, _SETTINGS})}
             short = []
             for i, *columns in zip(
                 todo, result["documents"], result["metadatas"], result["distances"], strict=True
             ):
-                hits = list(zip(*columns, strict=True))
-                found[i] = _found([hit for hit in hits if None not in hit], records, n)
-                # Chunks that no longer count, and repeated texts, took places: ask for more.
-                if len(found[i]) < n and len(hits) >= fetch:
+                rows = list(zip(*columns, strict=True))
+                hits[i] = _live_hits([row for row in rows if None not in row], records, n)
+                # Chunks of replaced versions, and repeated texts, took places: ask for more.
+                if len(hits[i]) < n and len(rows) >= fetch:
                     short.append(i)
             todo, fetch = short, 2 * fetch
         if _SETTINGS not in records:
             raise self._no_store()
-        return found, records.get(_CHANGE, {}).get("text", ""), records[_SETTINGS]["text"]
+        return hits, records.get(_CHANGE, {}).get("text", ""), records[_SETTINGS]["text"]
+
+
+def _parts(values: list[str], size: int) -> Iterator[list[str]]:
+    return (values[start : start + size] for start in range(0, len(values), size))
 
 
 def _headers_of_environment() -> dict[str, str]:
@@ -597,36 +582,30 @@ _PASSING = ("too many requests", "unavailable", "bad gateway", "timeout", "tempo
 
 def _metadata(chunk: Chunk, key: str, version: str) -> dict[str, str | int]:
     """What Chroma keeps beside a chunk's text; what is missing takes no room."""
-    meta: dict[str, str | int] = {
+    meta: dict[str, str | int | None] = {
         "document": key,
         "version": version,
         "source": chunk.source,
         "start": chunk.start,
         "end": chunk.end,
         "position": chunk.position,
+        "headings": json.dumps(chunk.headings) if chunk.headings else None,
+        "header": chunk.header or None,
+        "page": chunk.page,
+        "after": chunk.after or None,
     }
-    if chunk.headings:
-        meta["headings"] = json.dumps(chunk.headings)
-    if chunk.header:
-        meta["header"] = chunk.header
-    if chunk.page is not None:
-        meta["page"] = chunk.page
-    if chunk.after:
-        meta["after"] = chunk.after
-    return meta
+    return {name: value for name, value in meta.items() if value is not None}
 
 
-def _found(
-    hits: Iterable[tuple[str, dict[str, Any], float]],
-    records: Mapping[str, Mapping[str, Any]],
-    n: int,
+def _live_hits(
+    rows: Iterable[tuple[str, dict[str, Any], float]], records: Mapping[str, Mapping[str, Any]], n: int
 ) -> list[Found]:
-    """The first ``n`` hits that count, no text twice."""
-    found: dict[str, Found] = {}
-    for text, meta, distance in hits:
+    """The first ``n`` chunks of live versions, no text twice."""
+    hits: dict[str, Found] = {}
+    for text, meta, distance in rows:
         record = records.get(_DOCUMENT + meta["document"])
         words = " ".join(text.split())
-        if record is None or record["version"] != meta["version"] or words in found:
+        if record is None or record["version"] != meta["version"] or words in hits:
             continue
         start, end = meta["start"], meta["end"]
         chunk = Chunk(
@@ -642,7 +621,7 @@ def _found(
             tuple(json.loads(meta.get("headings", "[]"))),
             meta.get("header", ""),
         )
-        found[words] = Found(chunk, 1.0 - float(distance))
-        if len(found) == n:
+        hits[words] = Found(chunk, 1.0 - float(distance))
+        if len(hits) == n:
             break
-    return list(found.values())
+    return list(hits.values())

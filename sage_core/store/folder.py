@@ -722,15 +722,7 @@ class FolderStore(NameTables):
     # -- searching ------------------------------------------------------------------------------------
 
     def search(self, vector: NDArray[np.float32], n: int) -> list[Found]:
-        """The ``n`` chunks of the most similar vectors, best first, no text twice.
-
-        Args:
-            vector: The question's unit vector, shape ``(d,)``.
-            n: How many; fewer come back where the store holds fewer.
-
-        Raises:
-            StoreError: Where there is no store, or it cannot be read.
-        """
+        """The ``n`` chunks most similar to a unit vector of shape ``(d,)``, best first, no text twice."""
         return self.search_many(vector[None, :], n)[0]
 
     def search_many(
@@ -915,7 +907,7 @@ def _is_file(path: Path) -> bool:
 
 def _require_types(table: str, row: Sequence[object], types: Sequence[Any]) -> None:
     """Raise _DamagedRowError unless the values of a row have these types: SQLite takes any."""
-    if not all(isinstance(value, kind) for value, kind in zip(row, types, strict=True)):
+    if not all(map(isinstance, row, types)):
         raise _DamagedRowError(f"table {table}: {shortened(repr(tuple(row)))}")
 
 

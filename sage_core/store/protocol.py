@@ -153,9 +153,6 @@ class Store(Protocol):
     def put(self, documents: Sequence[NewDocument]) -> None:
         """Put documents into the store in place of what it held of them. Only within `writing`.
 
-        Args:
-            documents: The documents.
-
         Raises:
             StoreError: Where they cannot be written. The store then holds what it held.
         """

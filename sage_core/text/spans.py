@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -38,14 +39,6 @@ def trim(text: str, span: Span) -> Span:
     return Span(span.start + left, span.start + left + length)
 
 
-def trimmed(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Each span trimmed; those with nothing but white space are left out."""
-    for span in spans:
-        inner = trim(text, span)
-        if inner.end > inner.start:
-            yield inner
-
-
 def padded(text: str, spans: Sequence[Span], length: Callable[[str], int], limit: int) -> list[Span]:
     """Spans widened over the white space between them, so that the slices joined give the text.
 
@@ -63,21 +56,18 @@ def padded(text: str, spans: Sequence[Span], length: Callable[[str], int], limit
         """The farthest end from ``least`` to ``most`` with which a span from ``start`` fits."""
         if length(text[start:most]) <= limit:
             return most
-        while most - least > 1:
-            middle = (least + most) // 2
-            least, most = (middle, most) if length(text[start:middle]) <= limit else (least, middle)
-        return least
+        ends = range(least + 1, most)
+        return least + bisect.bisect_right(ends, limit, key=lambda end: length(text[start:end]))
 
     result: list[Span] = []
     cursor = 0
     for i, span in enumerate(spans):
         start, stop = cursor, span.end
         if length(text[start:stop]) > limit:  # not all of the space before it fits
-            low, high = cursor, span.start
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (low, middle) if length(text[middle:stop]) <= limit else (middle, high)
-            start = high
+            starts = range(cursor + 1, span.start)
+            start = starts.start + bisect.bisect_left(
+                starts, True, key=lambda start: length(text[start:stop]) <= limit
+            )
             while cursor < start:
                 end = max(cursor + 1, reach(cursor, cursor + 1, start))
                 result.append(Span(cursor, end))

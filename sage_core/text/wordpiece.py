@@ -164,7 +164,7 @@ def _load_tokenizer(path: Path) -> Any:
     return tokenizer
 
 
-@lru_cache(maxsize=4)
-def shared_wordpiece(path: Path = TOKENIZER_FILE) -> WordPiece:
-    """One ``WordPiece`` a file for the whole process, so that models and counters share its memory."""
-    return WordPiece(path)
+@lru_cache(maxsize=1)
+def shared_wordpiece() -> WordPiece:
+    """One ``WordPiece`` for the whole process, so that models and counters share its memory."""
+    return WordPiece()

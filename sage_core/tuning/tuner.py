@@ -18,7 +18,7 @@ import hashlib
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
@@ -415,7 +415,7 @@ class _Run:
             raise KeyboardInterrupt
         if not finished:  # the choice of the last stage that began
             chosen = next(c.variant.settings for c in reversed(self.comparisons) if c.chosen)
-        return replace(self._tuning(chosen, planned, finished), fewer_tokens=fewer)
+        return self._tuning(chosen, planned, finished, fewer)
 
     def _stage(self, stage: Stage, base: SageSettings, planned: int) -> SageSettings:
         """Measure a stage's variants, and settle on one of them or on the base."""
@@ -619,7 +619,9 @@ class _Run:
 
     # -- what came out ------------------------------------------------------------------------------------
 
-    def _tuning(self, chosen: SageSettings, planned: int, finished: bool) -> Tuning:
+    def _tuning(
+        self, chosen: SageSettings, planned: int, finished: bool, fewer: FewerTokens | None
+    ) -> Tuning:
         warnings = list(self.corpus.warnings)
         count = len(self.corpus.questions)
         if count < FEW_QUESTIONS:
@@ -669,6 +671,7 @@ class _Run:
             self.left_out,
             tuple(warnings),
             finished,
+            fewer,
         )
 
 
@@ -703,21 +706,19 @@ def _size_name(target: int | str) -> str:
 
 # Other floors for the default rule, in tokens.
 _FLOORS = (0, 50, 100, 150, 200)
-_FAMILIES = ("fixed k", "expected F", "relative to top", "top p", "gradient")
+_STEPS = [round(0.02 * i, 2) for i in range(1, 50)]
+# Rules by family, with every parameter that is tried.
+_FAMILIES: dict[str, list[Rule]] = {
+    "fixed k": [FixedK(k) for k in range(1, 61)],
+    "expected F": [ExpectedF(round(0.2 * i, 1)) for i in range(1, 51)],
+    "relative to top": [RelativeToTop(share) for share in _STEPS],
+    "top p": [TopP(share) for share in _STEPS],
+    "gradient": [Gradient(share) for share in _STEPS],
+}
 
 
-def _rules(family: str, scale: Scale) -> Iterator[Rule]:
-    """A family's rules, with every parameter that is tried."""
-    if family == "fixed k":
-        yield from (FixedK(k) for k in range(1, 61))
-    elif family == "relative to top":
-        yield from (RelativeToTop(round(0.02 * i, 2)) for i in range(1, 50))
-    elif family == "top p":
-        yield from (TopP(round(0.02 * i, 2)) for i in range(1, 50))
-    elif family == "gradient":
-        yield from (Gradient(round(0.02 * i, 2)) for i in range(1, 50))
-    elif scale == "probability":
-        yield from (ExpectedF(round(0.2 * i, 1)) for i in range(1, 51))
+def _rules(family: str, scale: Scale) -> list[Rule]:
+    return [] if family == "expected F" and scale != "probability" else _FAMILIES[family]
 
 
 _Selected = Sequence[Sequence[Candidate]]

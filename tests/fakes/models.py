@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.selection import Scale
-from sage_core.text.spans import Span, trimmed
+from sage_core.text.spans import Span, trim
 
 
 class HashEmbedder:
@@ -47,7 +47,8 @@ class BlankLineSegmenter:
 
     def _segment(self, text: str) -> list[Span]:
         cuts = [0, *(m.end() for m in re.finditer(r"\n\s*\n", text)), len(text)]
-        return list(trimmed(text, (Span(a, b) for a, b in itertools.pairwise(cuts))))
+        spans = [trim(text, Span(a, b)) for a, b in itertools.pairwise(cuts)]
+        return [span for span in spans if span.end > span.start]
 
 
 class WordReranker:

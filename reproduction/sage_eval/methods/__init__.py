@@ -1,7 +1,6 @@
 """Methods of answering questions about documents: SAGE, its ablations, and what it is compared with."""
 
-from sage_core.tuning.fixed_chunks import FixedChunker
-from sage_eval.methods.chunking import SentenceChunker, make_chunker
+from sage_eval.methods.chunking import FixedChunker, SentenceChunker, make_chunker
 from sage_eval.methods.factory import SharedWork, make_method, method_names
 from sage_eval.methods.retrieval import Plan, RetrievalMethod
 from sage_eval.methods.summaries import ExtractiveSummarizer, LLMSummarizer, Summarizer

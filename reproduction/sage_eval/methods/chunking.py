@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -11,13 +12,64 @@ from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
 from sage_core.pipeline.ingest import DocumentSegmenter
 from sage_core.segmentation import Segmenter
+from sage_core.segmentation.long_sentences import weigh
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
-from sage_core.tuning.fixed_chunks import NAIVE_TOKENS, FixedChunker
+from sage_core.tuning import fixed_chunks
 from sage_eval.methods.answering import Stopwatch
 from sage_eval.records import EvalDocument, Piece, ProgressCallback
 from sage_eval.specs import Settings, Spec
+
+NAIVE_TOKENS = 200
+"""Size of the chunks of naive RAG (paper, section VII-A)."""
+
+
+class FixedChunker(fixed_chunks.FixedChunker):
+    """Chunks of a fixed size that may overlap: drawn out backwards over the last sentences of the one before.
+
+    Args:
+        tokens: Hard limit of a chunk.
+        overlap: Tokens that a chunk may repeat of the one before, in whole sentences; they count.
+        counter: The token counter or its name.
+
+    Raises:
+        InputError: For sizes out of range.
+    """
+
+    def __init__(
+        self, tokens: int = NAIVE_TOKENS, *, overlap: int = 0, counter: str | TokenCounter = "bert"
+    ) -> None:
+        if tokens < 1 or not 0 <= overlap < tokens:
+            raise InputError(
+                f"fixed chunks take at least 1 token and an overlap below that, not {tokens} and {overlap}"
+            )
+        super().__init__(tokens - overlap, counter=counter)
+        self._overlap = overlap
+        self.fingerprint = f"fixed({tokens}, overlap={overlap}, {self._counter.name})"
+
+    def _segment(self, text: str) -> list[Span]:
+        spans = super()._segment(text)
+        sentences = split_sentences(text)
+        counts = weigh(self._counter, [s.of(text) for s in sentences], self._room)
+        result = spans[:1]
+        last = 0
+        for before, span in itertools.pairwise(spans):
+            while last < len(sentences) and sentences[last].start < span.start:
+                last += 1
+            first, size = last, 0
+            while (
+                first
+                and sentences[first - 1].start > before.start
+                and size + counts[first - 1] <= self._overlap
+            ):
+                first -= 1
+                size += counts[first]
+            limit = self._room + self._overlap
+            while first < last and self._counter.count(text[sentences[first].start : span.end]) > limit:
+                first += 1
+            result.append(Span(sentences[first].start if first < last else span.start, span.end))
+        return result
 
 
 class SentenceChunker:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.text.spans import Span, check_tiling, padded, trim, trimmed
+from sage_core.text.spans import Span, check_tiling, padded, trim
 
 TEXTS = st.text(alphabet=" ab\n\t\u2003é")
 
@@ -24,7 +24,6 @@ def test_trim_removes_white_space_and_nothing_else(text: str, data) -> None:
     inner = trim(text, span)
     assert inner.of(text) == span.of(text).strip()
     assert span.start <= inner.start <= inner.end <= span.end
-    assert list(trimmed(text, [span])) == ([inner] if span.of(text).strip() else [])
 
 
 @given(TEXTS, st.data())
