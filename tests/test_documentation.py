@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.embedding.minilm import MiniLMEmbedder
+from tests.cli.conftest import load_once  # noqa: F401
 from tests.markdown import (
     ROOT,
     SCENES,
@@ -25,21 +25,6 @@ pytestmark = pytest.mark.skipif(
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 STORIES = stories(PAGES)
 LINK = re.compile(r"(?<!!)!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def load_once():
-    """Every example loads the embedding model; here they share one."""
-    load, loaded = MiniLMEmbedder._loaded, {}
-
-    def once(self):
-        self._model = loaded.get(self.name)
-        loaded[self.name] = load(self)
-        return loaded[self.name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MiniLMEmbedder, "_loaded", once)
-        yield
 
 
 @pytest.mark.slow

@@ -21,12 +21,6 @@ def test_no_such_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "docs").mkdir()
-    code, error = mistake(capsys, "ingest", tmp_path / "docs", "--store", tmp_path / "store")
-    assert code == 2 and "no documents found" in error and ".md" in error
-
-
 def test_a_binary_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "picture.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00")
@@ -43,11 +37,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.Capt
     captured = capsys.readouterr()
     assert "1 added" in captured.out
     assert re.search(r"skipped: .*b\.txt is a binary file", captured.err.replace("\n", ""))
-
-
-def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = mistake(capsys, "ask", "Anything?", "--store", tmp_path / "none")
-    assert code == 1 and "no store at" in error and "sage-rag ingest" in error
 
 
 @pytest.mark.slow

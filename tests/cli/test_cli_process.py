@@ -111,7 +111,7 @@ def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
     with BadServer(headers_and_nothing) as server:
         command = [sys.executable, "-m", "sage_core.cli.main", "ask", QUESTION, "--store", str(store)]
         process = subprocess.Popen(
-            [*command, "--base-url", server.url, "--model", "m"],
+            [*command, "--base-url", server.base_url, "--model", "m"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

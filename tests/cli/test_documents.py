@@ -101,7 +101,3 @@ def test_it_asks_before(
 def test_without_a_terminal_yes_is_needed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, message = mistake(capsys, "remove", "mill.txt", "--store", made)
     assert code == 2 and "--yes" in message and left(made) == set(TEXTS)
-
-
-def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert mistake(capsys, "list", "--store", tmp_path / "none")[0] == 1

@@ -91,13 +91,6 @@ async def test_segment_loses_nothing(store):
     assert all(i in covered for i, character in enumerate(text) if not character.isspace())
 
 
-async def test_sources_are_listed(store):
-    with Sage(store) as sage:
-        reply = await call(make_server(sage), "list_sources", {})
-    names = {Path(item["source"]).name for item in reply.structured_content["result"]}
-    assert names == {"water-works.txt", "lighthouse-history.txt"}
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "word"),
     [

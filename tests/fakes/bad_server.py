@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Awaitable, Callable
+
+from tests.fakes.loop_server import LoopServer
 
 Behavior = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -50,7 +51,7 @@ async def _drip(writer: asyncio.StreamWriter, piece: bytes) -> None:
         await asyncio.sleep(0.05)
 
 
-class BadServer:
+class BadServer(LoopServer):
     """Behaves badly towards every request while the ``with`` block runs.
 
     Args:
@@ -58,47 +59,13 @@ class BadServer:
     """
 
     def __init__(self, behavior: Behavior) -> None:
+        super().__init__()
         self._behavior = behavior
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="bad-server")
         self.requests = 0
-        self.url = ""
 
-    def __enter__(self) -> "BadServer":
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        self._stop = asyncio.Event()
-        tasks: set[asyncio.Task[None]] = set()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await reader.readuntil(b"\r\n\r\n")
-                self.requests += 1
-                await self._behavior(writer)
-            writer.close()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(serve(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        self._ready.set()
-        await self._stop.wait()
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await reader.readuntil(b"\r\n\r\n")
+            self.requests += 1
+            await self._behavior(writer)
+        writer.close()

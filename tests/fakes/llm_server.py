@@ -14,10 +14,11 @@ the replies of ``embed_first`` in order, if any, and then get vectors, in revers
 import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.fakes.loop_server import LoopServer
 
 
 @dataclass
@@ -72,7 +73,7 @@ Script = Sequence[Scripted] | Callable[[Request], Scripted]
 Embed = Callable[[str], Sequence[float]]
 
 
-class LLMServer:
+class LLMServer(LoopServer):
     """Serves ``script`` from a thread of its own while the ``with`` block runs.
 
     Args:
@@ -94,6 +95,7 @@ class LLMServer:
         embed: Embed | None = None,
         embed_first: Sequence[Reply] = (),
     ) -> None:
+        super().__init__()
         self._script = script
         self._embed = embed
         self._embed_first = list(embed_first)
@@ -107,19 +109,6 @@ class LLMServer:
         self._at_work = 0
         self._hold = hold
         self._held = asyncio.Event()
-        self.base_url = ""
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="llm-server")
-
-    def __enter__(self) -> "LLMServer":
-        self._thread.start()
-        assert self._ready.wait(10), "the scripted server did not start"
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
 
     @property
     def critic_requests(self) -> list[Request]:
@@ -128,29 +117,6 @@ class LLMServer:
     @property
     def answer_requests(self) -> list[Request]:
         return [r for r in self.requests if not r.is_critic]
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        self._stop = asyncio.Event()
-        tasks: set[asyncio.Task[None]] = set()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(self._connection(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0, backlog=512)
-        self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        self._ready.set()
-        await self._stop.wait()
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Requests of one kept-alive connection, one after the other."""

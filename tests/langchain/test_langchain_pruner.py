@@ -67,17 +67,6 @@ def test_as_a_transformer_it_needs_the_question():
         pruner.transform_documents(documents())
 
 
-def test_after_a_compressor_it_goes_by_the_scores():
-    texts = [FERRY, FERRY.replace("ferry", "train")]
-    reranker = ListReranker([0.9, 0.01])
-    kept = SageCompressor(reranker=reranker).compress_documents([Document(t) for t in texts], QUESTION)
-    found = [d.page_content for d in SagePruner(threshold=0.05).compress_documents(kept, QUESTION)]
-    first = [t for t in found if "ferry" in t]
-    second = [t for t in found if "train" in t]
-    assert first and second
-    assert sum(map(len, second)) < sum(map(len, first))
-
-
 def test_in_retrievers_and_pipelines():
     classic = pytest.importorskip("langchain_classic.retrievers", reason="langchain-classic is not installed")
     pipeline = pytest.importorskip("langchain_classic.retrievers.document_compressors")
@@ -100,21 +89,6 @@ def test_settings_are_checked():
     with pytest.raises(InputError):
         SagePruner(treshold=0.1)
     assert SagePruner().model_copy(update={"threshold": 0.5})._pruner.threshold == 0.5
-
-
-def test_a_chain_shows_and_returns_the_slices():
-    model = ScriptedChat(replies=["At seven.", "At noon."])
-    retriever = SageRetriever(base_retriever=lambda _: [Document(FERRY)], reranker=ListReranker([0.9]))
-    chain = create_sage_chain(model, retriever, prune=True, max_calls=1)
-    found = chain.invoke({"input": QUESTION})
-    shown = "\n".join(str(m.content) for m in model.seen[0])
-    assert all(d.page_content in shown for d in found["context"])
-    assert "leaves for the island at seven" in shown
-    plain = create_sage_chain(ScriptedChat(replies=["At seven."]), retriever, max_calls=1)
-    (whole,) = plain.invoke({"input": QUESTION})["context"]
-    assert all(d.page_content in whole.page_content for d in found["context"])
-    awaited = asyncio.run(chain.ainvoke({"input": QUESTION}))
-    assert awaited["context"] == found["context"]
 
 
 def test_a_chain_prunes_by_the_threshold(monkeypatch: pytest.MonkeyPatch):

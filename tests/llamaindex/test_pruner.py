@@ -72,14 +72,6 @@ class Fixed(BaseRetriever):
         return [NodeWithScore(node=node(), score=0.9)]
 
 
-def test_the_option_prunes_after_the_selection(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(SageNodePostprocessor, "pruner", _hard)
-    sage = SageNodePostprocessor(prune=True, scale="probability")
-    given = [NodeWithScore(node=node(), score=0.9)]
-    assert [f.text for f in sage.postprocess_nodes(given, query_str=QUESTION)] == KEPT
-    assert [f.text for f in asyncio.run(sage.apostprocess_nodes(given, query_str=QUESTION))] == KEPT
-
-
 @pytest.mark.parametrize("feedback", ["off", "before_stream"])
 def test_an_engine_answers_from_the_slices(monkeypatch: pytest.MonkeyPatch, feedback: str):
     monkeypatch.setattr(SageNodePostprocessor, "pruner", _hard)

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import threading
-from typing import Any
 
 import pytest
 from llama_index.core import Settings
@@ -22,6 +20,7 @@ from llama_index.core.utils import get_tokenizer
 from sage_llamaindex.prompts import answer_template
 from tests.fakes.llamaindex import Recorder, ScriptedLLM, grade
 from tests.fakes.llamaindex_engines import both, engine
+from tests.fakes.threads import together
 
 
 class TestPrompts:
@@ -111,17 +110,8 @@ class TestSharing:
     def test_threads(self) -> None:
         llm = ScriptedLLM.of(["a"], [grade(2, 1)])
         found = engine(llm, max_rounds=2)
-        results: list[Any] = []
-
-        def ask() -> None:
-            results.extend(found.query("q").metadata["sage"]["llm_calls"] for _ in range(5))  # type: ignore[index]
-
-        threads = [threading.Thread(target=ask) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert results == [4] * 30
+        responses = together([lambda: found.query("q")] * 20)
+        assert [r.metadata["sage"]["llm_calls"] for r in responses] == [4] * 20  # type: ignore[index]
 
     async def test_questions_side_by_side_count_their_own_calls(self) -> None:
         llm = ScriptedLLM.of(["a"], [grade(2, 1)])

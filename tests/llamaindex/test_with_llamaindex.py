@@ -265,7 +265,9 @@ class TestScoresOfOthers:
         pytest.importorskip("sentence_transformers")
         from llama_index.core.postprocessor import SentenceTransformerRerank
 
-        folder = tiny_cross_encoder(tmp_path)
+        from tests.core.ranking.test_ranking_cross_encoder import save_model
+
+        folder = str(save_model(tmp_path))
         nodes = FixedRetriever(*[0.5] * 6).retrieve("q")
         stock = SentenceTransformerRerank(model=folder, top_n=2, device="cpu")
         sage = SageNodePostprocessor(reranker=stock, scale="logit", min_k=6)
@@ -291,27 +293,3 @@ class TestScoresOfOthers:
         kept = SageNodePostprocessor(reranker=None, min_k=2).postprocess_nodes(found)
         assert kept[0].get_content() == TOPICS[2]
         assert len(kept) == 2
-
-
-def tiny_cross_encoder(folder: Any) -> str:
-    """A cross-encoder with random weights, saved in ``folder``."""
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
-
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "text", *"0123456789"]
-    (folder / "vocab.txt").write_text("\n".join(words))
-    tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"))
-    torch.manual_seed(3)
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=512,
-        num_labels=1,
-        initializer_range=0.4,
-    )
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)

@@ -76,12 +76,6 @@ def test_distances_are_turned_around_first():
     assert by_langchain(rising, texts=five) == pytest.approx(expected)
 
 
-def test_three_scores_that_happen_to_rise_are_no_distances() -> None:
-    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in [("a", 0.3), ("b", 0.5), ("c", 0.9)]]
-    sage = SageNodePostprocessor(reranker=None, min_k=1, max_k=1)
-    assert [n.text for n in sage.postprocess_nodes(nodes, query_str="Why?")] == ["c"]
-
-
 def test_equal_texts_do_not_use_up_the_selection() -> None:
     texts, scores = ["At seven.", "At  seven.", "At nine.", "", ""], [0.5, 0.9, 0.4, 0.3, 0.2]
     nodes = [

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 import zlib
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.core.documents.test_docx import BODY, word_file
 from tests.core.documents.test_pdf import CATALOG, FONT, PAGE, TEXT, _file, _object, _pages, _stream
 from tests.fakes import pdfs
 from tests.fakes.stores import names, run
+from tests.fakes.threads import together
 
 
 def _form(number: int, content: bytes, draws: int) -> bytes:
@@ -102,17 +102,7 @@ def test_a_child_that_ended_between_two_files_is_replaced() -> None:
 
 
 def test_one_child_reads_for_all_threads() -> None:
-    texts: list[str] = []
-
-    def read() -> None:
-        texts.append(parse_document("a.docx", word_file(BODY)).text)
-
-    threads = [threading.Thread(target=read) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(texts) == 8 and len(set(texts)) == 1
+    assert len({d.text for d in together([lambda: parse_document("a.docx", word_file(BODY))] * 8)}) == 1
 
 
 def test_warnings_come_through(caplog: pytest.LogCaptureFixture) -> None:

@@ -65,7 +65,7 @@ def test_a_call_ends_with_its_time(call: Callable[[str], object], behavior: Beha
     with BadServer(behavior) as server:
         began = time.monotonic()
         with pytest.raises((LLMError, RerankerError), match=f"{SECONDS} s") as caught:
-            call(server.url)
+            call(server.base_url)
         assert time.monotonic() - began + 0.05 >= SECONDS and time.monotonic() - began < LATE
     assert caught.value.retryable
     assert server.requests <= 1  # none where loading the client took all of the time
@@ -76,7 +76,7 @@ def test_an_endless_stream_ends_and_shows_what_came() -> None:
         pieces: list[object] = []
         with pytest.raises(LLMError):
             # Long enough for a first piece on a busy machine.
-            pieces.extend(_each(OpenAIChat("m", base_url=server.url, api_key="k", timeout=1.5), pieces))
+            pieces.extend(_each(OpenAIChat("m", base_url=server.base_url, api_key="k", timeout=1.5), pieces))
     assert pieces and set(pieces) == {"on and "}
 
 
@@ -99,7 +99,7 @@ def test_the_reader_of_a_stream_may_take_its_time(monkeypatch: pytest.MonkeyPatc
 def test_a_flood_is_cut_off(call: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "SECONDS", 60)
     with BadServer(flood) as server, pytest.raises(SageError, match="max_reply_bytes") as caught:
-        call(server.url)
+        call(server.base_url)
     assert "max_reply_bytes" in str(caught.value) and not caught.value.retryable  # type: ignore[attr-defined]
     assert server.requests == 1
 

@@ -37,12 +37,6 @@ UNREADABLE = {
 HALF_EMOJI = BODY.replace(b"At seven.", b"At seven \\ud83d")
 
 
-@pytest.fixture(autouse=True)
-def no_key_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def chat_with(server: LLMServer, **settings: object) -> OpenAIChat:
     return OpenAIChat("m", base_url=server.base_url, **{"backoff": 0.0, "max_retries": 1, **settings})
 

@@ -144,7 +144,7 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
 
-    assert peak(200) < 1.5 * peak(50)
+    assert peak(100) < 1.5 * peak(25)
 
 
 class WatchedSegmenter(BlankLineSegmenter):

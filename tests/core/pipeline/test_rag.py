@@ -5,6 +5,7 @@ import io
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from sage_core.selection.cut import Scale, select
 from sage_core.selection.rules import default_rule
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
+from tests.fakes.threads import together
 
 ANIMALS = [
     "puffin", "kittiwake", "guillemot", "shag", "petrel", "gannet", "fulmar", "tern", "skua", "eider",
@@ -167,18 +169,9 @@ def test_the_event_loop_is_not_blocked(store: Path) -> None:
 
 
 def test_asking_from_many_threads(sage: Sage) -> None:
-    texts: dict[str, str] = {}
     sage.answerer = ExtractiveAnswerer(judge=False)
-
-    def ask(bird: str) -> None:
-        texts[bird] = sage.ask(f"how many eggs lays the {bird}?").text
-
-    threads = [threading.Thread(target=ask, args=(bird,)) for bird in ANIMALS]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(f"The {bird} lays" in texts[bird] for bird in ANIMALS)
+    answers = together(partial(sage.ask, f"how many eggs lays the {bird}?") for bird in ANIMALS)
+    assert all(f"The {bird} lays" in answer.text for bird, answer in zip(ANIMALS, answers, strict=True))
 
 
 def test_an_unreachable_llm_costs_the_answer_not_the_chunks(store: Path) -> None:
