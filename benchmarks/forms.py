@@ -1,17 +1,20 @@
 """Answers without an LLM, by the form of the question: tables, lists, yes/no, comparisons, facts, why, none.
 
     python benchmarks/forms.py            # the fixture: 120 questions over 12 documents written for it
+    python benchmarks/forms.py FOLDER     # others: documents and a questions.txt of the same form
 
 Half of the fixture's questions were held back while the rules were written; they are shown apart. Right
-is an answer that holds all parts of the gold answer; wrong is any other one; a question for yes or no gets a
-sentence, which is counted apart. "The documents do not say." and
-"I am not sure." turn a question down.
+is an answer that holds the words of all parts of the gold answer, in their order; wrong is any other one. A
+question for yes or no gets a sentence, which is counted apart. "The documents do not say." and "I am not
+sure." turn a question down. A line of ``questions.txt``: split, document, form, question and gold answer
+(its parts with ``;`` between them, empty where the documents do not say), with ``|`` between them.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import re
 import tempfile
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from sage_core import Sage
 from sage_core.answering import abstains
 from sage_core.llm.prompting import NOT_SURE
 
+WORD = r"\d+(?:[.,:]\d+)*|[^\W\d_]+"
 FIXTURE = Path(__file__).parents[1] / "tests" / "fixtures" / "questions"
 
 
@@ -30,19 +34,21 @@ def outcome(answer: str, gold: str, form: str) -> str:
         return "wrong"
     if form == "yesno":
         return "quoted"  # a sentence, and neither yes nor no
-    return (
-        "right"
-        if all(part.lower() in answer.replace("**", "").lower() for part in gold.split(";"))
-        else "wrong"
-    )
+    said = _words(answer.replace("**", ""))
+    return "right" if all(_words(part) in said for part in gold.split(";")) else "wrong"
 
 
-def fixture(verbose: bool) -> None:
+def _words(text: str) -> str:
+    """The words and numbers of a text, so that one holds another word by word."""
+    return f" {' '.join(re.findall(WORD, text.lower()))} "
+
+
+def measure(documents: Path, verbose: bool) -> None:
     """Print the outcomes by form, of the questions that tuned and of those held back."""
     counts: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
     with tempfile.TemporaryDirectory() as folder, Sage(Path(folder) / "store") as sage:
-        sage.ingest([path for path in sorted(FIXTURE.iterdir()) if path.name != "questions.txt"])
-        for line in (FIXTURE / "questions.txt").read_text(encoding="utf-8").splitlines():
+        sage.ingest([path for path in sorted(documents.iterdir()) if path.name != "questions.txt"])
+        for line in (documents / "questions.txt").read_text(encoding="utf-8").splitlines():
             if line.startswith("#"):
                 continue
             split, _, form, question, gold = line.split("|")
@@ -65,8 +71,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--verbose", action="store_true", help="each question that is not right")
+    parser.add_argument("folder", type=Path, nargs="?", default=FIXTURE)
     arguments = parser.parse_args()
-    fixture(arguments.verbose)
+    measure(arguments.folder, arguments.verbose)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_float, check_int, check_part, checked_options
-from sage_core.answering.forms import form_answer
+from sage_core.answering.forms import form_answer, list_below
 from sage_core.answering.judge import LocalJudge, Located, threshold
 from sage_core.answering.local_check import LocalCritic, shared_judge
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
@@ -135,7 +135,8 @@ class ExtractiveAnswerer:
         judge = self.local_judge
         found = judge.locate(question, context) if judge is not None else None
         if found is not None:
-            return self._marked(found, places[found.passage] if places else ""), NO_USAGE
+            place = places[found.passage] if places else ""
+            return self._marked(found, context[found.passage], place), NO_USAGE
         weights = weigh(question_words(question), sentences)
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
@@ -181,7 +182,7 @@ class ExtractiveAnswerer:
             reason += f"; nowhere in the passages: {', '.join(absent)}"
         return Verdict(score, 1 if absent else 0, source="heuristic", reason=reason), NO_USAGE
 
-    def _marked(self, found: Located, place: str) -> str:
+    def _marked(self, found: Located, passage: str, place: str) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
         (start, end), text = found.marked, found.quote
         if found.probability < self.min_probability:
@@ -189,6 +190,8 @@ class ExtractiveAnswerer:
                 return NO_ANSWER
             about = f"{found.probability:.0%} likely to answer{f', from {place}' if place else ''}"
             return f"{NOT_SURE} The closest passage ({about}): “{' '.join(text.split())}”"
+        if (whole := list_below(text, passage)) is not None:
+            return f"The documents say: “{whole}”"
         said = text if end - start == len(text) else f"{text[:start]}**{text[start:end]}**{text[end:]}"
         return f"The documents say: “{' '.join(said.split())}”"
 

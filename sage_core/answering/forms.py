@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def form_answer(question: str, passages: Sequence[str]) -> Formed | None:
 
     Examples:
         >>> form_answer("Are dogs allowed on deck?", ["Cats stay inside. Dogs are not allowed on deck."]).text
-        'The passages suggest no: “Dogs are not allowed on deck.”'
+        'The documents say: “Dogs are not allowed on deck.”'
     """
     lines = [line for passage in passages for line in _lines(passage)]
     words = frozenset(w for w in stem_list(question))
@@ -66,6 +67,22 @@ def form_answer(question: str, passages: Sequence[str]) -> Formed | None:
     listed = _listed(question, lines, weights) if _LISTS.match(question) else None
     both = [found for found in (listed, cell) if found is not None]
     return max(both, key=lambda found: found.share, default=None)
+
+
+def list_below(lead: str, passage: str) -> str | None:
+    r"""A line that introduces a list, with the list's items; None where none follows it.
+
+    Examples:
+        >>> list_below("Bring with you:", "Bring with you:\n\n- a torch\n- cash")
+        'Bring with you: a torch; cash'
+    """
+    lines, lead = _lines(passage), " ".join(lead.split())
+    for i, line in enumerate(lines):
+        if line.text == lead and lead.endswith(":"):
+            items = itertools.takewhile(lambda following: following.kind == "item", lines[i + 1 :])
+            if texts := [item.text.rstrip(".;,") for item in items]:
+                return f"{lead} {'; '.join(texts)}"
+    return None
 
 
 def _lines(passage: str) -> list[_Line]:

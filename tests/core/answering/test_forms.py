@@ -90,6 +90,14 @@ def test_an_abstention_says_what_it_knows() -> None:
     assert verdict.adjust == 0 and verdict.score is not None and verdict.score < 9
 
 
+def test_a_sentence_that_introduces_a_list_brings_it() -> None:
+    passages = ["The tenant must give back at the end:\n\n- all keys\n- the parking permit"]
+    answer, _ = ExtractiveAnswerer().generate(
+        "Which things must be given back at the end of the lease?", passages
+    )
+    assert answer == "The documents say: “The tenant must give back at the end: all keys; the parking permit”"
+
+
 def test_a_why_without_a_reason_is_not_graded_ten() -> None:
     judge = LocalJudge(model=False)
     passages = ["We do not adopt GraphQL this year."]
