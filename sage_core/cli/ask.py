@@ -37,8 +37,7 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],
     store: cli.StoreOption = ".sage",
     option: Annotated[
-        list[str] | None,
-        typer.Option(help="An option of a multiple-choice question; repeat it.", metavar="TEXT"),
+        list[str] | None, cli.option("An option of a multiple-choice question; repeat it.", "TEXT")
     ] = None,
     model: cli.ModelOption = None,
     base_url: cli.BaseUrlOption = None,
@@ -46,100 +45,86 @@ def ask(
     timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
     settings: cli.SettingsOption = None,
     candidates: Annotated[
-        int, typer.Option(help="Chunks fetched before reranking; by words, half as many more.", metavar="N")
+        int, cli.option("Chunks fetched before reranking; by words, half as many more.", "N")
     ] = 60,
     no_context: cli.NoContextOption = False,
     min_k: Annotated[
-        int | None,
-        typer.Option(
-            help="Fewest chunks to send, in place of --min-tokens.", metavar="N", show_default="none"
-        ),
+        int | None, cli.option("Fewest chunks to send, in place of --min-tokens.", "N", "none")
     ] = None,
     min_tokens: Annotated[
-        int | None,
-        typer.Option(help="Fewest tokens to send, in whole chunks.", metavar="N", show_default="250"),
+        int | None, cli.option("Fewest tokens to send, in whole chunks.", "N", "250")
     ] = None,
-    max_k: Annotated[
-        int | None, typer.Option(help="Most chunks to send.", metavar="N", show_default="no limit")
-    ] = None,
+    max_k: Annotated[int | None, cli.option("Most chunks to send.", "N", "no limit")] = None,
     gradient: Annotated[
         float | None,
-        typer.Option(
-            help="Cut where a score is no more than this share of the one before (the paper's rule, 0.3).",
-            show_default="0.3, with a guard against smooth tails",
+        cli.option(
+            "Cut where a score is no more than this share of the one before (the paper's rule, 0.3).",
+            shown="0.3, with a guard against smooth tails",
         ),
     ] = None,
     rule: Annotated[
         str,
-        typer.Option(
-            help="What ends the list: auto, gradient (the paper's), or one of sage_core.selection with its "
+        cli.option(
+            "What ends the list: auto, gradient (the paper's), or one of sage_core.selection with its "
             "settings, such as 'FixedK(5)' or 'Threshold(0.5)'.",
-            metavar="NAME",
-            show_default="auto, or that of --settings",
+            "NAME",
+            "auto, or that of --settings",
         ),
     ] = "",
     baseline_top_k: Annotated[
-        int, typer.Option(help="Plain top-k to compare the tokens with; changes nothing else.", metavar="K")
+        int, cli.option("Plain top-k to compare the tokens with; changes nothing else.", "K")
     ] = 10,
     order: Annotated[
         str,
-        typer.Option(
-            help="Send chunks by rank (best first), or by document, neighbors joined.",
-            metavar="rank|document",
-        ),
+        cli.option("Send chunks by rank (best first), or by document, neighbors joined.", "rank|document"),
     ] = "rank",
     max_context_tokens: Annotated[
-        int | None,
-        typer.Option(
-            help="Most tokens of the chunks sent; the lowest scored go first.",
-            metavar="N",
-            show_default="no limit",
-        ),
+        int | None, cli.option("Most tokens of the chunks sent; the lowest scored go first.", "N", "no limit")
     ] = None,
     prune: Annotated[
         bool,
         typer.Option("--prune", help="Leave out sentences of the chunks that do not help with the question."),
     ] = False,
     max_rounds: Annotated[
-        int, typer.Option(help="Most rounds of answer and grade.", metavar="N")
+        int, cli.option("Most rounds of answer and grade.", "N")
     ] = DEFAULT_FEEDBACK.max_rounds,
     critic: Annotated[
         str,
-        typer.Option(
-            help="Who grades: llm; auto, a local judge where it is sure and the LLM where it is not; local, "
+        cli.option(
+            "Who grades: llm; auto, a local judge where it is sure and the LLM where it is not; local, "
             "without a call; or the name or folder of a model that checks answers, such as minicheck. "
             "Without an LLM the local judge or that model grades in any case.",
-            metavar="NAME",
+            "NAME",
         ),
     ] = DEFAULT_FEEDBACK.critic,
     hops: Annotated[
         int,
-        typer.Option(
-            help="Most further searches for what an LLM critic says is missing; without an LLM, for names in "
+        cli.option(
+            "Most further searches for what an LLM critic says is missing; without an LLM, for names in "
             "the chunks found.",
-            metavar="N",
+            "N",
         ),
     ] = DEFAULT_FEEDBACK.hops,
     accept_score: Annotated[
-        float, typer.Option(help="A grade (1 to 10) that ends the rounds.")
+        float, cli.option("A grade (1 to 10) that ends the rounds.")
     ] = DEFAULT_FEEDBACK.accept_score,
     reranker: Annotated[
         str | None,
-        typer.Option(
-            help="hybrid; hybrid+sage-minilm, with the bundled cross-encoder (slower); or a cross-encoder's "
+        cli.option(
+            "hybrid; hybrid+sage-minilm, with the bundled cross-encoder (slower); or a cross-encoder's "
             "name or folder.",
-            metavar="NAME",
-            show_default="hybrid",
+            "NAME",
+            "hybrid",
         ),
     ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
     prices: Annotated[
         Path | None,
-        typer.Option(
-            help='Show what it cost; a file {"MODEL": {"prompt": 0.15, "completion": 0.6}} of money for a '
+        cli.option(
+            'Show what it cost; a file {"MODEL": {"prompt": 0.15, "completion": 0.6}} of money for a '
             "million tokens.",
-            metavar="FILE",
-            show_default="no cost",
+            "FILE",
+            "no cost",
         ),
     ] = None,
     html: cli.HtmlOption = None,

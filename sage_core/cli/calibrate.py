@@ -34,16 +34,9 @@ A line of questions.jsonl:
 def calibrate(
     questions: cli.QuestionsArgument,
     store: cli.StoreOption = ".sage",
-    keep: Annotated[
-        float, typer.Option(help="Share of the evidence to keep, on average.", metavar="SHARE")
-    ] = 0.9,
+    keep: Annotated[float, cli.option("Share of the evidence to keep, on average.", "SHARE")] = 0.9,
     confidence: Annotated[
-        float | None,
-        typer.Option(
-            help="Promise it with this probability; takes more tokens.",
-            metavar="P",
-            show_default="on average",
-        ),
+        float | None, cli.option("Promise it with this probability; takes more tokens.", "P", "on average")
     ] = None,
     output: Annotated[
         Path,
@@ -51,7 +44,7 @@ def calibrate(
             "--output", "-o", help="Settings file to write.", metavar="FILE", parser=cli.path_argument
         ),
     ] = Path("sage-settings.json"),
-    seed: Annotated[int, typer.Option(help="Of the questions that choose the kind of cut.")] = 0,
+    seed: Annotated[int, cli.option("Of the questions that choose the kind of cut.")] = 0,
     settings: cli.SettingsOption = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
     base_url: cli.BaseUrlOption = None,

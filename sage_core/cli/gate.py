@@ -45,30 +45,23 @@ def gate(
     questions: cli.QuestionsArgument,
     against: Annotated[
         Path | None,
-        typer.Option(
-            help="The baseline to compare with; exit code 1 where retrieval is worse.",
-            metavar="FILE",
+        cli.option(
+            "The baseline to compare with; exit code 1 where retrieval is worse.",
+            "FILE",
+            False,
             parser=cli.path_argument,
-            show_default=False,
         ),
     ] = None,
     save: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the figures as a baseline.",
-            metavar="FILE",
-            parser=cli.path_argument,
-            show_default=False,
-        ),
+        Path | None, cli.option("Write the figures as a baseline.", "FILE", False, parser=cli.path_argument)
     ] = None,
     retriever: Annotated[
-        str | None,
-        typer.Option(help="A retriever by import path; without one, the store's.", metavar="MODULE:NAME"),
+        str | None, cli.option("A retriever by import path; without one, the store's.", "MODULE:NAME")
     ] = None,
     store: cli.StoreOption = ".sage",
     settings: cli.SettingsOption = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
+    seed: Annotated[int, cli.option("Of the resampling.")] = 0,
     as_json: cli.JsonOption = False,
 ) -> int:
     """Fail where retrieval has become worse than a committed baseline.
@@ -173,11 +166,10 @@ def questions(
     paths: cli.DocumentsArgument = None,
     store: cli.StoreOption = ".sage",
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="File to write.", metavar="FILE", parser=cli.path_argument),
+        Path, typer.Option("--output", "-o", help="File to write.", metavar="FILE", parser=cli.path_argument)
     ] = Path("questions.jsonl"),
-    limit: Annotated[int, typer.Option(help="At most so many.", metavar="N")] = 100,
-    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    limit: Annotated[int, cli.option("At most so many.", "N")] = 100,
+    seed: Annotated[int, cli.option("Of the draw.")] = 0,
     encoding: cli.EncodingOption = None,
 ) -> None:
     """Make questions about your documents, without an LLM, for `sage-rag gate`.

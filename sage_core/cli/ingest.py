@@ -63,19 +63,18 @@ def ingest(
     threshold: cli.ThresholdOption = 0.55,
     no_context: cli.NoContextOption = False,
     engine: Annotated[
-        Engine, typer.Option(help="serial: in this process; ray: on all cores, or on a Ray cluster.")
+        Engine, cli.option("serial: in this process; ray: on all cores, or on a Ray cluster.")
     ] = Engine.serial,
     address: Annotated[
         str,
-        typer.Option(
-            help="With --engine ray: local starts Ray on this machine, auto finds the cluster it belongs "
+        cli.option(
+            "With --engine ray: local starts Ray on this machine, auto finds the cluster it belongs "
             "to, else the cluster's address.",
-            metavar="ADDRESS",
+            "ADDRESS",
         ),
     ] = "local",
     workers: Annotated[
-        int | None,
-        typer.Option(help="With --engine ray: most workers that embed.", metavar="N", show_default=False),
+        int | None, cli.option("With --engine ray: most workers that embed.", "N", False)
     ] = None,
     as_json: cli.JsonOption = False,
 ) -> int:

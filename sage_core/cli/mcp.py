@@ -145,20 +145,20 @@ def mcp(
     ] = False,
     root: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A folder that may be ingested from; repeat it. Anything outside is refused.",
-            metavar="DIR",
+        cli.option(
+            "A folder that may be ingested from; repeat it. Anything outside is refused.",
+            "DIR",
             parser=cli.path_argument,
         ),
     ] = None,
     http: Annotated[
         int | None,
-        typer.Option(
-            help="Serve over HTTP on this port of this machine instead; 0 for any that is free.",
-            metavar="PORT",
+        cli.option(
+            "Serve over HTTP on this port of this machine instead; 0 for any that is free.",
+            "PORT",
+            False,
             min=0,
             max=65535,
-            show_default=False,
         ),
     ] = None,
     settings: cli.SettingsOption = None,

@@ -56,6 +56,11 @@ def store_argument(value: str | Path) -> str:
     return str(value)
 
 
+def option(words: str, metavar: str | None = None, shown: bool | str = True, **more: Any) -> Any:
+    """`typer.Option` with what most options say, by place: help, value, and the default as it is shown."""
+    return typer.Option(help=words, metavar=metavar, show_default=shown, **more)
+
+
 QuestionsArgument = Annotated[
     Path,
     typer.Argument(
@@ -87,14 +92,12 @@ StoreOption = Annotated[
 ]
 EmbedderOption = Annotated[
     str,
-    typer.Option(
-        help="Embedding model: a sentence-transformers name or folder, or openai:MODEL for a server's.",
-        metavar="NAME",
+    option(
+        "Embedding model: a sentence-transformers name or folder, or openai:MODEL for a server's.", "NAME"
     ),
 ]
 EncodingOption = Annotated[
-    str | None,
-    typer.Option(help="Encoding of text files that are not UTF-8, for instance cp1252.", metavar="NAME"),
+    str | None, option("Encoding of text files that are not UTF-8, for instance cp1252.", "NAME")
 ]
 SegmenterOption = Annotated[
     str,
@@ -102,35 +105,23 @@ SegmenterOption = Annotated[
 ]
 TargetTokensOption = Annotated[
     str | None,
-    typer.Option(
-        help="Mean tokens of a chunk: a number, sentence (35), passage (80), section (250), or topic: "
+    option(
+        "Mean tokens of a chunk: a number, sentence (35), passage (80), section (250), or topic: "
         "as the text has it. Default: at most half of --max-tokens.",
-        metavar="N",
-        show_default=False,
+        "N",
+        False,
     ),
 ]
 MaxTokensOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Most tokens of a chunk (default: 130, or twice --target-tokens).",
-        metavar="N",
-        show_default=False,
-    ),
+    int | None, option("Most tokens of a chunk (default: 130, or twice --target-tokens).", "N", False)
 ]
 MinTokensOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Chunks below this are avoided (default: a quarter of the size aimed at).",
-        metavar="N",
-        show_default=False,
-    ),
+    int | None, option("Chunks below this are avoided (default: a quarter of the size aimed at).", "N", False)
 ]
 StrategyOption = Annotated[
-    str, typer.Option(help="How to cut: optimal (length-aware) or threshold (the paper's).", metavar="NAME")
+    str, option("How to cut: optimal (length-aware) or threshold (the paper's).", "NAME")
 ]
-ThresholdOption = Annotated[
-    float, typer.Option(help="Keep sentences together where P(same) is at least this.")
-]
+ThresholdOption = Annotated[float, option("Keep sentences together where P(same) is at least this.")]
 NoContextOption = Annotated[
     bool,
     typer.Option(
@@ -199,30 +190,23 @@ HtmlOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output instead.")]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
-        help=f"Name of the LLM that answers and grades (default with a key or a server: {DEFAULT_MODEL}).",
+    option(
+        f"Name of the LLM that answers and grades (default with a key or a server: {DEFAULT_MODEL}).",
+        "NAME",
+        False,
         envvar="SAGE_LLM",
-        metavar="NAME",
-        show_default=False,
     ),
 ]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option(
-        help="Address of an OpenAI-compatible server, up to /v1.",
-        envvar="OPENAI_BASE_URL",
-        metavar="URL",
-        show_default=False,
-    ),
+    option("Address of an OpenAI-compatible server, up to /v1.", "URL", False, envvar="OPENAI_BASE_URL"),
 ]
 OfflineOption = Annotated[
     bool, typer.Option("--offline", help="Quote sentences instead of asking an LLM, even where a key is set.")
 ]
 
 
-TimeoutOption = Annotated[
-    float, typer.Option(help="Seconds that one attempt to reach the LLM may take.", metavar="SECONDS")
-]
+TimeoutOption = Annotated[float, option("Seconds that one attempt to reach the LLM may take.", "SECONDS")]
 
 
 def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, store: str = "") -> None:

@@ -53,19 +53,17 @@ def tune(
     store: cli.StoreOption = ".sage",
     questions: Annotated[
         Path,
-        typer.Option(
-            help="Questions, a JSON object a line: question, and quote, what answers it as it stands in the "
+        cli.option(
+            "Questions, a JSON object a line: question, and quote, what answers it as it stands in the "
             "document (or a list of such texts).",
-            metavar="FILE",
+            "FILE",
             parser=cli.path_argument,
         ),
     ] = Path("questions.jsonl"),
     make_questions: Annotated[
         int | None,
-        typer.Option(
-            help="First have an LLM write so many questions about the documents into --questions.",
-            metavar="N",
-            show_default=False,
+        cli.option(
+            "First have an LLM write so many questions about the documents into --questions.", "N", False
         ),
     ] = None,
     output: Annotated[
@@ -78,8 +76,8 @@ def tune(
             parser=cli.path_argument,
         ),
     ] = Path("sage-settings.json"),
-    minutes: Annotated[float, typer.Option(help="Most minutes it may take.", metavar="N")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Of samples and resamples.")] = 0,
+    minutes: Annotated[float, cli.option("Most minutes it may take.", "N")] = 10.0,
+    seed: Annotated[int, cli.option("Of samples and resamples.")] = 0,
     settings: cli.SettingsOption = None,
     rerankers: Annotated[
         list[str] | None,
