@@ -148,8 +148,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _usage_error(error)
     if result == EXIT_INTERRUPTED:  # what newer releases of typer make of Ctrl-C
         command = next((a for a in arguments or sys.argv[1:] if not a.startswith("-")), "")
-        kept = "; what is finished is kept: run the same command again to continue"
-        _complain(f"interrupted{kept if command in _CONTINUES else ''}")
+        resume = "; what is finished is kept: run the same command again to continue"
+        _complain(f"interrupted{resume if command in _CONTINUES else ''}")
     return result if isinstance(result, int) else 0
 
 

@@ -99,11 +99,10 @@ def critic_fields(
     Returns:
         ``question``, ``context`` and ``answer``.
     """
-    asked = question_text(question, options)
-    passages = numbered(context)
-    mark = delimiter((asked, passages, answer))
+    question, passages = question_text(question, options), numbered(context)
+    mark = delimiter((question, passages, answer))
     return {
-        "question": quote_block("QUESTION", asked, mark),
+        "question": quote_block("QUESTION", question, mark),
         "context": quote_block("PASSAGES", passages, mark),
         "answer": quote_block("ANSWER", answer, mark),
     }

@@ -13,6 +13,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import without_reasoning
@@ -137,15 +138,9 @@ def parse_verdict(reply: object) -> Verdict:
     if not isinstance(reply, str):
         return Verdict(None, raw="")
     text = _normalized(reply)
-    for found in reversed(list(_objects(text))):
-        verdict = _from_mapping(found, reply)
-        if verdict is not None:
-            if not _has_adjust(found):
-                adjust = _adjust_in(_undecorated(text))
-                return Verdict(
-                    verdict.score, adjust, raw=reply, reason=verdict.reason, missing=verdict.missing
-                )
-            return verdict
+    for fields in reversed(list(_objects(text))):
+        if (verdict := _from_mapping(fields, reply)) is not None:
+            return verdict if _has_adjust(fields) else replace(verdict, adjust=_adjust_in(_undecorated(text)))
     plain = _undecorated(text)
     two = _TWO_NUMBERS.fullmatch(plain)
     if two is not None:
@@ -217,9 +212,9 @@ def _objects(text: str) -> Iterator[Mapping[object, object]]:
         position = text.find("{", end)
 
 
-def _from_mapping(found: Mapping[object, object], raw: str, depth: int = 0) -> Verdict | None:
+def _from_mapping(reply: Mapping[object, object], raw: str, depth: int = 0) -> Verdict | None:
     """The verdict of a mapping with a score, looked for three levels deep; None where there is none."""
-    fields = {_key(k): v for k, v in found.items() if isinstance(k, str)}
+    fields = {_key(k): v for k, v in reply.items() if isinstance(k, str)}
     for name in _SCORE_KEYS:
         score = _score_value(fields.get(name))
         if score is not None:
@@ -247,9 +242,9 @@ def _key(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().lower())
 
 
-def _has_adjust(found: Mapping[object, object]) -> bool:
-    return any(isinstance(k, str) and _key(k) in _ADJUST_KEYS for k in found) or any(
-        _has_adjust(v) for v in found.values() if isinstance(v, Mapping)
+def _has_adjust(reply: Mapping[object, object]) -> bool:
+    return any(isinstance(k, str) and _key(k) in _ADJUST_KEYS for k in reply) or any(
+        _has_adjust(v) for v in reply.values() if isinstance(v, Mapping)
     )
 
 
@@ -352,14 +347,11 @@ def _unlabeled(text: str, pattern: re.Pattern[str]) -> Iterator[float]:
 
 def _bare(text: str) -> float | None:
     """The grade where the whole reply, or its first line, is a number."""
-    whole = _BARE.fullmatch(text)
-    if whole is not None:
-        return _valid(float(whole[1].replace(",", ".")))
-    first, _, rest = text.strip().partition("\n")
-    line = _BARE.fullmatch(first)
-    if line is not None and rest and not first.rstrip().endswith("."):
-        return _valid(float(line[1].replace(",", ".")))
-    return None
+    number = _BARE.fullmatch(text)
+    if number is None:
+        first, _, rest = text.strip().partition("\n")
+        number = _BARE.fullmatch(first) if rest and not first.rstrip().endswith(".") else None
+    return None if number is None else _valid(float(number[1].replace(",", ".")))
 
 
 def _hedged(text: str, start: int, end: int) -> bool:
@@ -371,10 +363,6 @@ def _hedged(text: str, start: int, end: int) -> bool:
     return "example" in above.lower() or _CONDITION.match(text, end) is not None
 
 
-def _signed(match: re.Match[str]) -> int:
-    return int(match[2]) * (-1 if match[1] == "-" else 1)
-
-
 def _adjust_in(text: str) -> int:
     """The adjustment a text asks for; 0 where it asks for none or for both."""
     values = [_adjust_after(text, match.end()) for match in _ADJUST_LABEL.finditer(text)]
@@ -383,19 +371,17 @@ def _adjust_in(text: str) -> int:
 
 
 def _adjust_after(text: str, position: int) -> int | None:
-    signed = _SIGNED.match(text, position)
-    if signed is not None:
-        return _signed(signed)
+    if (signed := _SIGNED.match(text, position)) is not None:
+        return int(signed[2]) * (-1 if signed[1] == "-" else 1)
     line = text[position : position + 60].partition("\n")[0]
     return _words(line) or (0 if re.match(r"(?:none|no change|keep|0)\b", line, re.IGNORECASE) else None)
 
 
 def _words(text: str) -> int:
-    more, less = _asked(text, _MORE), _asked(text, _LESS)
-    return int(more) - int(less)
+    return int(_occurs(_MORE, text)) - int(_occurs(_LESS, text))
 
 
-def _asked(text: str, pattern: re.Pattern[str]) -> bool:
+def _occurs(pattern: re.Pattern[str], text: str) -> bool:
     """Whether the words occur without a denial just before them."""
     return any(not _DENIED.search(_before(text, m.start())) for m in pattern.finditer(text))
 

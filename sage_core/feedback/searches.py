@@ -67,17 +67,15 @@ class SearchLimits:
         tokens = unchanged = 0
         for passages in results:
             fresh: list[int] = []
-            if passages is None:
-                new.append(())
-                continue
-            for i, passage in enumerate(passages):
+            for i, passage in enumerate(passages or ()):
                 # Retrievers differ in the white space around a passage, not in the passage.
                 key = " ".join(passage.split())
                 if key and key not in seen:
                     seen.add(key)
                     fresh.append(i)
                     tokens += count(passage)
-            unchanged = 0 if fresh else unchanged + 1
+            if passages is not None:
+                unchanged = 0 if fresh else unchanged + 1
             new.append(tuple(fresh))
         return SearchReview(tuple(new), len(new), tokens, unchanged, self._stop(len(new), tokens, unchanged))
 
@@ -135,8 +133,8 @@ def follow_up(question: str, passages: Sequence[str], asked: Iterable[str] = ())
     known = {*index_terms(question)}
     explained = {*index_terms("\n".join(passages[:1]))}
     for passage in passages[:_PASSAGES]:
-        for found in _NAME.findall(passage):
-            name = found.rstrip(".'’-")
+        for match in _NAME.findall(passage):
+            name = match.rstrip(".'’-")
             terms = {*index_terms(name)}
             if terms and not terms & known and name not in before:
                 words = [w for w in re.findall(r"[\w'-]+", question) if {*index_terms(w)} - explained]

@@ -12,9 +12,9 @@ from sage_core.llm.failures import check_url
 OPENAI_URL = "https://api.openai.com/v1"
 
 
-def server_url(given: str | None) -> str:
+def server_url(value: str | None) -> str:
     """The address given, else OPENAI_BASE_URL, else OpenAI's own; InputError for what is no address."""
-    url = given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    url = value or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     check_url(url)
     return url
 
@@ -37,9 +37,9 @@ def without_login(url: str) -> tuple[str, str | None]:
     return urlunsplit(parts._replace(netloc=host)), f"Basic {header}"
 
 
-def api_key(given: str | None) -> str | None:
+def api_key(value: str | None) -> str | None:
     """The key given, else OPENAI_API_KEY; None where there is none. InputError for what can be no key."""
-    key = (given or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
+    key = (value or os.environ.get("OPENAI_API_KEY") or "").strip()  # files end in a newline
     if not (key.isascii() and key.isprintable()):
         raise InputError("the API key holds characters no key has: copy it anew into OPENAI_API_KEY")
     return key or None

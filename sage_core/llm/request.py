@@ -228,21 +228,21 @@ def arguments(
     stream: bool,
 ) -> dict[str, Any]:
     """Arguments for ``chat.completions.create``."""
-    found: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": model,
         "messages": [{"role": m.role, "content": without_lone_surrogates(m.content)} for m in messages],
     }
     if temperature is not None:
-        found["temperature"] = temperature
+        request["temperature"] = temperature
     if max_tokens is not None:
-        found["max_tokens"] = max_tokens
+        request["max_tokens"] = max_tokens
     if schema is not None:
         name = str(schema.get("title", "reply"))
-        found["response_format"] = {
+        request["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": name, "schema": dict(schema), "strict": True},
         }
     if stream:
-        found["stream"] = True
-        found["stream_options"] = {"include_usage": True}
-    return found
+        request["stream"] = True
+        request["stream_options"] = {"include_usage": True}
+    return request

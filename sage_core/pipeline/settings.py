@@ -20,8 +20,13 @@ FORMAT = 1
 """Raised where a file of this version could not be read by an earlier one."""
 
 _SEGMENTER = (
-    *("model", "target_tokens", "max_tokens", "min_tokens"),
-    *("strategy", "threshold", "coarse_tokens"),
+    "model",
+    "target_tokens",
+    "max_tokens",
+    "min_tokens",
+    "strategy",
+    "threshold",
+    "coarse_tokens",
 )
 _SELECTION = tuple(field.name for field in fields(SelectionConfig))
 _KINDS = {

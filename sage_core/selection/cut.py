@@ -203,20 +203,15 @@ def select(
         least = least if max_k is None else min(least, max_k)
     else:
         floor = 0
-    wanted, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
+    keep, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
     if floor and name == "auto" and tokens is not None:
         within, most = _within([tokens[i] for i in order])
-        if within < wanted:
-            wanted, reason = within, f"{within + 1} would take more than {most:,} tokens"
-    cut = _bounded(wanted, total, least, max_k)
-    kept = tuple(order[:cut])
-    return Selection(
-        kept,
-        tuple(known[i] for i in kept),
-        total,
-        _explain(reason, wanted, cut, total, least, max_k, floor),
-        min(least, total),
-    )
+        if within < keep:
+            keep, reason = within, f"{within + 1} would take more than {most:,} tokens"
+    cut = _bounded(keep, total, least, max_k)
+    indices = tuple(order[:cut])
+    reason = _explain(reason, keep, cut, total, least, max_k, floor)
+    return Selection(indices, tuple(known[i] for i in indices), total, reason, min(least, total))
 
 
 def _reaching(tokens: Sequence[int], floor: int) -> int:
@@ -244,18 +239,16 @@ def _within(tokens: Sequence[int]) -> tuple[int, int]:
     return (2, MOST_TOKENS) if totals[1] <= MOST_TOKENS_OF_TWO else (1, MOST_TOKENS_OF_TWO)
 
 
-def _explain(
-    reason: str, wanted: int, cut: int, total: int, min_k: int, max_k: int | None, floor: int
-) -> str:
+def _explain(reason: str, keep: int, cut: int, total: int, min_k: int, max_k: int | None, floor: int) -> str:
     """The rule's reason, or the bound that overruled it."""
-    if floor and wanted < cut:
-        return f"min_tokens={floor} takes {cut}, though the rule would have kept {wanted}"
+    if floor and keep < cut:
+        return f"min_tokens={floor} takes {cut}, though the rule would have kept {keep}"
     if total <= min_k and cut == total and not floor:
         return f"all candidates, as there are no more than min_k={min_k}"
-    if max_k is not None and wanted > max_k:
+    if max_k is not None and keep > max_k:
         return f"max_k={max_k} reached before a cliff"
-    if wanted < cut:
-        return f"min_k={min_k} kept, though the rule would have kept {wanted}"
+    if keep < cut:
+        return f"min_k={min_k} kept, though the rule would have kept {keep}"
     return reason
 
 

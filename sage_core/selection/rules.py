@@ -85,7 +85,7 @@ class Gradient:
         check_gradient(self.gradient)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
+        """As many as stand before the first cliff."""
         return gradient_stop(scores.ratio, min_k, self.gradient)
 
 
@@ -124,7 +124,7 @@ class FixedK:
         check_int("k", self.k, minimum=1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
+        """``k`` of them."""
         return self.k, f"the {self.k} best"
 
 
@@ -145,7 +145,7 @@ class Threshold:
         check_float("value", self.value)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
+        """As many as reach ``value``."""
         keep = sum(1 for s in scores.raw if s >= self.value)
         return keep, f"{keep} scores reach {self.value:g}"
 
@@ -167,7 +167,7 @@ class RelativeToTop:
         check_float("share", self.share, minimum=0, maximum=1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
+        """As many as reach ``share`` of the best."""
         floor = self.share * scores.ratio[0] if scores.ratio else 0.0
         keep = sum(1 for s in scores.ratio if s >= floor and s > 0)
         if keep == len(scores.ratio):
@@ -197,7 +197,7 @@ class TopP:
         check_float("p", self.p, minimum=0, maximum=1)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
+        """As many as hold share ``p`` of the sum."""
         total = sum(scores.ratio)
         if not 0 < total < float("inf"):
             return len(scores.ratio), "the scores have no usable sum"
@@ -231,7 +231,7 @@ class ExpectedF:
         check_float("beta", self.beta, minimum=0.01, maximum=100)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
+        """As many as have the highest expected F-measure."""
         total = sum(scores.ratio)
         if not 0 < total < float("inf"):
             return len(scores.ratio), "the scores have no usable sum"
@@ -266,8 +266,8 @@ class Earliest:
         return max(int(getattr(rule, "default_min_k", DEFAULT_MIN_K)) for rule in self.rules)
 
     def cut(self, scores: RankedScores, min_k: int) -> tuple[int, str]:
-        """See `Rule.cut`."""
-        return min((rule.cut(scores, min_k) for rule in self.rules), key=lambda found: found[0])
+        """The least that one of the rules keeps."""
+        return min((rule.cut(scores, min_k) for rule in self.rules), key=lambda cut: cut[0])
 
 
 MOST = 15
@@ -340,15 +340,7 @@ def check_gradient(gradient: float) -> None:
 
 
 _BY_NAME: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        FixedK,
-        Threshold,
-        RelativeToTop,
-        TopP,
-        ExpectedF,
-        Gradient,
-    )
+    kind.__name__: kind for kind in (FixedK, Threshold, RelativeToTop, TopP, ExpectedF, Gradient)
 }
 
 

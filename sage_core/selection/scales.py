@@ -240,12 +240,12 @@ def read_scores(
             be probabilities.
     """
     check_scale_name(scale)
-    found = [finite_score(score) for score in plain_scores(scores)]
-    if scale == "distance" or (scale == "auto" and ordered and _are_distances(found)):
-        return ScoreReading([None if s is None else -s for s in found], "cosine", True)
+    finite = [finite_score(score) for score in plain_scores(scores)]
+    if scale == "distance" or (scale == "auto" and ordered and _are_distances(finite)):
+        return ScoreReading([None if s is None else -s for s in finite], "cosine", True)
     if scale == "probability":
-        check_probabilities(found, source)
-    return ScoreReading(found, guess_scale(found) if scale == "auto" else scale, False)
+        check_probabilities(finite, source)
+    return ScoreReading(finite, guess_scale(finite) if scale == "auto" else scale, False)
 
 
 class Similarities(NamedTuple):

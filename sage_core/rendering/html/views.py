@@ -152,8 +152,8 @@ def _reason_tile(view: SegmentationView) -> list[Markup]:
 
 def _legend() -> Markup:
     weak = tag("span", tag("span", "0.31", class_="join weak"), "kept, though below the threshold")
-    kept = tag("span", tag("span", "0.83", class_="join"), "P(same), kept together")
-    return tag("p", kept, weak, tag("span", "dashed line: cut", class_="bad"), class_="legend")
+    joined = tag("span", tag("span", "0.83", class_="join"), "P(same), kept together")
+    return tag("p", joined, weak, tag("span", "dashed line: cut", class_="bad"), class_="legend")
 
 
 def _selected(selection: Selection) -> list[Markup]:

@@ -79,7 +79,7 @@ class _TimeLeft(ProgressColumn):
         return Text(f"{_duration(max(left - since, 1.0 if left else 0.0))} left", style="progress.remaining")
 
 
-def _ingest_lines(console: Console, seconds: float = _SECONDS) -> ProgressFunction:
+def _ingest_lines(console: Console) -> ProgressFunction:
     """Print a line every few seconds, for logs and pipes."""
     began = printed = time.monotonic()
     first: float | None = None
@@ -93,7 +93,7 @@ def _ingest_lines(console: Console, seconds: float = _SECONDS) -> ProgressFuncti
             first = now
         # Once there was a line, the last one says 100 %.
         last = not finished and printed > began and state.done >= state.total
-        if now - printed < seconds and not last:
+        if now - printed < _SECONDS and not last:
             return
         finished = last
         printed = now

@@ -20,24 +20,26 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = "▁▂▃▄▅▆▇█"
 # More of a text than any terminal shows on one line.
 _EXCERPT = 1000
+# Candidates below the cut that are shown.
+_BEYOND = 4
 
 
-def retrieval_view(retrieval: Retrieval, *, most: int = 12, beyond: int = 4) -> RenderableType:
+def retrieval_view(retrieval: Retrieval, *, most: int = 12) -> RenderableType:
     """The candidates with their scores, the cut among them, and the tokens."""
     if not retrieval.candidates:
         return Text("nothing was found", style="yellow")
     rows = retrieval_rows(retrieval)
-    table = _table(rows, retrieval.selection.cut, most, beyond)
+    table = _table(rows, retrieval.selection.cut, most)
     lines = (_curve_line(rows, retrieval.selection.cut), _cut_line(retrieval.selection))
     return Group(table, *lines, _token_line(retrieval))
 
 
-def ranking_view(view: SelectionView, *, most: int = 12, beyond: int = 4) -> RenderableType:
+def ranking_view(view: SelectionView, *, most: int = 12) -> RenderableType:
     """The same for scores that come from anywhere."""
     if not view.scores:
         return Text("nothing was found", style="yellow")
     rows = plain_rows(view.scores, view.scale, view.texts, view.sources, view.tokens)
-    table = _table(rows, view.selection.cut, most, beyond)
+    table = _table(rows, view.selection.cut, most)
     return Group(table, _curve_line(rows, view.selection.cut), _cut_line(view.selection))
 
 
@@ -48,7 +50,7 @@ def selection_line(selection: Selection) -> Text:
     return _cut_line(selection).append(f"\nscores  {scores}{more}" if scores else "", style="dim not bold")
 
 
-def _table(rows: Sequence[Row], cut: int, most: int, beyond: int) -> Table:
+def _table(rows: Sequence[Row], cut: int, most: int) -> Table:
     """One line for each candidate; columns that hold nothing are left out."""
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
     table.add_column("#", justify="right", min_width=2)
@@ -61,7 +63,7 @@ def _table(rows: Sequence[Row], cut: int, most: int, beyond: int) -> Table:
         table.add_column("from", no_wrap=True, min_width=16, max_width=28)
     table.add_column("chunk", no_wrap=True, overflow="ellipsis", ratio=1)
     spare = [""] * (counted + placed)
-    for row in rows[: min(len(rows), cut + beyond)]:
+    for row in rows[: cut + _BEYOND]:
         selected = row.rank <= cut
         if most <= row.rank < cut:
             if row.rank == most:
