@@ -254,11 +254,7 @@ def print_answer(
 
 
 def _answer_with_page(
-    sage: Sage,
-    retrieval: Retrieval,
-    options: list[str] | None,
-    prices: PriceList | None,
-    html: Path | None,
+    sage: Sage, retrieval: Retrieval, options: list[str] | None, prices: PriceList | None, html: Path | None
 ) -> Answer:
     """Answer, and write the page; where the LLM fails, a page of the retrieval and the error."""
     from sage_core.rendering.html import answer_report, retrieval_report, write_page

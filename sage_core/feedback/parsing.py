@@ -33,15 +33,7 @@ _BARE = re.compile(r"[\s\"'`*_#([{]*(\d{1,2}(?:[.,]\d{1,2})?)(?:\s*(?:/|out of)\
 _TWO_NUMBERS = re.compile(r"[\s(\[]*(\d{1,2}(?:\.\d{1,2})?)(?:\s*[,;|]\s*|\s+)([+-]?[01])[\s)\].]*")
 _SIGNED = re.compile(r"([+-]?)\s*([01])(?![\d/.,]*\d)")
 
-_SCORE_KEYS = (
-    "final_score",
-    "overall_score",
-    "score",
-    "evaluation_score",
-    "answer_score",
-    "rating",
-    "grade",
-)
+_SCORE_KEYS = ("final_score", "overall_score", "score", "evaluation_score", "answer_score", "rating", "grade")
 _ADJUST_KEYS = ("adjust", "adjustment", "context_adjustment", "context_adjust", "context")
 
 # Instructions repeated by the model: ranges, choices, conditions.

@@ -13,9 +13,7 @@ from sage_core._display import Displayable, plain_text
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
-from sage_core.selection.config import SelectionConfig
-from sage_core.selection.cut import Selection
-from sage_core.selection.rules import Rule, RuleName
+from sage_core.selection import Rule, RuleName, Selection, SelectionConfig
 
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]

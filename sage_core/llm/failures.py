@@ -137,10 +137,7 @@ def _status(error: Any, secrets: Sequence[str]) -> Failure:
     refused = f"{fields.get('param') or ''} {said}" if status in (400, 422) else None
     later = ", the server failed: try again later" if status >= 500 else ""
     return Failure(
-        f"status {status}{later} ({said})",
-        retryable,
-        _seconds(response.headers.get("retry-after")),
-        refused,
+        f"status {status}{later} ({said})", retryable, _seconds(response.headers.get("retry-after")), refused
     )
 
 

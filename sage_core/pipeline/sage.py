@@ -24,21 +24,9 @@ from sage_core.answering import (
     vetoed,
 )
 from sage_core.documents.discovery import PathArgument
-from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.embedding.named import named_embedder
-from sage_core.embedding.protocol import Embedder
+from sage_core.embedding import Embedder, MiniLMEmbedder, named_embedder
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import (
-    NO_HITS,
-    Done,
-    FeedbackLoop,
-    Hits,
-    Judge,
-    Round,
-    Search,
-    Step,
-    follow_up,
-)
+from sage_core.feedback import NO_HITS, Done, FeedbackLoop, Hits, Judge, Round, Search, Step, follow_up
 from sage_core.feedback.drivers import (
     Answered,
     Compute,

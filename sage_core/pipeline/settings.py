@@ -13,21 +13,12 @@ from sage_core.documents.discovery import as_path
 from sage_core.errors import InputError
 from sage_core.pipeline.config import SageConfig
 from sage_core.segmentation import Segmenter
-from sage_core.selection.config import SelectionConfig
-from sage_core.selection.rules import rule_from_data, rule_to_data
+from sage_core.selection import SelectionConfig, rule_from_data, rule_to_data
 
 FORMAT = 1
 """Raised where a file of this version could not be read by an earlier one."""
 
-_SEGMENTER = (
-    "model",
-    "target_tokens",
-    "max_tokens",
-    "min_tokens",
-    "strategy",
-    "threshold",
-    "coarse_tokens",
-)
+_SEGMENTER = ("model", "target_tokens", "max_tokens", "min_tokens", "strategy", "threshold", "coarse_tokens")
 _SELECTION = tuple(field.name for field in fields(SelectionConfig))
 _KINDS = {
     "segmenter": (dict, "an object of settings of the segmenter"),

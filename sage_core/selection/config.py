@@ -7,14 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_core.selection.cut import (
-    Selection,
-    check_bounds,
-    check_floor,
-    effective_min_k,
-    select,
-    token_floor,
-)
+from sage_core.selection.cut import Selection, check_bounds, check_floor, effective_min_k, select, token_floor
 from sage_core.selection.rules import Rule, RuleName, resolve_rule
 from sage_core.selection.scales import Scale
 

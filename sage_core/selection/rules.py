@@ -173,10 +173,9 @@ class RelativeToTop:
         if keep == len(scores.ratio):
             return keep, f"all {keep} scores reach {self.share:g} of the best"
         fallen = scores.ratio[keep] / scores.ratio[0] if scores.ratio[0] > 0 else 0.0
-        least = {
-            "cosine": "of the way from the last to the best",
-            "logit": "of the best's odds",
-        }.get(scores.scale or "", "of the best")
+        least = {"cosine": "of the way from the last to the best", "logit": "of the best's odds"}.get(
+            scores.scale or "", "of the best"
+        )
         return keep, f"rank {keep + 1} falls to {fallen:.2f} {least} (limit {self.share:g})"
 
 

@@ -13,8 +13,7 @@ from sage_core.rendering.html.markup import Markup, join, tag
 from sage_core.rendering.html.style import svg_css
 from sage_core.rendering.rows import score_text, usable
 from sage_core.segmentation.view import Boundary
-from sage_core.selection.cut import Selection
-from sage_core.selection.scales import Scale, rank_order
+from sage_core.selection import Scale, Selection, rank_order
 from sage_core.text.spans import Span
 
 SCALE_WORDS: dict[Scale, str] = {
@@ -231,10 +230,7 @@ def _describe(values: Sequence[float | None], selection: Selection, others: Sequ
 
 
 def boundary_curve_svg(
-    boundaries: Sequence[Boundary],
-    spans: Sequence[Span],
-    *,
-    threshold: float | None = None,
+    boundaries: Sequence[Boundary], spans: Sequence[Span], *, threshold: float | None = None
 ) -> str:
     """P(same) along the text: joints hollow, cuts filled, the threshold as a line.
 

@@ -28,8 +28,7 @@ from sage_core.rendering.wording import (
     short_grade,
     support_words,
 )
-from sage_core.selection.cut import Selection
-from sage_core.selection.scales import Scale
+from sage_core.selection import Scale, Selection
 
 _NO_LLM = "extractive"
 _BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")
@@ -239,10 +238,7 @@ def _warnings(answer: Answer) -> list[Markup]:
 
 
 def _settings(
-    retrieval: Retrieval,
-    answer: Answer | None,
-    more: Mapping[str, object] | None,
-    made: datetime | None,
+    retrieval: Retrieval, answer: Answer | None, more: Mapping[str, object] | None, made: datetime | None
 ) -> dict[str, object]:
     own: dict[str, object] = {} if answer is None else {"answered by": answer.answerer}
     own |= {

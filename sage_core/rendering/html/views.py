@@ -26,8 +26,7 @@ from sage_core.rendering.html.report import (
 )
 from sage_core.rendering.rows import chunk_pieces, plain_rows, reason_counts
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
-from sage_core.selection.cut import Selection
-from sage_core.selection.view import SelectionView
+from sage_core.selection import Selection, SelectionView
 from sage_core.text.spans import Span
 
 # A notebook keeps what it shows, in its file and in the browser.

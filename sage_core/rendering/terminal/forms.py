@@ -13,8 +13,7 @@ from sage_core.rendering.terminal.answers import answer_view, feedback_view
 from sage_core.rendering.terminal.rankings import ranking_view, retrieval_view, selection_line
 from sage_core.rendering.terminal.segments import segments_view
 from sage_core.segmentation.view import SegmentationView
-from sage_core.selection.cut import Selection
-from sage_core.selection.view import SelectionView
+from sage_core.selection import Selection, SelectionView
 
 
 @singledispatch
