@@ -72,16 +72,6 @@ def test_cosine_scores_are_the_cosines_and_distances_are_kept():
     )
 
 
-@pytest.mark.parametrize("make", [memory, lambda: chroma("cosine"), lambda: chroma("l2")])
-def test_selecting_on_the_store_s_own_scores(make):
-    retriever = SageRetriever.from_vectorstore(
-        make(), base_compressor=SageCompressor(score_key="score", scale="cosine", min_k=1)
-    )
-    found = retriever.invoke("bees on the roof")
-    assert found[0].metadata["i"] == 0 and 1 <= len(found) < 5
-    assert found[0].metadata["relevance_score"] == found[0].metadata["score"]
-
-
 def test_search_kwargs_and_filters():
     store = chroma("cosine")
     assert len(ScoredVectorStoreRetriever(vectorstore=store, k=2).invoke("bees")) == 2

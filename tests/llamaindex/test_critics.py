@@ -16,7 +16,7 @@ from llama_index.core.evaluation import (
     RelevancyEvaluator,
 )
 from llama_index.core.prompts import PromptTemplate
-from llama_index.core.prompts.mixin import PromptDictType, PromptMixin, PromptMixinType
+from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.utils import get_tokenizer
@@ -118,32 +118,6 @@ class TestEvaluators:
         template = PromptTemplate("mine {context_str} {query_str}")
         found.update_prompts({"critic:eval_template": template})
         assert found.get_prompts()["critic:eval_template"].get_template() == template.get_template()
-
-    def test_nested_prompts_can_be_changed_too(self) -> None:
-        class Inner(FixedEvaluator):
-            def __init__(self) -> None:
-                super().__init__(EvaluationResult(passing=True))
-                self.prompt: Any = PromptTemplate("inner")
-
-            def _get_prompts(self) -> PromptDictType:
-                return {"p": self.prompt}
-
-            def _update_prompts(self, prompts_dict: PromptDictType) -> None:
-                self.prompt = prompts_dict.get("p", self.prompt)
-
-        class Outer(FixedEvaluator):
-            def __init__(self) -> None:
-                super().__init__(EvaluationResult(passing=True))
-                self.inner = Inner()
-
-            def _get_prompt_modules(self) -> PromptMixinType:
-                inner: PromptMixin = self.inner
-                return {"inner": inner}
-
-        found = engine(Outer())
-        assert "critic:inner.p" in found.get_prompts()
-        found.update_prompts({"critic:inner.p": PromptTemplate("changed")})
-        assert found.get_prompts()["critic:inner.p"].get_template() == "changed"
 
     def test_a_template_for_it_is_refused(self) -> None:
         with pytest.raises(ValueError, match="evaluator"):

@@ -7,8 +7,6 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from llama_index.core import Document, Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
 from llama_index.core.node_parser import (
@@ -85,19 +83,6 @@ def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
         parser.threshold = 4.0
     assert parser.threshold == 0.4
     assert parser.split_text(story())
-
-
-@given(st.text(max_size=300), st.sampled_from(["bert", "words", "chars"]), st.integers(1, 40))
-def test_any_text_is_cut_into_exact_slices(text: str, counter: str, limit: int) -> None:
-    parser = SageNodeParser(
-        segmenter=Segmenter(OverlapModel(), max_tokens=limit, min_tokens=0, counter=counter)
-    )
-    nodes = parser.get_nodes_from_documents([Document(text=text)])
-    assert_exact(nodes, text)
-    assert_linked(nodes)
-    for node in nodes:
-        content = node.get_content(metadata_mode=MetadataMode.NONE)
-        assert get_counter(counter).count(content) <= limit or len(content) == 1
 
 
 @pytest.mark.parametrize("counter", ["bert", "words", "chars", "cl100k_base"])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
@@ -99,18 +99,6 @@ def test_nodes_come_back_as_they_were(storage: StorageContext) -> None:
     assert text[node.node.start_char_idx : node.node.end_char_idx] == node.node.text
     assert node.node.prev_node is not None
     assert node.node.next_node is None
-
-
-def test_saved_and_asked_again_simple(tmp_path: Path) -> None:
-    storage = StorageContext.from_defaults()
-    before = ask(built(storage), "orchestra rehearsal hours")
-    storage.persist(str(tmp_path))
-    loaded = load_index_from_storage(
-        StorageContext.from_defaults(persist_dir=str(tmp_path)), embed_model=WordEmbedding()
-    )
-    assert isinstance(loaded, VectorStoreIndex)
-    after = ask(loaded, "orchestra rehearsal hours")
-    assert [(n.node, n.score) for n in after] == [(n.node, n.score) for n in before]
 
 
 def test_saved_and_asked_again_chroma(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from llama_index.core import Document, MockEmbedding, Settings, StorageContext, SummaryIndex, VectorStoreIndex
+from llama_index.core import Document, MockEmbedding, StorageContext, SummaryIndex, VectorStoreIndex
 from llama_index.core.agent import ReActAgent
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine import (
@@ -13,23 +13,17 @@ from llama_index.core.chat_engine import (
     ContextChatEngine,
 )
 from llama_index.core.evaluation import RelevancyEvaluator
-from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.postprocessor import LLMRerank, PrevNextNodePostprocessor
-from llama_index.core.prompts.mixin import PromptDictType, PromptMixinType
 from llama_index.core.query_engine import (
     CitationQueryEngine,
     RetryQueryEngine,
     RouterQueryEngine,
-    SubQuestionQueryEngine,
-    TransformQueryEngine,
 )
-from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
-from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import QueryFusionRetriever, RecursiveRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.selectors import LLMSingleSelector
-from llama_index.core.tools import QueryEngineTool, ToolMetadata
+from llama_index.core.tools import QueryEngineTool
 from llama_index.core.tools.eval_query_engine import EvalQueryEngineTool
 
 from sage_core.segmentation import Segmenter
@@ -105,51 +99,7 @@ class TestChat:
             assert len((await chat.achat("Why?")).source_nodes) == 2
 
 
-class OneEach(BaseQuestionGenerator):
-    """The question itself, for every tool."""
-
-    def generate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
-        return [SubQuestion(sub_question=query.query_str, tool_name=t.name or "") for t in tools]
-
-    async def agenerate(self, tools: Sequence[ToolMetadata], query: QueryBundle) -> list[SubQuestion]:
-        return self.generate(tools, query)
-
-    def _get_prompts(self) -> PromptDictType:
-        return {}
-
-    def _update_prompts(self, prompts: PromptDictType) -> None:
-        pass
-
-
-class Rephrase(BaseQueryTransform):
-    def _get_prompts(self) -> PromptDictType:
-        return {}
-
-    def _update_prompts(self, prompts: PromptDictType) -> None:
-        pass
-
-    def _get_prompt_modules(self) -> PromptMixinType:
-        return {}
-
-    def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
-        return QueryBundle("Rephrased?")
-
-
 class TestWrappers:
-    @pytest.mark.parametrize("use_async", [False, True])
-    def test_sub_questions(self, use_async: bool) -> None:
-        llm = Settings.llm = ScriptedLLM.of(["part", "part", "whole"])
-        found = SubQuestionQueryEngine.from_defaults(
-            query_engine_tools=[tool(engine(llm))] * 2,
-            question_gen=OneEach(),
-            response_synthesizer=get_response_synthesizer(llm=llm),
-            use_async=use_async,
-            verbose=False,
-        )
-        response = found.query("Why?")
-        assert str(response) == "whole"
-        assert len(llm.asked("critic")) >= 1
-
     async def test_citations_cut_and_selected_by_ours(self) -> None:
         llm = ScriptedLLM.of(["At noon [1]."])
         parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
@@ -168,20 +118,17 @@ class TestWrappers:
                 [TOPICS[i] for i in (0, 1, 4)]
             )
 
-    async def test_router_transform_and_retry(self) -> None:
+    async def test_router_and_retry(self) -> None:
         llm = ScriptedLLM.of(["said"])
         inner = engine(llm)
         chooser = ScriptedLLM.of(['[{"choice": 1, "reason": "only one"}]'])
         router = RouterQueryEngine.from_defaults(
             query_engine_tools=[tool(inner)], llm=llm, selector=LLMSingleSelector.from_defaults(llm=chooser)
         )
-        transform = TransformQueryEngine(inner, query_transform=Rephrase())
         retry = RetryQueryEngine(inner, RelevancyEvaluator(llm=ScriptedLLM.of(["YES"])))
-        for found in (router, transform, retry):
+        for found in (router, retry):
             assert str(found.query("Why?")) == "said"
             assert str(await found.aquery("Why?")) == "said"
-        assert any("Rephrased?" in prompt for prompt in llm.asked("critic"))
-        assert len(transform.retrieve(QueryBundle("Why?"))) == 2
 
     async def test_an_engine_behind_an_index_node(self) -> None:
         inner = engine(ScriptedLLM.of(["from inside"]))

@@ -21,8 +21,10 @@ from sage_core.ranking.features import scores_or_order
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
+from tests.core.text.test_sentences import MESSY
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.models import HashModel
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +53,18 @@ def test_the_same_chunks(text):
     assert [n.get_content(MetadataMode.NONE) for n in nodes] == [text[a:b] for a, b in spans]
     assert [d.page_content for d in documents] == [text[a:b] for a, b in spans]
     assert [d.metadata["start_index"] for d in documents] == [a for a, _ in spans]
+
+
+@given(MESSY, st.sampled_from(["bert", "words", "chars"]), st.integers(1, 40))
+def test_any_text_is_cut_alike(text, counter, limit):
+    segmenter = Segmenter(HashModel(), max_tokens=limit, min_tokens=0, counter=counter)
+    spans = [(s.start, s.end) for s in segmenter.segment(text)]
+    nodes = SageNodeParser(segmenter=segmenter).get_nodes_from_documents([LIDocument(text=text)])
+    assert [(n.start_char_idx, n.end_char_idx) for n in nodes] == spans
+    splitter = SageTextSplitter(segmenter=segmenter, add_start_index=True)
+    found = [(d.metadata["start_index"], d.page_content) for d in splitter.create_documents([text])]
+    assert found == [(start, text[start:end]) for start, end in spans]
+    assert [n.text for n in nodes] == [chunk for _, chunk in found]
 
 
 scores = st.lists(st.one_of(st.none(), st.just(math.nan), st.floats(0, 1)), max_size=20)
