@@ -84,11 +84,7 @@ def as_path(path: PathArgument) -> Path:
 
 
 def as_paths(paths: PathArgument | Iterable[PathArgument]) -> list[Path]:
-    """One path or any iterable of them.
-
-    Raises:
-        InputError: As `as_path`.
-    """
+    """One path or any iterable of them, each by `as_path`."""
     if isinstance(paths, str | os.PathLike):
         return [as_path(paths)]
     if not isinstance(paths, Iterable):

@@ -58,11 +58,7 @@ def _no_image(image: object) -> dict[str, str]:
 
 
 def check_archive(archive: zipfile.ZipFile, name: str, is_media: Callable[[str], bool]) -> None:
-    """Refuse a file that would unpack to far too much, apart from pictures and the like.
-
-    Raises:
-        InputError: For such a file.
-    """
+    """Raise InputError for a file that would unpack to far too much, apart from pictures and the like."""
     parts = [i for i in archive.infolist() if not is_media(i.filename)]
     size = sum(part.file_size for part in parts)
     packed = sum(part.compress_size for part in parts)

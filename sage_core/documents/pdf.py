@@ -58,35 +58,20 @@ class PdfText(NamedTuple):
 
 @dataclass(slots=True)
 class _Line:
-    """A line of one column.
+    """A line of one column; lengths are points from the left and lower edge of the page."""
 
-    Attributes:
-        cells: Its text, in more than one piece where wide gaps part it.
-        edges: Left edge of each cell, in points from the left edge of the page.
-        x0: Left edge.
-        x1: Right edge.
-        y: Lower edge of its first word, in points from the lower edge of the page.
-        size: Size of the type in points.
-        bold: Whether the type is bold.
-        hyphen: Whether the line ends with a hyphen at which a word was broken.
-        page: Number of the page, from 0.
-        column: 0 for the left or only one; -1 for a line across columns.
-        targets: Files that links on it lead to.
-        height: From its first to its last line, where cells of a table are wrapped.
-    """
-
-    cells: list[str]
-    edges: list[float]
+    cells: list[str]  # its text, in more than one piece where wide gaps part it
+    edges: list[float]  # left edge of each
     x0: float
     x1: float
-    y: float
-    size: float
+    y: float  # lower edge of its first word
+    size: float  # of the type
     bold: bool
-    hyphen: bool
-    page: int
-    column: int = 0
-    targets: list[str] = field(default_factory=list)
-    height: float = 0.0
+    hyphen: bool  # whether a word is broken at its end
+    page: int  # from 0
+    column: int = 0  # 0 for the left or only one; -1 for a line across columns
+    targets: list[str] = field(default_factory=list)  # files that links on it lead to
+    height: float = 0.0  # from its first to its last line, where cells of a table are wrapped
 
     @property
     def text(self) -> str:
@@ -496,12 +481,10 @@ def _pitch(lines: Sequence[_Line]) -> float:
 
 def _column_bounds(lines: Sequence[_Line]) -> dict[tuple[int, int], tuple[float, float]]:
     """Left and right edge of each column of each page."""
-    bounds: dict[tuple[int, int], tuple[float, float]] = {}
+    columns: dict[tuple[int, int], list[_Line]] = collections.defaultdict(list)
     for line in lines:
-        key = (line.page, line.column)
-        left, right = bounds.get(key, (line.x0, line.x1))
-        bounds[key] = (min(left, line.x0), max(right, line.x1))
-    return bounds
+        columns[line.page, line.column].append(line)
+    return {key: (min(a.x0 for a in own), max(a.x1 for a in own)) for key, own in columns.items()}
 
 
 _SAME_EDGE = 3.0  # points
@@ -816,15 +799,11 @@ def _headings(
         for h in find_headings(text, "plain")
         if h.start not in taken and (not marked or (not outline and _is_heading_line(h.text)))
     ]
-    return _disjoint(sorted([*marked, *rest]))
-
-
-def _disjoint(headings: Sequence[Heading]) -> list[Heading]:
-    result: list[Heading] = []
-    for heading in headings:
-        if not result or heading.start >= result[-1].end:
-            result.append(heading)
-    return result
+    headings: list[Heading] = []
+    for heading in sorted([*marked, *rest]):
+        if not headings or heading.start >= headings[-1].end:
+            headings.append(heading)
+    return headings
 
 
 def _from_outline(

@@ -48,11 +48,7 @@ def read_json(text: str) -> str:
 
 
 def read_notebook(text: str, *, name: str = "the file") -> str:
-    """The cells of a Jupyter notebook as Markdown, code in fences; without outputs.
-
-    Raises:
-        InputError: For a file that is no notebook.
-    """
+    """The cells of a Jupyter notebook as Markdown, code in fences, no outputs; InputError for other files."""
     try:
         notebook = json.loads(text)
         cells = list(_cells(notebook))

@@ -122,11 +122,7 @@ class Encoder:
             yield np.asarray(rows, np.intp), states, np.arange(len(rows)) if first_only else starts
 
     def pooled(self, first: Floats) -> Floats:
-        """What the classification heads read: the pooler's layer over states of first tokens.
-
-        Raises:
-            ModelError: Where the model has no pooler.
-        """
+        """What classification heads read: the pooler's layer over states of first tokens. ModelError without one."""
         if not self._pooler:
             raise ModelError("the model lacks the tensor 'bert.pooler.dense.weight': no heads can be read")
         return np.tanh(linear(first, self._pooler, "dense"))
@@ -322,11 +318,7 @@ class Loaded:
             raise ModelError(f"{folder / MODEL_FILE}: {error}") from error
 
     def head(self, name: str, outputs: int) -> Tensors:
-        """The linear head of that name, for `ops.linear`.
-
-        Raises:
-            ModelError: Where there is none with so many outputs.
-        """
+        """The linear head of that name and so many outputs, for `ops.linear`; ModelError without one."""
         try:
             require(self.heads, _with_bias(name, outputs, self.encoder.size))
         except ModelError as error:

@@ -174,11 +174,7 @@ class OpenAIEmbedder:
 
 
 def _rows(reply: Any, expected: int) -> NDArray[np.float32]:
-    """The vectors of a reply, in the order asked.
-
-    Raises:
-        MalformedReplyError: Where there is not one vector per text, all of one length.
-    """
+    """The vectors of a reply, in the order of the texts; MalformedReplyError unless they fit."""
     data = getattr(reply, "data", None)
     if not isinstance(data, list) or sorted(getattr(d, "index", -1) for d in data) != list(range(expected)):
         raise MalformedReplyError(f"not one vector for each of {expected} texts")

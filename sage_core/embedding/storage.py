@@ -48,14 +48,7 @@ def read_folder(
 
 
 def load_folder(folder: Path) -> tuple[dict[str, Any], Tensors, str]:
-    """Read a model.
-
-    Returns:
-        Its configuration, its tensors as float32, and the SHA-256 over both files' contents.
-
-    Raises:
-        ModelError: As `read_folder`.
-    """
+    """A model's configuration, tensors as float32, and SHA-256 over both files; as `read_folder`."""
     config, stored = read_folder(folder)
     try:
         tensors = {name: restored(stored, name) for name in stored if not name.endswith(SCALE)}
@@ -101,11 +94,7 @@ class Rows:
 
     @classmethod
     def of(cls, stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Rows:
-        """The table of that name.
-
-        Raises:
-            ModelError: Where it or its scale is missing, or they do not fit each other.
-        """
+        """The table of that name; ModelError where it or its scale is missing, or they do not fit."""
         require(stored, {name: None, name + SCALE: None})
         rows, scale = stored[name], stored[name + SCALE]
         if rows.ndim != 2 or rows.dtype != np.int8 or scale.shape != rows.shape[:1]:
@@ -119,11 +108,7 @@ class Rows:
 
 
 def restored(stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Floats:
-    """A stored tensor as float32, times its scales where it has any.
-
-    Raises:
-        ModelError: Where the scales do not fit, or the tensor is none of numbers.
-    """
+    """A stored tensor as float32, times its scales where it has any; ModelError where these do not fit."""
     value: Floats = stored[name].astype(np.float32)
     scale = stored.get(name + SCALE)
     if scale is None:

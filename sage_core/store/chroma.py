@@ -146,16 +146,8 @@ class ChromaStore:
 
     def info(self) -> StoreInfo:
         """What the store holds; see `Store.info`."""
-        identity = self._identity()
         records = self.documents()
-        return StoreInfo(
-            self.location,
-            len(records),
-            sum(r.chunks for r in records),
-            identity.embedder,
-            identity.probe.shape[0],
-            identity.segmenter,
-        )
+        return self._identity().info(self.location, len(records), sum(r.chunks for r in records))
 
     def check(self, identity: StoreIdentity) -> None:
         """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""

@@ -193,14 +193,7 @@ class FolderStore(NameTables):
         with self._reading() as connection:
             identity = self._identity(connection)
             documents, chunks = connection.execute("SELECT COUNT(*), SUM(chunks) FROM documents").fetchone()
-        return StoreInfo(
-            str(self.path),
-            documents,
-            chunks or 0,
-            identity.embedder,
-            identity.probe.shape[0],
-            identity.segmenter,
-        )
+        return identity.info(self.location, documents, chunks or 0)
 
     def check(self, identity: StoreIdentity) -> None:
         """Raise StoreError unless the store was made with these models; see `StoreIdentity.difference`."""

@@ -61,6 +61,10 @@ class StoreIdentity:
                 "store, or make it anew with `sage-rag ingest --rebuild`"
             )
 
+    def info(self, path: str, documents: int, chunks: int) -> StoreInfo:
+        """What to say of a store made with these models."""
+        return StoreInfo(path, documents, chunks, self.embedder, self.probe.size, self.segmenter)
+
     def _segmenter_difference(self, other: StoreIdentity) -> str:
         names = [
             n for n in {**self.settings, **other.settings} if self.settings.get(n) != other.settings.get(n)

@@ -98,11 +98,7 @@ class Segment:
 
     @classmethod
     def open(cls, path: Path, first: int, rows: int, dimension: int) -> Segment:
-        """Map ``rows`` rows of a file.
-
-        Raises:
-            StoreError: Where the file is missing or too short.
-        """
+        """Map ``rows`` rows of a file; StoreError where it is missing or too short."""
         try:
             _check_size(path, rows, dimension)
             with path.open("rb") as file:
@@ -125,11 +121,7 @@ class Segment:
         return cls(first, path, bits, vectors, data, file)
 
     def with_rows(self, rows: int) -> Segment:
-        """The same file with another number of rows, by the same map where it reaches so far.
-
-        Raises:
-            StoreError: As `open`.
-        """
+        """The same file with another number of rows, by the same map where it reaches so far; as `open`."""
         dimension = self.vectors.shape[1]
         # Only POSIX promises that a map shows what is written to its file.
         if os.name == "posix" and _size(rows, dimension) <= len(self.data):
@@ -160,11 +152,7 @@ def _check_size(path: Path, rows: int, dimension: int) -> os.stat_result:
 
 
 def write_rows(path: Path, start: int, vectors: NDArray[np.float32]) -> None:
-    """Write vectors, scaled to length 1, from row ``start`` of a file; they are on disk when this returns.
-
-    Raises:
-        OSError: Where they cannot be written.
-    """
+    """Write vectors, scaled to length 1, from row ``start`` of a file; they are on disk when this returns."""
     words, dimension = _words(vectors.shape[1]), vectors.shape[1]
     vectors = unit_rows(vectors)
     new = not path.exists()

@@ -39,11 +39,7 @@ class Block(NamedTuple):
 
 
 def classified(text: str) -> tuple[list[Line], dict[int, int]]:
-    """Lines of ``text`` that are not blank, headings without marks among them.
-
-    Returns:
-        The lines, and the level of each heading by the index of its first line, overline or title.
-    """
+    """Lines of ``text``, unmarked headings among them, and the level of each heading by its first line."""
     lines = classify(text)
     levels: dict[int, int] = {}
     if lines and lines[0].kind == "code" and lines[-1].kind == "code":

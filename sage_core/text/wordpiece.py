@@ -50,14 +50,11 @@ _STRIPPED = re.compile("[\u0900-\u10ff\u1200-\u1dff]")
 
 
 def unknown_tokens(text: str) -> int:
-    """Tokens of a text that a vocabulary lacks, judged by its length.
+    """Tokens of a text that a vocabulary lacks, judged by its length; at least 1.
 
     A vocabulary gives one unknown token for any run it does not know, be it three letters or three thousand.
     What such a run costs elsewhere is estimated from its characters, at the rate of a byte-level vocabulary
     (cl100k_base) for their script; for the scripts measured the estimate is within 0.75 to 1.3 of it.
-
-    Returns:
-        At least 1.
     """
     if text.isascii():
         return max(1, math.ceil(len(text) * _PER_CHARACTER[0][1]))

@@ -32,11 +32,7 @@ class Record:
         return InputError(f"{self.where}: {problem}")
 
     def text(self, key: str, *, default: str | None = None) -> str:
-        """A field that is a text (numbers are taken as texts: some files write ids so).
-
-        Raises:
-            InputError: Where it is not there and has no default, or is something else.
-        """
+        """A field that is a text (numbers are taken as texts: some files write ids so), else InputError."""
         value = self.data.get(key, default)
         if value is None and default is not None:
             return default
@@ -45,33 +41,21 @@ class Record:
         return self._of(key, value, str, "a text")
 
     def integer(self, key: str) -> int:
-        """A field that is a whole number.
-
-        Raises:
-            InputError: Where it is not there, or is something else.
-        """
+        """A field that is a whole number, else InputError."""
         value = self.data.get(key)
         if isinstance(value, bool):
             raise self.error(f"{key!r} must be a whole number, not {value!r}")
         return self._of(key, value, int, "a whole number")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A field that is a list of texts; empty where it is not there.
-
-        Raises:
-            InputError: Where it is something else.
-        """
+        """A field that is a list of texts, else InputError; empty where it is not there."""
         values = self._of(key, self.data.get(key) or [], list, "a list of texts")
         if not all(isinstance(v, str) for v in values):
             raise self.error(f"{key!r} must be a list of texts")
         return tuple(values)
 
     def records(self, key: str, *, required: bool = True) -> list[Record]:
-        """A field that is a list of objects, each knowing its place.
-
-        Raises:
-            InputError: Where it is not there (unless not ``required``), or is something else.
-        """
+        """A field that is a list of objects, each knowing its place, else InputError."""
         value = self.data.get(key)
         if value is None and not required:
             return []
@@ -98,11 +82,7 @@ def shown(value: object) -> str:
 
 
 def open_text(path: Path) -> TextIO:
-    """Open a text file, gzipped or not.
-
-    Raises:
-        InputError: Where it cannot be opened.
-    """
+    """Open a text file, gzipped or not; InputError where it cannot be opened."""
     try:
         if path.suffix == ".gz":
             return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
@@ -112,11 +92,7 @@ def open_text(path: Path) -> TextIO:
 
 
 def read_json_lines(path: Path, what: str) -> Iterator[Record]:
-    """The JSON objects of a file with one a line; blank lines are passed over.
-
-    Raises:
-        InputError: Where it cannot be read or a line is no JSON object.
-    """
+    """The JSON objects of a file with one a line, else InputError; blank lines are passed over."""
     with open_text(path) as file:
         number = 0
         while line := guarded(path, file.readline):

@@ -99,12 +99,7 @@ class MadeDataset:
 
 
 def make_pair(chunk: str, chat: ChatModel) -> MadePair:
-    """Make one question about a chunk, and its answer.
-
-    Raises:
-        InputError: Where the chunk is blank.
-        LLMError: Where no reply could be had.
-    """
+    """Make one question about a chunk that is not blank, and its answer; LLMError without a reply."""
     if not chunk.strip():
         raise InputError("no question can be made about a blank chunk")
     passage = quote_block("PASSAGE", chunk, delimiter((chunk,)))

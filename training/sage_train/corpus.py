@@ -23,8 +23,7 @@ from sage_core._checks import shortened
 from sage_core.documents.discovery import as_paths, find_files, kind_of
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
-from sage_core.segmentation.models.encoder import tokenize
-from sage_core.segmentation.models.surface import SURFACE_SIZE
+from sage_core.segmentation.models.encoder import SURFACE_SIZE, tokenize
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import check_tiling
 
@@ -62,7 +61,7 @@ class Corpus:
         offsets: (S + 1,) where each sentence starts in ``ids``.
         starts: (S,) whether a sentence opens a paragraph.
         documents: (D + 1,) where each document starts among the sentences.
-        surface: (S, SURFACE_SIZE) float32, see ``surface.py``.
+        surface: (S, SURFACE_SIZE) float32, see `surface_features`.
     """
 
     ids: NDArray[np.int32]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from math import log1p
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 
 from sage_core.embedding.ops import Floats, Tensors, layer_norm, linear, relu
 from sage_core.embedding.storage import require
-from sage_core.segmentation.models.surface import SURFACE_SIZE, surface_features
 from sage_core.text.wordpiece import shared_wordpiece
 
 MEAN_PRIOR = 0.3  # weight of a zero vector in every mean: short sentences of common words stay near zero
+SURFACE_SIZE = 8
+_OPENERS = frozenset("\"'“‘«([")
+_MARKS = frozenset("-*•–—·+#|>")
 _BLOCK = 256  # sentences padded together: their token vectors stay in the processor's cache
 
 
@@ -79,7 +82,7 @@ class Tokens:
     Attributes:
         ids: Token ids of all sentences, one after the other.
         lengths: (n,) number of ids of each, at most the model's ``max_tokens``.
-        surface: (n, ``SURFACE_SIZE``), see ``surface.py``.
+        surface: (n, ``SURFACE_SIZE``), see `surface_features`.
         full_lengths: (n,) tokens of each as the counter ``bert`` counts them: before the rest of long
             sentences was left out, and with unknown runs counted by their length.
     """
@@ -103,6 +106,40 @@ def tokenize(sentences: Sequence[str], max_tokens: int) -> Tokens:
         position = np.arange(len(ids)) - np.repeat(np.cumsum(full) - full, full)
         ids = ids[position < max_tokens]
     return Tokens(ids, lengths, surface_features(sentences), counted)
+
+
+def surface_features(sentences: Sequence[str]) -> NDArray[np.float32]:
+    """Surface features of sentences.
+
+    Args:
+        sentences: Any strings.
+
+    Returns:
+        (n, ``SURFACE_SIZE``) float32: log length; share of words with a capital (the first left out); and
+        whether the first character is lower case, a digit, a quote or bracket, or a list mark; whether the
+        last one is a colon, or a question or exclamation mark. A first character that is neither cased nor
+        any of these leaves all of them 0.
+    """
+    rows = [_features(text) for text in sentences]
+    return np.array(rows, np.float32).reshape(len(rows), SURFACE_SIZE)
+
+
+def _features(text: str) -> tuple[float, ...]:
+    words = text.split()
+    if not words:
+        return (0.0,) * SURFACE_SIZE
+    first, last = words[0][0], words[-1][-1]
+    capitals = len([word for word in words if word[0].isupper()]) - first.isupper()
+    return (
+        log1p(len(words)) / 4,
+        capitals / len(words),
+        first.islower(),
+        first.isdigit(),
+        first in _OPENERS,
+        first in _MARKS,
+        last == ":",
+        last in "?!",
+    )
 
 
 class StaticEncoder:

@@ -73,12 +73,7 @@ def load_model(name_or_path: str | Path = "default") -> BoundaryModel:
 
 
 def find_model(name_or_path: str | Path) -> Path:
-    """The folder of a model, which is not read.
-
-    Raises:
-        ModelError: Where there is no such model.
-        InputError: For a name that is blank, or that cannot be looked up.
-    """
+    """The folder of a model, which is not read; errors are those of `load_model`."""
     name = DEFAULT if name_or_path == "default" else name_or_path
     if isinstance(name, str) and name in bundled_models():
         return WEIGHTS / name
@@ -105,11 +100,7 @@ def _bundled(folder: Path) -> BoundaryModel:
 
 
 def read_model(folder: Path) -> BoundaryModel:
-    """The model in a folder.
-
-    Raises:
-        ModelError: Where it cannot be read, or is of a kind this version does not know.
-    """
+    """The model in a folder; ModelError where it cannot be read, or is of an unknown kind."""
     config, tensors, fingerprint = load_folder(folder)
     kind = config.get("kind")
     try:

@@ -15,10 +15,16 @@ from sage_core.embedding.storage import load_folder
 from sage_core.errors import MissingExtraError, ModelError
 from sage_core.segmentation.models import context as context_module
 from sage_core.segmentation.models.context import ContextConfig
-from sage_core.segmentation.models.encoder import ENCODER_TABLES, EncoderConfig, StaticEncoder, tokenize
+from sage_core.segmentation.models.encoder import (
+    ENCODER_TABLES,
+    SURFACE_SIZE,
+    EncoderConfig,
+    StaticEncoder,
+    surface_features,
+    tokenize,
+)
 from sage_core.segmentation.models.load import WEIGHTS, bundled_models, load_model
 from sage_core.segmentation.models.protocol import BoundaryModel
-from sage_core.segmentation.models.surface import SURFACE_SIZE, surface_features
 from sage_core.text.wordpiece import WordPiece
 
 SMALL = EncoderConfig(mean_size=16, edge_size=8, lead=3, tail=2, size=24, max_tokens=12)
