@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -20,8 +19,6 @@ from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sage_core.documents.reader import Document
     from sage_core.tuning.quotations import QuotedQuestion, Unlocated
     from sage_core.tuning.tuner import Comparison, FewerTokens, TuneProgress, Tuning
@@ -39,7 +36,6 @@ A line of questions.jsonl:
 """
 
 EXIT_INTERRUPTED = 130
-_SECONDS = 10.0
 _TITLES = {
     "chunks": "How documents are cut",
     "ranking": "How candidates are ranked",
@@ -103,6 +99,7 @@ def tune(
     read. Ctrl-C shows what has been compared; another run begins anew.
     """
     from sage_core.embedding import named_embedder
+    from sage_core.rendering.terminal.progress import progress_bar
     from sage_core.tuning.quotations import read_questions
     from sage_core.tuning.tuner import TuneOptions
     from sage_core.tuning.tuner import tune as run_tuning
@@ -126,8 +123,12 @@ def tune(
     if make_questions is not None:
         quoted = _made(documents, questions, make_questions, model, base_url, timeout, seed)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    with tune_bar(cli.console(stderr=True)) as bar:
-        result = run_tuning(documents, quoted, embedding, options, progress=bar)
+    with progress_bar("tuning", cli.console(stderr=True)) as report:
+
+        def show_progress(state: TuneProgress) -> None:
+            report(state.done, state.variant, state.seconds_left)
+
+        result = run_tuning(documents, quoted, embedding, options, progress=show_progress)
     named = getattr(context.get_parameter_source("output"), "name", "") != "DEFAULT"
     path = output if named or result.changed else None
     if path is not None:
@@ -238,51 +239,6 @@ def write_questions(path: Path, questions: Iterable[tuple[str, str, str]]) -> No
 
 
 # -- output ----------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def tune_bar(out: Console) -> Iterator[Callable[[TuneProgress], None]]:
-    """A bar, or a line now and then where there is no terminal."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    if not out.is_terminal:
-        yield _lines(out)
-        return
-    columns = (
-        TextColumn("[bold]Tuning"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=out, transient=True) as bar:
-        task = bar.add_task("reading", total=1.0, left="")
-
-        def show_progress(state: TuneProgress) -> None:
-            bar.update(task, completed=state.done, description=state.variant, left=_left(state.seconds_left))
-
-        yield show_progress
-
-
-def _lines(out: Console) -> Callable[[TuneProgress], None]:
-    last = time.monotonic()
-
-    def show_progress(state: TuneProgress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _SECONDS:
-            last = time.monotonic()
-            left = _left(state.seconds_left)
-            out.print(f"tuning: {state.done:.0%}, {state.variant}{', ' if left else ''}{left}")
-
-    return show_progress
-
-
-def _left(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s left" if minutes else f"{rest} s left"
 
 
 def show(result: Tuning, path: Path | None) -> None:

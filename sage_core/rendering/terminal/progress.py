@@ -1,9 +1,9 @@
-"""Progress bars on standard error."""
+"""Progress on standard error: a bar, or lines where there is no terminal."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -16,43 +16,47 @@ from sage_core.rendering.wording import counted
 # Between two lines where no bar can be drawn.
 _SECONDS = 5.0
 
+Report = Callable[[float, str, float | None], None]
+"""Takes the share that is done, words, and the seconds left, None where nobody knows."""
+
 
 @contextmanager
 def ingest_bar(console: Console | None = None) -> Iterator[ProgressFunction]:
     """A bar for an ingest, or lines where there is no terminal: pass what it yields as ``progress``."""
-    console = console or Console(stderr=True)
-    if not console.is_terminal:
-        yield _ingest_lines(console)
-        return
-    columns = (
-        TextColumn("[bold]Ingesting"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[files]} files, {task.fields[chunks]} chunks"),
-        TimeElapsedColumn(),
-        _TimeLeft(),
-    )
     began = time.monotonic()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("ingest", total=None, files=0, chunks=0, left=None, updated=began)
+    with progress_bar("ingesting", console or Console(stderr=True)) as report:
 
         def show(state: IngestProgress) -> None:
             # What was there already took no time, and says nothing about the rest.
             done, total = state.done - state.unchanged, state.total - state.unchanged
-            now = time.monotonic()
-            left = (now - began) * (total - done) / done if done else None
-            bar.update(
-                task,
-                # Where nothing was left to do, all is done.
-                completed=done if total else 1,
-                total=total or 1,
-                files=state.files,
-                chunks=state.chunks,
-                left=left,
-                updated=now,
-            )
+            left = (time.monotonic() - began) * (total - done) / done if done else None
+            words = f"{counted(state.files, 'file')}, {counted(state.chunks, 'chunk')}"
+            report(state.done / state.total if state.total else 1.0, words, left)
 
         yield show
+
+
+@contextmanager
+def progress_bar(title: str, console: Console) -> Iterator[Report]:
+    """A bar on a terminal, else a line every few seconds for logs and pipes."""
+    if not console.is_terminal:
+        yield _lines(title, console)
+        return
+    columns = (
+        TextColumn(title.capitalize(), style="bold"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        _TimeLeft(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0, left=None, updated=0.0)
+
+        def report(share: float, words: str, left: float | None) -> None:
+            bar.update(task, completed=share, description=words, left=left, updated=time.monotonic())
+
+        yield report
 
 
 class _TimeLeft(ProgressColumn):
@@ -72,36 +76,31 @@ class _TimeLeft(ProgressColumn):
         return Text(f"{_duration(max(left - since, 1.0 if left else 0.0))} left", style="progress.remaining")
 
 
-def _ingest_lines(console: Console) -> ProgressFunction:
-    """Print a line every few seconds, for logs and pipes."""
+def _lines(title: str, console: Console) -> Report:
     began = printed = time.monotonic()
     first: float | None = None
     finished = False
 
-    def show(state: IngestProgress) -> None:
+    def report(share: float, words: str, left: float | None) -> None:
         nonlocal printed, first, finished
         now = time.monotonic()
-        done, total = state.done - state.unchanged, state.total - state.unchanged
-        if done and first is None:
+        if left is not None and first is None:
             first = now
         # Once there was a line, the last one says 100 %.
-        last = not finished and printed > began and state.done >= state.total
+        last = not finished and printed > began and share >= 1
         if now - printed < _SECONDS and not last:
             return
-        finished = last
-        printed = now
+        printed, finished = now, last
         # Documents are finished in groups: of the first group only a part has been counted yet.
-        known = done and first is not None and now > first
-        left = f", {_duration((now - began) * (total - done) / done)} left" if known else ""
-        share = 100 * state.done // max(state.total, 1)
+        known = left is not None and first is not None and now > first
+        remaining = f", {_duration(left or 0)} left" if known else ""
         console.print(
-            f"ingesting: {share}%, {counted(state.files, 'file')}, {counted(state.chunks, 'chunk')}, "
-            f"{_duration(now - began)} so far{left}",
+            f"{title}: {int(100 * share)}%, {words}, {_duration(now - began)} so far{remaining}",
             markup=False,
             soft_wrap=True,
         )
 
-    return show
+    return report
 
 
 def _duration(seconds: float) -> str:

@@ -221,7 +221,8 @@ def test_the_bar_tells_time_left_while_a_group_is_under_way(monkeypatch: pytest.
     monkeypatch.setattr(progress_lines.time, "monotonic", lambda: clock[0])
     column = progress_lines._TimeLeft()
     with progress_lines.ingest_bar(Console(file=io.StringIO(), force_terminal=True, width=200)) as show:
-        bar = inspect.getclosurevars(show).nonlocals["bar"]
+        report = inspect.getclosurevars(show).nonlocals["report"]
+        bar = inspect.getclosurevars(report).nonlocals["bar"]
         assert str(column.render(bar.tasks[0])) == ""
         clock[0] += 10  # a group of three documents is finished after ten seconds
         for done in (901, 902, 910):
