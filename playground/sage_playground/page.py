@@ -15,7 +15,6 @@ from sage_core.pipeline.results import Retrieval
 from sage_core.pipeline.settings import SageSettings
 from sage_core.ranking import Place, link
 from sage_core.ranking.neighbors import WEIGHT
-from sage_core.rendering.html.markup import Markup, tag
 from sage_core.rendering.html.style import page_css
 from sage_core.rendering.html.views import boundary_words
 from sage_core.rendering.rows import chunk_pieces, reason_counts, retrieval_rows
@@ -23,41 +22,15 @@ from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.rendering.wording import counted
 from sage_core.segmentation.view import SegmentationView
 
-_HERE = Path(__file__).parent
 # Settings that shape the answer to a question.
 _ASKING = ("embedder", "reranker", "context", "candidates", "selection")
-ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" '
-    'fill="#1b6e50"/><path d="M3 4h10M3 7h6M3 12h8" stroke="#fff" stroke-width="1.6"/></svg>'
-)
 
 
 @cache
-def script() -> str:
-    """The page's script."""
-    return (_HERE / "app.js").read_text(encoding="utf-8")
-
-
-@cache
-def style() -> str:
-    """The page's style: that of the reports, and what controls need."""
-    return page_css() + (_HERE / "app.css").read_text(encoding="utf-8")
-
-
-@cache
-def markup() -> str:
-    """The page. Script, style and icon have addresses beside it; it asks for nothing else."""
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", "sage-rag playground"),
-        Markup('<link rel="icon" href="icon.svg"><link rel="stylesheet" href="app.css">'),
-        Markup('<script src="app.js" defer></script>'),
-    )
-    body = Markup((_HERE / "body.html").read_text(encoding="utf-8"))
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+def file(name: str) -> str:
+    """A file of the page, as text; ``app.css`` begins with the style of the reports."""
+    own = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return page_css() + own if name == "app.css" else own
 
 
 def segmentation_data(view: SegmentationView) -> dict[str, Any]:

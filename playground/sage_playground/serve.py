@@ -339,29 +339,18 @@ def make_app(
     from starlette.responses import Response
     from starlette.routing import Mount, Route
 
-    from sage_playground import page
+    from sage_playground.page import file
 
-    def fixed(content: Callable[[], str], kind: str) -> Callable[[Request], Response]:
-        return lambda request: Response(content(), media_type=kind)
+    def fixed(request: Request, name: str, kind: str) -> Response:
+        return Response(file(name), media_type=kind)
 
     endpoints = _JsonEndpoint(seconds, workers)
-
-    def api(name: str, work: Callable[[dict[str, Any]], Any]) -> Route:
-        async def endpoint(request: Request) -> Response:
-            return await endpoints.json(request, work)
-
-        return Route(f"/api/{name}", endpoint, methods=["POST"])
-
-    routes = [
-        Route("/", fixed(page.markup, "text/html")),
-        Route("/app.js", fixed(page.script, "text/javascript")),
-        Route("/app.css", fixed(page.style, "text/css")),
-        Route("/icon.svg", fixed(lambda: page.ICON, "image/svg+xml")),
-        api("info", workbench.info),
-        api("document", workbench.document),
-        api("segment", workbench.segment),
-        api("search", workbench.search),
-    ]
+    files = {"app.js": "text/javascript", "app.css": "text/css", "icon.svg": "image/svg+xml"}
+    routes = [Route("/", partial(fixed, name="body.html", kind="text/html"))]
+    routes += [Route(f"/{name}", partial(fixed, name=name, kind=kind)) for name, kind in files.items()]
+    for name in ("info", "document", "segment", "search"):
+        endpoint = partial(endpoints.json, work=getattr(workbench, name))
+        routes.append(Route(f"/api/{name}", endpoint, methods=["POST"]))
     hosts = frozenset(f"{name}:{port}" for name in (cli.HOST, "localhost"))
     return Starlette(
         routes=[Mount(f"/{token}", routes=routes)],
