@@ -9,6 +9,7 @@ import pytest
 
 from sage_core.cli.main import run
 from tests.cli.support import DEMO, QUESTION, mistake
+from tests.fakes.folders import lock
 from tests.fakes.llm_server import LLMServer, Reply
 
 pytestmark = pytest.mark.slow
@@ -144,14 +145,7 @@ def test_a_folder_that_cannot_be_opened_makes_an_exit_code_of_its_own(
 ) -> None:
     (tmp_path / "docs" / "locked").mkdir(parents=True)
     (tmp_path / "docs" / "a.txt").write_text("Some text.")
-    scan = os.scandir
-
-    def refuse(path: str) -> object:  # permissions do not stop root, under which tests may run
-        if str(path).endswith("locked"):
-            raise PermissionError(13, "Permission denied", str(path))
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
+    lock(monkeypatch, tmp_path / "docs" / "locked")
     assert run(["ingest", str(tmp_path / "docs"), "--store", str(tmp_path / "store")]) == 4
     captured = capsys.readouterr()
     assert "1 added" in captured.out and "not complete" in captured.out

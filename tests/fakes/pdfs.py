@@ -57,6 +57,11 @@ def paragraphs(count: int, length: int = 6, seed: int = 0) -> list[str]:
     return [" ".join(sentences(length, seed + i * length)) for i in range(count)]
 
 
+def _canvas(**options: Any) -> tuple[io.BytesIO, Canvas]:
+    out = io.BytesIO()
+    return out, Canvas(out, pagesize=A4, **options)
+
+
 _STYLES = getSampleStyleSheet()
 _BODY = _STYLES["BodyText"]
 
@@ -90,8 +95,7 @@ def one_column() -> bytes:
 
 def plain_headings() -> bytes:
     """Numbered headings in the type of the text, lines without space between paragraphs, no page furniture."""
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=A4)
+    out, canvas = _canvas()
     y = A4[1] - 72
     canvas.setFont("Times-Roman", 11)
     for number, name in enumerate(("Berths", "Pilots", "Dues"), start=1):
@@ -118,8 +122,7 @@ def two_columns(*, by_row: bool = False, count: int = 12) -> bytes:
         story += [Spacer(1, 80), *(Paragraph(p, _BODY) for p in paragraphs(count, 4))]
         document.build(story)
         return out.getvalue()
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=A4)
+    out, canvas = _canvas()
     canvas.setFont("Times-Roman", 10)
     lines = [line for p in paragraphs(count, 4) for line in [*_wrapped(p, "Times-Roman", 10, 215), ""]]
     half = (len(lines) + 1) // 2
@@ -160,8 +163,7 @@ HYPHENATED = (
 
 def hyphenated() -> bytes:
     """Words broken at the ends of lines."""
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=A4)
+    out, canvas = _canvas()
     canvas.setFont("Times-Roman", 11)
     for i, line in enumerate(_wrapped(HYPHENATED, "Times-Roman", 11, 200, hyphens=True)):
         canvas.drawString(72, A4[1] - 72 - 14 * i, line)
@@ -269,8 +271,7 @@ def with_list() -> bytes:
 
 def with_outline() -> bytes:
     """Headings in the type of the text, known only from the bookmarks."""
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=A4)
+    out, canvas = _canvas()
     for number, (name, level) in enumerate(
         [("Keeping watch", 0), ("By night", 1), ("In fog", 1), ("Relief", 0)]
     ):
@@ -287,8 +288,7 @@ def with_outline() -> bytes:
 
 def empty() -> bytes:
     """A page without text, as from a scanner."""
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=A4)
+    out, canvas = _canvas()
     canvas.rect(100, 100, 50, 50)
     canvas.showPage()
     canvas.save()
@@ -296,8 +296,7 @@ def empty() -> bytes:
 
 
 def encrypted(user: str, owner: str = "owner", strength: int = 40) -> bytes:
-    out = io.BytesIO()
-    canvas = Canvas(out, pagesize=A4, encrypt=StandardEncryption(user, owner, strength=strength))
+    out, canvas = _canvas(encrypt=StandardEncryption(user, owner, strength=strength))
     canvas.drawString(72, 700, "The keeper trims the wick before the tide turns.")
     canvas.save()
     return out.getvalue()

@@ -30,6 +30,13 @@ def run(
         return ingest(opened, paths, BlankLineSegmenter(), embedder or HashEmbedder(), rebuild=rebuild)
 
 
+def ingested(tmp_path: Path) -> tuple[Path, Path]:
+    """A folder of `TEXTS`, and the store that has them."""
+    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
+    run(store, folder)
+    return folder, store
+
+
 def names(sources: tuple[str, ...]) -> set[str]:
     return {Path(s).name for s in sources}
 

@@ -1,9 +1,6 @@
 """`GroundingChecker` after a chain."""
 
 import pytest
-
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda

@@ -3,9 +3,6 @@
 import asyncio
 
 import pytest
-
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 
 from sage_core.errors import InputError

@@ -39,9 +39,9 @@ def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **opti
 
 
 class FixedEvaluator(BaseEvaluator):
-    """Gives results from a list; remembers what it was asked."""
+    """Gives results from a list, or raises what is an error in it; remembers what it was asked."""
 
-    def __init__(self, *results: EvaluationResult) -> None:
+    def __init__(self, *results: EvaluationResult | Exception | None) -> None:
         self.results = list(results)
         self.asked: list[tuple[Any, Any, Any]] = []
 
@@ -55,7 +55,10 @@ class FixedEvaluator(BaseEvaluator):
         self, query: Any = None, response: Any = None, contexts: Any = None, **kwargs: Any
     ) -> EvaluationResult:
         self.asked.append((query, response, contexts))
-        return self.results.pop(0) if len(self.results) > 1 else self.results[0]
+        result = self.results.pop(0) if len(self.results) > 1 else self.results[0]
+        if isinstance(result, Exception):
+            raise result
+        return result  # type: ignore[return-value]
 
 
 class TestEvaluators:

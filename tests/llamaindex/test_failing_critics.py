@@ -55,28 +55,6 @@ def _invalid() -> ValidationError:
     return caught.value
 
 
-class Raising(FixedEvaluator):
-    """An evaluator with a bug."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
-
-    async def aevaluate(
-        self, query: Any = None, response: Any = None, contexts: Any = None, **kwargs: Any
-    ) -> EvaluationResult:
-        raise self.error
-
-
-class Nothing(FixedEvaluator):
-    """An evaluator that forgets to return."""
-
-    async def aevaluate(
-        self, query: Any = None, response: Any = None, contexts: Any = None, **kwargs: Any
-    ) -> EvaluationResult:
-        return None  # type: ignore[return-value]
-
-
 ERRORS = [
     RuntimeError("loop is closed"),
     ValueError("bad reply"),
@@ -103,7 +81,7 @@ class TestTheAnswerIsKept:
     async def test_errors_of_the_critics_llm_and_of_evaluators(
         self, error: Exception, caplog: pytest.LogCaptureFixture
     ) -> None:
-        for critic in (ScriptedLLM.of(grades=[error]), Raising(error)):
+        for critic in (ScriptedLLM.of(grades=[error]), FixedEvaluator(error)):
             caplog.clear()
             async for text, trace in answers(critic):
                 assert (text, trace.stop_reason) == ("kept", "critic_failed")
@@ -118,7 +96,7 @@ class TestTheAnswerIsKept:
             assert str(score) in trace.verdict.reason  # type: ignore[union-attr]
 
     async def test_an_evaluator_that_returns_nothing(self) -> None:
-        async for text, trace in answers(Nothing()):
+        async for text, trace in answers(FixedEvaluator(None)):
             assert (text, trace.stop_reason) == ("kept", "critic_failed")
             assert "None" in trace.verdict.reason  # type: ignore[union-attr]
 
@@ -127,7 +105,7 @@ class TestWhatStillEndsTheQuestion:
     async def test_a_wrong_setting(self) -> None:
         for found in (
             engine(ScriptedLLM.of(grades=[InputError("wrong")])),
-            engine(Raising(InputError("wrong"))),
+            engine(FixedEvaluator(InputError("wrong"))),
         ):
             with pytest.raises(InputError):
                 found.query("q")

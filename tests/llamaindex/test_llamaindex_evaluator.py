@@ -1,9 +1,6 @@
 """The local judge as LlamaIndex evaluators."""
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-
 from llama_index.core.evaluation import BaseEvaluator
 
 from sage_core.answering import LocalJudge

@@ -3,9 +3,6 @@
 import asyncio
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode

@@ -3,13 +3,6 @@
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
-
-from sage_core.errors import InputError
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
@@ -17,7 +10,9 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from pydantic import BaseModel
 
+from sage_core.errors import InputError
 from sage_langchain import SageChain, SageRetriever, create_sage_chain
 from sage_langchain import marks_of as chain_marks
 from sage_llamaindex import SageQueryEngine

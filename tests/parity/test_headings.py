@@ -1,14 +1,6 @@
 """Titles, headings and neighbors mean the same in both frameworks as in the core."""
 
 import pytest
-
-from sage_core.text.header import MAX_HEADER_TOKENS
-from sage_core.text.outline import Outline, join_path, split_path
-from sage_core.text.tokens import get_counter
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.documents import Document as LCDocument
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -19,6 +11,9 @@ from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, TextNode
 
 from sage_core.segmentation import Segmenter
+from sage_core.text.header import MAX_HEADER_TOKENS
+from sage_core.text.outline import Outline, join_path, split_path
+from sage_core.text.tokens import get_counter
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter
 from sage_llamaindex import SageNodeParser
 from tests.fakes.models import HashModel

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever as ChainRetriever
 from llama_index.core.retrievers import BaseRetriever

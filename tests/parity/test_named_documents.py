@@ -5,10 +5,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex

@@ -3,15 +3,10 @@
 from collections.abc import Sequence
 
 import pytest
-
-from sage_core.ranking import Place, link, vouch
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 
+from sage_core.ranking import Place, link, vouch
 from sage_langchain import SageCompressor
 from sage_llamaindex import SageNodePostprocessor
 

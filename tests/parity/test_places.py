@@ -5,21 +5,16 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from langchain_core.documents import Document
+from langchain_core.prompts import PromptTemplate
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from sage_core import Sage, SageConfig
 from sage_core.answering import LLMAnswerer
 from sage_core.llm import OpenAIChat
 from sage_core.text.outline import header_of, passage_header, source_names
 from sage_core.text.tokens import get_counter
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
-from langchain_core.documents import Document
-from langchain_core.prompts import PromptTemplate
-from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
-
 from sage_langchain import SageRetriever, create_sage_chain
 from sage_llamaindex import SageQueryEngine
 from sage_llamaindex._places import show_places

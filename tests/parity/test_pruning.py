@@ -1,15 +1,10 @@
 """Pruning and marks are the same in the core and in both frameworks."""
 
 import pytest
-
-from sage_core.answering import SentencePruner
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from sage_core.answering import SentencePruner
 from sage_langchain import SagePruner as LangChainPruner
 from sage_llamaindex import SagePruner as LlamaIndexPruner
 

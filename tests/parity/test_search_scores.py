@@ -5,18 +5,13 @@ import math
 from collections.abc import Sequence
 
 import pytest
-
-from sage_core.errors import InputError
-from sage_core.ranking import HybridReranker
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from sage_core.errors import InputError
+from sage_core.ranking import HybridReranker
 from sage_langchain import SageCompressor, SageRetriever
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.langchain import WordEmbeddings

@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from llama_index.core.base.base_retriever import BaseRetriever

@@ -10,8 +10,6 @@ import pytest
 
 pytest.importorskip("openinference.instrumentation.llama_index")
 pytest.importorskip("openinference.instrumentation.langchain")
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
 
 import opentelemetry.trace
 from langchain_core.vectorstores import InMemoryVectorStore

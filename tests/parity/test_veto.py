@@ -5,10 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("langchain_core")
-
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from llama_index.core.base.base_retriever import BaseRetriever

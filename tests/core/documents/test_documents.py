@@ -1,6 +1,5 @@
 """Readers: text comes through unchanged, encodings are told apart, and what is no text is refused."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from sage_core.documents.discovery import expand, find_files, source_of
 from sage_core.documents.reader import Document, decode, digest_of, read_document
 from sage_core.errors import InputError
+from tests.fakes.folders import lock
 
 DEMO = Path(__file__).parents[3] / "demo" / "documents"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde"
@@ -134,13 +134,6 @@ def test_a_folder_that_cannot_be_listed_is_an_error_not_an_empty_one(
 ) -> None:
     (tmp_path / "locked").mkdir()
     (tmp_path / "locked" / "a.txt").write_text("A page.")
-    scan = os.scandir
-
-    def refuse(path: str) -> object:  # permissions do not stop root, under which tests may run
-        if str(path).endswith("locked"):
-            raise PermissionError(13, "Permission denied", str(path))
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
+    lock(monkeypatch, tmp_path / "locked")
     with pytest.raises(InputError, match="locked"):
         list(find_files(tmp_path))

@@ -1,7 +1,6 @@
 """What cannot be read: folders that cannot be opened, links, rebuilds with nothing to put in."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,35 +9,20 @@ from sage_core.documents.discovery import as_path, as_paths, expand, find_files,
 from sage_core.errors import InputError
 from sage_core.pipeline.ingest import ingest
 from sage_core.store.folder import FolderStore
+from tests.fakes.folders import lock
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.stores import contents, fill, names, run
+from tests.fakes.stores import contents, fill, ingested, names, run
 
 BINARY = b"\x89PNG\r\n\x1a\n\x00\x00"
 
 
-@pytest.fixture
-def lock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-    """Closes a folder to listing. (Permissions do not stop root, under which tests may run.)"""
-    scan = os.scandir
-    locked: set[str] = set()
-
-    def refuse(path: str) -> object:
-        if str(path) in locked:
-            raise PermissionError(13, "Permission denied", str(path))
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    yield lambda folder: locked.add(str(folder))
-
-
 class TestAFolderThatCannotBeOpened:
     def test_is_reported_and_what_the_store_has_of_it_stays(
-        self, tmp_path: Path, lock: Callable[[Path], None]
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-        run(store, folder)
+        folder, store = ingested(tmp_path)
         before = contents(store)
-        lock(folder / "sub")
+        lock(monkeypatch, folder / "sub")
         (folder / "mill.md").unlink()
         report = run(store, folder)
         (skipped,) = report.skipped
@@ -47,33 +31,34 @@ class TestAFolderThatCannotBeOpened:
         assert names(report.removed) == {"mill.md"}
         assert contents(store) == {c for c in before if not c[1].endswith("mill.md")}
 
-    def test_is_not_lost_by_a_rebuild(self, tmp_path: Path, lock: Callable[[Path], None]) -> None:
-        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-        run(store, folder)
+    def test_is_not_lost_by_a_rebuild(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder, store = ingested(tmp_path)
         before = contents(store)
-        lock(folder / "sub")
+        lock(monkeypatch, folder / "sub")
         with pytest.raises(InputError, match=r"sub.*--rebuild"):
             run(store, folder, rebuild=True)
         assert contents(store) == before
 
     def test_does_not_stop_a_rebuild_of_what_the_store_has(
-        self, tmp_path: Path, lock: Callable[[Path], None]
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-        lock(folder / "sub")
+        lock(monkeypatch, folder / "sub")
         assert not run(store, folder).complete
         assert names(run(store, folder, rebuild=True).added) == {"ferry.txt", "mill.md"}
 
-    def test_named_itself_is_an_error(self, tmp_path: Path, lock: Callable[[Path], None]) -> None:
+    def test_named_itself_is_an_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder = fill(tmp_path / "docs")
-        lock(folder)
+        lock(monkeypatch, folder)
         with pytest.raises(InputError, match="docs"):
             run(tmp_path / "store", folder)
         assert not (tmp_path / "store").exists()
 
-    def test_is_named_where_there_is_nothing_else(self, tmp_path: Path, lock: Callable[[Path], None]) -> None:
+    def test_is_named_where_there_is_nothing_else(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         folder = fill(tmp_path / "docs", {"sub/a.txt": "Text."})
-        lock(folder / "sub")
+        lock(monkeypatch, folder / "sub")
         with pytest.raises(InputError, match="sub"):
             run(tmp_path / "store", folder)
 
@@ -81,8 +66,7 @@ class TestAFolderThatCannotBeOpened:
 class TestARebuild:
     @pytest.mark.parametrize("content", [BINARY, b" \n"])
     def test_with_nothing_readable_leaves_the_store(self, tmp_path: Path, content: bytes) -> None:
-        folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-        run(store, folder)
+        _, store = ingested(tmp_path)
         before = contents(store)
         other = tmp_path / "other"
         other.mkdir()

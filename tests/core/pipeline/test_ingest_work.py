@@ -26,7 +26,7 @@ from sage_core.rendering.terminal import progress as progress_lines
 from sage_core.store.folder import FolderStore
 from sage_core.text.spans import Span
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.stores import TEXTS, contents, fill, names, run
+from tests.fakes.stores import TEXTS, contents, fill, ingested, names, run
 
 
 def age(folder: Path, seconds: float = 3600) -> None:
@@ -54,8 +54,7 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.usefixtures("settled")
 def test_an_unchanged_file_costs_a_stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     reads = count_reads(monkeypatch)
     assert len(run(store, folder).unchanged) == 3 and reads == []
     # As long as before, and with the same modification time.
@@ -72,14 +71,6 @@ def test_an_unchanged_file_costs_a_stat(tmp_path: Path, monkeypatch: pytest.Monk
     with FolderStore(store) as opened:
         ingest(opened, [folder], BlankLineSegmenter(), HashEmbedder(), encoding="cp1252")
     assert len(reads) == 6
-
-
-def test_a_file_that_has_just_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sage_core.pipeline.ingest, "_SETTLED", float("inf"))  # whatever time passes here
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
-    reads = count_reads(monkeypatch)
-    assert len(run(store, folder).unchanged) == 3 and len(reads) == 3
 
 
 @pytest.mark.parametrize("gap", ["\n\n", "\r\n\r\n"])
@@ -235,8 +226,7 @@ def test_the_bar_tells_time_left_while_a_group_is_under_way(monkeypatch: pytest.
 
 
 def test_what_was_there_already_is_told_in_progress(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     (folder / "new.txt").write_text("A new page.")
     seen: list[IngestProgress] = []
     with FolderStore(store) as opened:

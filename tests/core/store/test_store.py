@@ -18,7 +18,7 @@ from sage_core.segmentation import Segmenter
 from sage_core.store.folder import FolderStore
 from sage_core.store.identity import StoreIdentity, StoreInfo
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.stores import TEXTS, contents, fill, names, raw_count, run
+from tests.fakes.stores import TEXTS, contents, fill, ingested, names, raw_count, run
 
 
 def test_ingest_and_search(tmp_path: Path) -> None:
@@ -36,8 +36,7 @@ def test_ingest_and_search(tmp_path: Path) -> None:
 
 
 def test_a_second_run_does_nothing_and_loads_nothing(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     before = contents(store)
     embedder = HashEmbedder()
     report = run(store, folder, embedder=embedder)
@@ -47,8 +46,7 @@ def test_a_second_run_does_nothing_and_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_only_what_changed_is_embedded(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     (folder / "mill.md").write_text("The mill is closed.")
     (folder / "new.txt").write_text("A new page.")
     (folder / "ferry.txt").unlink()
@@ -80,8 +78,7 @@ def test_only_what_came_from_the_given_paths_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_deleted_file_or_folder_that_is_named_again_is_removed(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     (folder / "mill.md").unlink()
     assert names(run(store, folder / "mill.md").removed) == {"mill.md"}
     for path in (folder / "ferry.txt", folder / "sub" / "light.txt"):
@@ -117,8 +114,7 @@ def test_files_in_a_folder_that_cannot_be_read_are_skipped(tmp_path: Path) -> No
 
 
 def test_a_document_that_became_unreadable_is_taken_out(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     (folder / "mill.md").write_text("")
     report = run(store, folder)
     assert names(report.removed) == {"mill.md"} and len(report.skipped) == 1
@@ -140,8 +136,7 @@ def test_nothing_readable_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_another_embedding_model_is_refused(tmp_path: Path, embedder: HashEmbedder, message: str) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     (folder / "mill.md").write_text("Changed.")
     before = contents(store)
     with pytest.raises(StoreError, match=message):
@@ -151,8 +146,7 @@ def test_another_embedding_model_is_refused(tmp_path: Path, embedder: HashEmbedd
 
 
 def test_another_segmenter_is_refused_until_rebuilt(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     with FolderStore(store) as opened:
         with pytest.raises(StoreError, match=r"segmenter.*other"):
             ingest(opened, [folder], BlankLineSegmenter("other"), HashEmbedder())
@@ -178,8 +172,7 @@ def test_the_settings_of_a_segmenter_that_differ_are_named(tmp_path: Path) -> No
 
 
 def test_info_needs_no_database(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    _, store = ingested(tmp_path)
     info = FolderStore(store).info()
     assert info == StoreInfo(str(store), 3, 6, "hash", 64, "blank-lines+context")
 
@@ -219,8 +212,7 @@ DAMAGE = {
 def test_a_damaged_store_says_so_and_can_be_rebuilt(
     tmp_path: Path, name: str, damage: str, opened_before: bool
 ) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     before = contents(store)
     query = HashEmbedder().embed_query("the")
     with FolderStore(store) as reader:
@@ -241,8 +233,7 @@ def test_a_damaged_store_says_so_and_can_be_rebuilt(
 
 @pytest.mark.parametrize("name", ["store.sqlite3-wal", "store.sqlite3-shm", "writer.lock"])
 def test_damage_to_what_can_be_done_without_loses_nothing(tmp_path: Path, name: str) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     before = contents(store)
     (store / name).write_bytes(b"not a database" * 500)
     assert contents(store) == before
@@ -279,8 +270,7 @@ def test_a_store_in_a_file(tmp_path: Path) -> None:
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     embedder = HashEmbedder()
     identity = StoreIdentity("hash", np.zeros(0, dtype=np.float32))
     with FolderStore(store) as first, first.writing(identity):
@@ -292,8 +282,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_another_process_writes_is_found(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     query = HashEmbedder().embed_query("the ferry")
     with FolderStore(store) as reader:
         assert len(reader.search(query, 100)) == 6
@@ -403,8 +392,7 @@ def test_an_update_that_is_killed_leaves_old_or_new(
 def test_a_rebuild_that_is_killed_leaves_old_or_new(
     tmp_path: Path, step: str, count: int, is_new: bool
 ) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     old = contents(store)
     fill(folder, {name: f"Now {name} is new." for name in TEXTS})
     run(tmp_path / "clean", folder)
@@ -435,8 +423,7 @@ def test_a_rebuild_that_fails_leaves_the_store_to_its_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sage_core.pipeline.ingest._BATCH_CHARACTERS", 1)
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     old = contents(store)
     query = HashEmbedder().embed_query("the")
     during: list[int] = []

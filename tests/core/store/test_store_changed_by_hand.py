@@ -11,7 +11,7 @@ import pytest
 from sage_core.errors import SageError, StoreError
 from sage_core.store.folder import FolderStore
 from tests.fakes.models import HashEmbedder
-from tests.fakes.stores import contents, fill, run
+from tests.fakes.stores import contents, fill, ingested, run
 
 QUERY = HashEmbedder().embed_query("who spins brown wool")
 
@@ -60,8 +60,7 @@ HARMLESS = [
 
 
 def made(tmp_path: Path) -> tuple[Path, Path]:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     (folder / "mill.md").write_text("A line.\n\nAnother [line](ferry.txt#a).")
     run(store, folder)  # dead rows
     return folder, store

@@ -23,7 +23,7 @@ from sage_core.store.folder import FolderStore
 from sage_core.store.identity import StoreIdentity
 from sage_core.store.segments import Index, Segment
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.stores import TEXTS, fill, run
+from tests.fakes.stores import TEXTS, fill, ingested, run
 
 pytestmark = pytest.mark.slow
 
@@ -37,8 +37,7 @@ def sage_at(store: Path, embedder: HashEmbedder) -> Sage:
 def test_a_search_sees_the_store_as_it_was_at_one_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     nearest = Index.nearest
 
     def replaced_meanwhile(index: Index, query: NDArray[np.float32], n: int) -> list[tuple[int, float]]:
@@ -57,8 +56,7 @@ def test_a_search_sees_the_store_as_it_was_at_one_moment(
 def test_a_file_that_goes_before_it_is_opened_is_no_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     open_segment = Segment.open
 
     def replaced_meanwhile(*args: Any) -> Segment:
@@ -75,8 +73,7 @@ def test_a_file_that_goes_before_it_is_opened_is_no_damage(
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files as Linux shows them")
 def test_changes_leave_no_open_files(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     with FolderStore(store) as reader:
         reader.search(QUERY, 3)
         gc.collect()
@@ -93,8 +90,7 @@ def test_changes_leave_no_open_files(tmp_path: Path) -> None:
 
 
 def test_a_store_that_was_deleted_and_made_again_is_noticed(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    folder, store = ingested(tmp_path)
     with FolderStore(store) as reader:
         assert len(reader.search(QUERY, 100)) == 6
         shutil.rmtree(store)
@@ -118,8 +114,7 @@ def test_a_store_made_anew_with_another_model_is_noticed(tmp_path: Path) -> None
 
 
 def test_a_search_names_its_model(tmp_path: Path) -> None:
-    folder, store = fill(tmp_path / "docs"), tmp_path / "store"
-    run(store, folder)
+    _, store = ingested(tmp_path)
     mine, other = (
         StoreIdentity("hash", HashEmbedder(salt=salt).embed_query(PROBE)) for salt in ("", "other weights")
     )
