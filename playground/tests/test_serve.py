@@ -265,7 +265,7 @@ def test_a_text_is_cut_as_the_segmenter_does_and_the_code_says_how(
 
 
 def test_the_model_reads_a_text_once(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sage_core.segmentation.models.load import ContextModel
+    from sage_core.segmentation.models.context import ContextModel
 
     calls: list[int] = []
     read = ContextModel.probabilities_and_lengths

@@ -122,7 +122,7 @@ class Encoder:
             yield np.asarray(rows, np.intp), states, np.arange(len(rows)) if first_only else starts
 
     def pooled(self, first: Floats) -> Floats:
-        """What classification heads read: the pooler's layer over states of first tokens. ModelError without one."""
+        """What classification heads read: the pooler over states of first tokens. ModelError without one."""
         if not self._pooler:
             raise ModelError("the model lacks the tensor 'bert.pooler.dense.weight': no heads can be read")
         return np.tanh(linear(first, self._pooler, "dense"))

@@ -1039,7 +1039,7 @@ def _chunks_of(
     if missing:
         new = {}
         for row, *rest in _select(connection, _CHUNKS, missing):
-            chunk = _chunk(*rest)
+            chunk = _chunk(rest)
             new[row] = (" ".join(chunk.text.split()), chunk)
         lost = next((row for row in missing if row not in new), None)
         if lost is not None:
@@ -1083,15 +1083,12 @@ def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int |
         yield from connection.execute(statement.format(",".join("?" * len(part))), part)
 
 
-def _chunk(
-    source: str, digest: str, start: int, stop: int, page: int | None, after: str, text: str, *context: Any
-) -> Chunk:
-    position, title, headings, header = context
-    _require_types(
-        "chunks",
-        (source, digest, start, stop, page, after, text, position, title, headings, header),
-        (str, str, int, int, (int, _NONE), str, str, int, (str, _NONE), str, str),
-    )
+_CHUNK_TYPES = (str, str, int, int, (int, _NONE), str, str, int, (str, _NONE), str, str)
+
+
+def _chunk(row: Sequence[Any]) -> Chunk:
+    _require_types("chunks", row, _CHUNK_TYPES)
+    source, digest, start, stop, page, after, text, position, title, headings, header = row
     name = f"{version_of(source, digest)}-{start}-{stop}"
     try:
         above = tuple(json.loads(headings))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sage_core.store.chunks import Found, NewDocument
 from sage_core.store.identity import StoreIdentity, StoreInfo
+from sage_core.text.links import NameTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +38,8 @@ class DocumentRecord:
 
 
 @runtime_checkable
-class NamedStore(Protocol):
-    """A store that also finds documents by their names, as `FolderStore` does; others follow no names.
-
-    ``known`` and ``beginnings`` are those of `sage_core.text.links.NameTable`.
-    """
-
-    def known(self, keys: Sequence[str]) -> Collection[str]:
-        """Those of ``keys`` that are names of documents."""
-        ...
-
-    def beginnings(self, keys: Sequence[str]) -> Collection[str]:
-        """Those of ``keys``, of two words or more, with which a name begins or that are one."""
-        ...
+class NamedStore(NameTable, Protocol):
+    """A store that also finds documents by their names, as `FolderStore` does; others follow no names."""
 
     def named(self, keys: Sequence[str], limit: int) -> Mapping[str, Sequence[str]]:
         """For each key up to ``limit`` documents of that name, by their sources."""

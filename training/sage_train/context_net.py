@@ -1,4 +1,4 @@
-"""The torch twin of ``context.ContextNetwork``. Parameter names and shapes are those of the numpy side."""
+"""The torch twin of ``context.ContextModel``. Parameter names and shapes are those of the numpy side."""
 
 from __future__ import annotations
 

@@ -19,14 +19,8 @@ from numpy.typing import NDArray
 
 from sage_core.embedding.ops import Floats, Tensors, layer_norm, linear, relu, unit_rows
 from sage_core.embedding.storage import require
-from sage_core.segmentation.models.encoder import (
-    EncoderConfig,
-    StaticEncoder,
-    Tokens,
-    sum_rows,
-    tokenize,
-    with_zero_row,
-)
+from sage_core.segmentation.models.encoder import EncoderConfig, Tokens, sum_rows, with_zero_row
+from sage_core.segmentation.models.pair import EncodedModel
 
 NEAR = 3  # single sentences compared on each side of a gap
 WINDOWS = (2, 4, 8)  # sentences on each side whose sums are compared; each twice the one before
@@ -103,39 +97,24 @@ class ContextConfig:
         return cls(dilations=dilations, **sizes)
 
 
-class ContextNetwork:
-    """Logits of P(same) at every gap of documents: the numpy side.
+class ContextModel(EncodedModel):
+    """P(same) from several sentences on each side; ``context`` of the configuration is a `ContextConfig`."""
 
-    Args:
-        encoder: Sizes of the sentence encoder.
-        config: Sizes of what follows it.
-        tensors: Weights of both.
+    kind = "context"
 
-    Raises:
-        ModelError: Where they do not fit.
-    """
-
-    def __init__(self, encoder: EncoderConfig, config: ContextConfig, tensors: Tensors) -> None:
-        require(tensors, config.shapes(encoder))
-        self.encoder = StaticEncoder(encoder, tensors)
-        self.config = config
-        self._tensors = tensors
+    def __init__(self, config: dict[str, Any], tensors: Tensors, fingerprint: str) -> None:
+        super().__init__(config, tensors, fingerprint)
+        encoder, self._context = self.encoder.config, ContextConfig.from_dict(config["context"])
+        require(tensors, self._context.shapes(encoder))
         self._names = with_zero_row(
-            hash_signs(encoder.vocabulary, config.hash_words) * tensors["rarity"][:, None]
+            hash_signs(encoder.vocabulary, self._context.hash_words) * tensors["rarity"][:, None]
         )
         first, second, difference, product = np.split(tensors["gap.weight"][: 4 * encoder.size], 4)
         similar = tensors["gap.weight"][4 * encoder.size :]
         # W [x1, x2, x1 - x2, x1 * x2, s] = (Wa + Wc) x1 + (Wb - Wc) x2 + Wd (x1 * x2) + We s
         self._gap = np.concatenate([first + difference, second - difference, product, similar])
 
-    def logits(self, documents: Sequence[Sequence[str]]) -> tuple[list[Floats], NDArray[np.int64]]:
-        """Logits for each document, (n - 1,) for n sentences; and the number of tokens of every sentence."""
-        sentences = [text for document in documents for text in document]
-        tokens = tokenize(sentences, self.encoder.config.max_tokens)
-        return self.logits_of_tokens(tokens, [len(document) for document in documents]), tokens.full_lengths
-
-    def logits_of_tokens(self, tokens: Tokens, sizes: Sequence[int]) -> list[Floats]:
-        """Logits for each document of ``sizes`` sentences."""
+    def _logits(self, tokens: Tokens, sizes: Sequence[int]) -> list[Floats]:
         vectors, means = self.encoder.encode_tokens(tokens)
         topics: Floats = means @ self._tensors["topic.weight"]
         names = sum_rows(tokens, self._names)
@@ -146,14 +125,14 @@ class ContextNetwork:
 
     def _pieces(self, sizes: Sequence[int]) -> Iterator[list[tuple[int, int, int, int, int]]]:
         """Stretches ``(document, its base, first sentence, from gap, to gap)`` packed into pieces."""
-        halo = self.config.halo
+        halo = self._context.halo
         piece: list[tuple[int, int, int, int, int]] = []
         room, base = _PIECE, 0
         for number, size in enumerate(sizes):
             for start in range(0, size - 1, _PIECE):
                 stop = min(start + _PIECE, size - 1)
                 piece.append((number, base, max(0, start - halo), start, stop))
-                room -= stop - start + self.config.padding
+                room -= stop - start + self._context.padding
                 if room <= 0:
                     yield piece
                     piece, room = [], _PIECE
@@ -169,7 +148,7 @@ class ContextNetwork:
         names: Floats,
         result: list[Floats],
     ) -> None:
-        padding, halo = self.config.padding, self.config.halo
+        padding, halo = self._context.padding, self._context.halo
         rows, places, cursor = [], [], padding
         for number, base, first, _, stop in piece:
             last = min(stop + 1 + halo, len(result[number]) + 1)
@@ -185,7 +164,7 @@ class ContextNetwork:
         x1, x2 = vectors[inside], vectors[inside + 1]
         hidden: Floats = np.concatenate([x1, x2, x1 * x2, similar], axis=1) @ self._gap
         hidden += self._tensors["gap.bias"]
-        for i, dilation in enumerate(self.config.dilations):
+        for i, dilation in enumerate(self._context.dilations):
             hidden += self._block(hidden, f"blocks.{i}", dilation, gaps, cursor)
         out = linear(relu(layer_norm(hidden, self._tensors, "final_norm")), self._tensors, "output")[:, 0]
         done = 0
