@@ -49,7 +49,7 @@ from sage_core.feedback import (
     run_loop,
 )
 from sage_core.llm.usage import TokenUsage, estimate_usage
-from sage_core.selection.cut import Selection, rank_order
+from sage_core.selection import Selection, rank_order
 from sage_core.selection.rules import TopP
 from sage_core.text.keywords import words
 from sage_core.text.spans import Span

@@ -9,7 +9,7 @@ import numpy as np
 from calibrate_reranker import Example
 from numpy.typing import NDArray
 
-from sage_core.selection.cut import Scale
+from sage_core.selection import Scale
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2000

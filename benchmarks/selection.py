@@ -28,7 +28,7 @@ from ranking_data import SETS, DevSet
 
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import CrossEncoderReranker
-from sage_core.selection.cut import Gradient, Rule, Scale, select
+from sage_core.selection import Gradient, Rule, Scale, select
 from sage_core.selection.rules import (
     ExpectedF,
     FixedK,

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
     from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
     from sage_core.selection.config import SelectionConfig
-    from sage_core.selection.cut import Scale, Selection, gradient_cut, select
+    from sage_core.selection.cut import Selection, gradient_cut, select
+    from sage_core.selection.scales import Scale
     from sage_core.selection.view import SelectionView, selection_view
     from sage_core.store import ChromaStore, FolderStore, Store
     from sage_core.text.sentences import split_sentences
@@ -147,7 +148,8 @@ _HOMES = {
     "sage_core.ranking": ("CrossEncoderReranker", "HybridReranker", "RemoteReranker", "Reranker"),
     "sage_core.segmentation": ("Boundary", "BoundaryModel", "Layout", "SegmentationView", "Segmenter"),
     "sage_core.selection.config": ("SelectionConfig",),
-    "sage_core.selection.cut": ("Scale", "Selection", "gradient_cut", "select"),
+    "sage_core.selection.cut": ("Selection", "gradient_cut", "select"),
+    "sage_core.selection.scales": ("Scale",),
     "sage_core.selection.view": ("SelectionView", "selection_view"),
     "sage_core.store": ("ChromaStore", "FolderStore", "Store"),
     "sage_core.text.sentences": ("split_sentences",),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sage_core.feedback.types import FeedbackConfig
-from sage_core.selection.cut import Scale, Selection, select
+from sage_core.selection import Scale, Selection, select
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
 from sage_core.pipeline.context import Order, Passage, build_context
-from sage_core.selection.cut import Scale, Selection
+from sage_core.selection import Scale, Selection
 from sage_core.store.chunks import Chunk
 from sage_core.text.header import with_header
 from sage_core.text.spans import Span

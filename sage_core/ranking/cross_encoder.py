@@ -17,7 +17,7 @@ from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loadi
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER, PackedCrossEncoder, is_packed
 from sage_core.ranking.protocol import Request, check_request
-from sage_core.selection.cut import Scale
+from sage_core.selection import Scale
 from sage_core.text.tokens import without_lone_surrogates
 
 logger = logging.getLogger(__name__)

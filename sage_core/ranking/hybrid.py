@@ -19,7 +19,7 @@ from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
 from sage_core.ranking.features import standardized, word_matrix
 from sage_core.ranking.protocol import BatchReranker, check_request, check_search_scores, checked_scores
-from sage_core.selection.cut import Scale
+from sage_core.selection import Scale
 from sage_core.text.keywords import gram_codes, words
 from sage_core.text.sentences import split_sentences
 

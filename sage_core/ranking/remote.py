@@ -14,7 +14,7 @@ from sage_core.llm.failures import check_url, redact_url
 from sage_core.llm.request import Attempts
 from sage_core.llm.transport import limit_reply, run_blocking, stay_on_host
 from sage_core.ranking.protocol import check_request
-from sage_core.selection.cut import SCALES, Scale
+from sage_core.selection import SCALES, Scale
 
 _BACKOFF = 0.5  # seconds before the first retry
 _SECRET_LENGTH = 8  # to blot out a shorter header would blot out the message

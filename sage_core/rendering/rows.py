@@ -13,7 +13,7 @@ from sage_core.answering import AnswerMark
 from sage_core.pipeline.results import Answer, Candidate, Retrieval
 from sage_core.rendering.sanitize import one_line
 from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
-from sage_core.selection.cut import Scale, rank_order, to_ratio_scale
+from sage_core.selection import Scale, rank_order, to_ratio_scale
 from sage_core.text.spans import Span
 
 

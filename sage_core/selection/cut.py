@@ -16,7 +16,6 @@ from sage_core.selection.rules import (
     MOST_TOKENS,
     MOST_TOKENS_OF_TWO,
     PAPER_GRADIENT,
-    Gradient,
     RankedScores,
     Rule,
     RuleName,
@@ -25,7 +24,6 @@ from sage_core.selection.rules import (
     resolve_rule,
 )
 from sage_core.selection.scales import (
-    SCALES,
     Scale,
     check_probabilities,
     check_scale,
@@ -33,27 +31,6 @@ from sage_core.selection.scales import (
     to_ratio_scale,
     usable_scores,
 )
-
-__all__ = [
-    "DEFAULT_MIN_K",
-    "DEFAULT_MIN_TOKENS",
-    "PAPER_GRADIENT",
-    "SCALES",
-    "Gradient",
-    "RankedScores",
-    "Rule",
-    "RuleName",
-    "Scale",
-    "Selection",
-    "check_bounds",
-    "check_gradient",
-    "effective_min_k",
-    "gradient_cut",
-    "rank_order",
-    "resolve_rule",
-    "select",
-    "to_ratio_scale",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core.selection import guess_scale
-from sage_core.selection.cut import Gradient
+from sage_core.selection import Gradient, guess_scale
 from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
 from sage_llamaindex import SageNodePostprocessor
 from tests.fakes.llamaindex import Recorder, scored

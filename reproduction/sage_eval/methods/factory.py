@@ -15,8 +15,8 @@ from sage_core.llm import ChatModel
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.context import Order
 from sage_core.ranking import Reranker
+from sage_core.selection import PAPER_GRADIENT, Rule, RuleName
 from sage_core.selection import rules as selection_rules
-from sage_core.selection.cut import PAPER_GRADIENT, Rule, RuleName
 from sage_core.selection.rules import FixedK
 from sage_core.text.tokens import TokenCounter, get_counter
 from sage_eval.methods.answering import Reading, digest

@@ -10,7 +10,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import Reranker, rank
-from sage_core.selection.cut import Scale, Selection
+from sage_core.selection import Scale, Selection
 from sage_core.text.tokens import without_lone_surrogates
 from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of
 from sage_eval.methods.chunking import PieceSource, readable

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.selection.cut import Scale
+from sage_core.selection import Scale
 from sage_core.text.keywords import words
 from sage_eval.records import Hit, Piece, ProgressCallback
 from sage_eval.retrievers.dense import best_positions, check_k

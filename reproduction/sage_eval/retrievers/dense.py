@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.selection.cut import Scale
+from sage_core.selection import Scale
 from sage_core.text.tokens import without_lone_surrogates
 from sage_eval.records import Hit, Piece, ProgressCallback
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sage_core.errors import InputError
 from sage_core.ranking import Reranker, rank
-from sage_core.selection.cut import Scale
+from sage_core.selection import Scale
 from sage_eval.records import Hit, Piece, PieceIndex, ProgressCallback
 from sage_eval.retrievers.dense import check_k
 

@@ -13,7 +13,7 @@ from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
 from sage_core.pipeline.context import Passage, build_context
 from sage_core.pipeline.sage import Sage, SageConfig
-from sage_core.selection.cut import Scale
+from sage_core.selection import Scale
 from sage_core.text.spans import Span
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder

@@ -12,7 +12,7 @@ from sage_core.answering import LLMAnswerer
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, FeedbackResult, arun_loop
 from sage_core.llm import OpenAIChat
 from sage_core.pipeline.sage import Sage
-from sage_core.selection.cut import Scale, Selection
+from sage_core.selection import Scale, Selection
 from sage_core.selection.rules import FixedK
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder

@@ -22,7 +22,7 @@ from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.sage import Sage
 from sage_core.rendering.html.report import answer_report
 from sage_core.rendering.terminal.answers import answer_view
-from sage_core.selection.cut import Scale, select
+from sage_core.selection import Scale, select
 from sage_core.selection.rules import default_rule
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker

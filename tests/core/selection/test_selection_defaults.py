@@ -8,8 +8,7 @@ import pytest
 
 from sage_core import FeedbackConfig, FeedbackLoop, SageConfig, gradient_cut, select
 from sage_core.errors import InputError
-from sage_core.selection import SelectionConfig, read_scores
-from sage_core.selection.cut import Gradient, RankedScores, effective_min_k
+from sage_core.selection import Gradient, RankedScores, SelectionConfig, effective_min_k, read_scores
 from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
 
 FALLING = [0.9, 0.8, 0.7] + [0.01] * 12

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.selection.cut import SCALES, select
+from sage_core.selection import SCALES, select
 from sage_core.selection.rules import Earliest, FixedK, RelativeToTop, Threshold, TopP
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
 
