@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib.util
 import json
 import logging
 import os
@@ -25,7 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from sage_core.errors import InputError, MissingExtraError
+from sage_core._checks import check_installed
+from sage_core.errors import InputError
 from sage_core.text.headings import Heading
 from sage_core.text.links import Hyperlink
 
@@ -42,11 +42,11 @@ _START = (
     "from sage_core.documents.isolated import serve; serve()"
 )
 _NEEDS = {
-    "pdf": ("Reading PDF", "files", ["pypdfium2"]),
-    "docx": ("Reading Word files", "files", ["mammoth", "lxml"]),
-    "xlsx": ("Reading spreadsheets", "office", ["openpyxl", "lxml"]),
-    "pptx": ("Reading slides", "office", ["pptx", "lxml"]),
-    "epub": ("Reading e-books", "files", ["lxml"]),
+    "pdf": ("Reading PDF", "files", "pypdfium2"),
+    "docx": ("Reading Word files", "files", "mammoth", "lxml"),
+    "xlsx": ("Reading spreadsheets", "office", "openpyxl", "lxml"),
+    "pptx": ("Reading slides", "office", "pptx", "lxml"),
+    "epub": ("Reading e-books", "files", "lxml"),
 }
 
 Parsed = tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]
@@ -60,13 +60,18 @@ def read_isolated(kind: Literal["pdf", "docx", "xlsx", "pptx", "epub"], data: by
         InputError: For a file that cannot be read, or not within the limits.
         MissingExtraError: Without the extra that reads it.
     """
-    feature, extra, packages = _NEEDS[kind]
-    if not all(map(_is_installed, packages)):
-        raise MissingExtraError(feature, extra)
+    check_installed(*_NEEDS[kind])
     if getattr(sys, "frozen", False) or not sys.executable:
         return _parse(kind, data, name)
+    job = {
+        "kind": kind,
+        "name": name,
+        "size": len(data),
+        "memory": min(_MEMORY + _MEMORY_PER_BYTE * len(data), _MAX_MEMORY),
+        "seconds": min(_CPU_SECONDS + _CPU_SECONDS_PER_BYTE * len(data), _MAX_CPU_SECONDS),
+    }
     with _lock:
-        reply = _child.ask(_job(kind, data, name), data)
+        reply = _child.ask(job, data)
     for warning in reply.get("warnings", ()):
         logger.warning("%s", warning)
     if "error" in reply:
@@ -74,19 +79,6 @@ def read_isolated(kind: Literal["pdf", "docx", "xlsx", "pptx", "epub"], data: by
     headings = [Heading(*heading) for heading in reply["headings"]]
     links = [Hyperlink(*link) for link in reply["links"]]
     return reply["text"], reply["title"], tuple(reply["page_starts"]), headings, links
-
-
-def _job(kind: str, data: bytes, name: str) -> dict[str, Any]:
-    memory = min(_MEMORY + _MEMORY_PER_BYTE * len(data), _MAX_MEMORY)
-    seconds = min(_CPU_SECONDS + _CPU_SECONDS_PER_BYTE * len(data), _MAX_CPU_SECONDS)
-    return {"kind": kind, "name": name, "size": len(data), "memory": memory, "seconds": seconds}
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 class _Child:

@@ -269,11 +269,11 @@ def _checked(
         if f"{at}.output.dense.weight" not in tensors:
             raise ModelError(f"the model lacks the tensor '{at}.output.dense.weight' of its {layers} layers")
         for part in ("self.query", "self.key", "self.value", "output.dense"):
-            shapes.update(_with_bias(f"{at}.attention.{part}", size, size))
-        shapes.update(_with_bias(f"{at}.attention.output.LayerNorm", size))
-        shapes.update(_with_bias(f"{at}.intermediate.dense", inner, size))
-        shapes.update(_with_bias(f"{at}.output.dense", size, inner))
-        shapes.update(_with_bias(f"{at}.output.LayerNorm", size))
+            shapes |= _with_bias(f"{at}.attention.{part}", size, size)
+        shapes |= _with_bias(f"{at}.attention.output.LayerNorm", size)
+        shapes |= _with_bias(f"{at}.output.LayerNorm", size)
+        shapes |= _with_bias(f"{at}.intermediate.dense", inner, size)
+        shapes |= _with_bias(f"{at}.output.dense", size, inner)
     require(tensors, shapes)
     if words.shape != (vocabulary, size):
         raise ModelError(f"the tensor {WORDS!r} has shape {words.shape}, not {(vocabulary, size)}")

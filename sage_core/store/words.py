@@ -168,11 +168,7 @@ class WordIndex(NameTables):
             return len(new)
 
     def search(
-        self,
-        question: str,
-        n: int,
-        *,
-        allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
+        self, question: str, n: int, *, allowed: Callable[[Sequence[str]], Collection[str]] | None = None
     ) -> list[str]:
         """Ids of the ``n`` chunks of highest BM25 for any word of the question, best first.
 

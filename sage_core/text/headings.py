@@ -22,6 +22,7 @@ from sage_core.text.lines import (
     WIDE,
     WIDEST_WRAP,
     Line,
+    is_delimiter_row,
     number_of,
     read_lines,
     ruler,
@@ -240,7 +241,6 @@ _MATTER_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+)$", re.IGNORECASE | re.MU
 _ATX_CLOSER = re.compile(r"(?:\A|[ \t])#+\Z")
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?=\S)|\Z)")
 _THEMATIC = re.compile(r"(?:[-*_][ \t]*){3,}\Z")
-_DELIMITER_ROW = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?\Z|\|[ \t]*:?-+:?[ \t]*\|?\Z")
 _PAGE = re.compile(r"\ufeff?\s*(?:<\?xml[^<>]*>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _PAGE_TITLE = re.compile(r"<title\b[^<>]*>([^<>]*)</title", re.IGNORECASE)
 _PAGE_HEAD = 20_000  # characters in which a page has its title
@@ -380,7 +380,7 @@ class _Markdown:
             "|" in self.lines[index].text
             and below is not None
             and not below.spaced
-            and _DELIMITER_ROW.match(below.text) is not None
+            and is_delimiter_row(below.text)
         )
 
     def _stands_free(self, index: int) -> bool:
@@ -413,12 +413,10 @@ _ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)(?:\s*<[^`<>]*>)?`")
 def _rst(lines: Sequence[Line]) -> list[Heading]:
     styles: dict[tuple[str, bool], int] = {}
     headings: list[Heading] = []
-    index = 1
-    while index < len(lines):
+    for index in range(1, len(lines)):
         line, title = lines[index], lines[index - 1]
         mark = ruler(line.text, _PUNCTUATION)
         if not mark or line.indent or line.spaced or ruler(title.text, _PUNCTUATION):
-            index += 1
             continue
         over = (
             index > 1
@@ -433,7 +431,6 @@ def _rst(lines: Sequence[Line]) -> list[Heading]:
             start = lines[index - 2].start if over else title.start
             words = _ROLE.sub(r"\1", title.text)
             headings += _heading(start, line.end, level, words)
-        index += 1
     return headings
 
 
@@ -497,6 +494,7 @@ _KEYWORD = re.compile(
     r"(?P<rest>\.?\Z|\s*[.:–—-]\s*\S.*|\s+[A-Z\d\"“(].*)\Z"
 )
 _KEYWORD_RANKS = {"part": 0, "book": 0, "volume": 0, "act": 0, "chapter": 1, "letter": 1}
+_KEYWORD_FAMILIES = ("part", "chapter", "article")
 _TOP_NAMES = """
     abstract acknowledgements acknowledgments appendix appendices bibliography conclusion conclusions contents
     discussion foreword glossary index introduction methods preface prologue epilogue references results
@@ -532,12 +530,8 @@ def _plain(lines: Sequence[Line]) -> list[Heading]:
         if index in adjacent or not _accepted(lines, candidate, numbers, by_line.get(index + 1)):
             continue
         line = lines[index]
-        if (
-            last is not None
-            and last.bare
-            and candidate.family in ("capitals", "line")
-            and index == last.line + 1
-        ):
+        unnumbered = candidate.family in ("capitals", "line")
+        if last is not None and last.bare and unnumbered and index == last.line + 1:
             # "CHAPTER IV" and, on the next line, "The storm" are one heading.
             above = headings.pop()
             words = f"{lines[last.line].text} {line.text}"
@@ -563,7 +557,7 @@ def _candidate(lines: Sequence[Line], index: int) -> _Candidate | None:
         if not bare and text.endswith(_ENDS):
             return None
         rank = _KEYWORD_RANKS.get(keyword.group("word").lower(), 2)
-        return _Candidate(index, ("part", "chapter", "article")[rank], (), bare)
+        return _Candidate(index, _KEYWORD_FAMILIES[rank], (), bare)
     if text.endswith(_ENDS):
         return None
     numbered = _NUMBERED.match(text)
@@ -654,19 +648,15 @@ def _accepted(
     below = lines[index + 1] if index + 1 < len(lines) else None
     if below is None or below.text[0].islower():
         return False
-    if candidate.family in ("part", "chapter", "article"):
+    if candidate.family in _KEYWORD_FAMILIES:
         return _apart(lines, index) or below.spaced
     if not candidate.number:
         titles = candidate.family == "capitals" and following is not None and following.number == (1,)
         return titles or _stands_out(lines, index)
     *parent, number = candidate.number
     family = candidate.family
-    relatives = (
-        (*parent, number - 1) if number else (-1,),
-        (*parent, number + 1),
-        tuple(parent),
-    )
-    supported = number <= 1 or any((family, relative) in numbers for relative in relatives if relative)
+    relatives = ((*parent, number - 1), (*parent, number + 1), tuple(parent))
+    supported = number <= 1 or any((family, relative) in numbers for relative in relatives)
     deeper = number_of(below.text) if family == "decimal" else following.number if following else ()
     nested = len(deeper) > len(candidate.number)
     continued = nested or _is_prose(below.text)
@@ -683,25 +673,17 @@ def _accepted(
 
 def _is_prose(text: str) -> bool:
     """Whether a line looks like one of a paragraph."""
-    if len(text) >= 50:
-        return True
-    if text[0] >= WIDE and len(text) >= 15:
-        return True
-    return len(text) >= 20 and _SENTENCE_END.search(text) is not None
+    least = 15 if text[0] >= WIDE else 50
+    return len(text) >= least or (len(text) >= 20 and _SENTENCE_END.search(text) is not None)
 
 
 def _stands_out(lines: Sequence[Line], index: int) -> bool:
     """Whether a line without a number is a heading: prose follows, or it opens the text as its title."""
     line, below = lines[index], lines[index + 1]
-    if index == 0 and below.spaced:
+    if (index == 0 and below.spaced) or line.text.lower() in _TOP_WORDS:
         return True
-    if line.text.lower() in _TOP_WORDS:
-        return True
-    stop = index + 1
-    length = 0
-    while stop < len(lines) and stop < index + 5 and (stop == index + 1 or not lines[stop].spaced):
-        length += len(lines[stop].text)
-        stop += 1
+    rest = itertools.takewhile(lambda line: not line.spaced, lines[index + 2 : index + 5])
+    length = len(below.text) + sum(len(line.text) for line in rest)
     enough = 30 if below.text[0] >= WIDE else 80
     return length >= enough and _is_prose(below.text)
 
@@ -709,11 +691,10 @@ def _stands_out(lines: Sequence[Line], index: int) -> bool:
 def _rank(lines: Sequence[Line], candidate: _Candidate, families: dict[str, int]) -> int:
     """A level that orders the heading among its kind; `_dense` makes it 1, 2, 3."""
     family = candidate.family
-    if family in ("part", "chapter", "article"):
-        return ("part", "chapter", "article").index(family) * 10 + 10
+    if family in _KEYWORD_FAMILIES:
+        return _KEYWORD_FAMILIES.index(family) * 10 + 10
     if family in ("capitals", "line"):
-        title = candidate.line == 0 and lines[1].spaced
-        if title:
+        if candidate.line == 0 and lines[1].spaced:  # the title
             return 0
         if family == "capitals":
             return min(families.values(), default=100)
