@@ -228,21 +228,17 @@ def arguments(
     stream: bool,
 ) -> dict[str, Any]:
     """Arguments for ``chat.completions.create``."""
-    request: dict[str, Any] = {
+    structure = None
+    if schema is not None:
+        form = {"name": str(schema.get("title", "reply")), "schema": dict(schema), "strict": True}
+        structure = {"type": "json_schema", "json_schema": form}
+    request = {
         "model": model,
         "messages": [{"role": m.role, "content": without_lone_surrogates(m.content)} for m in messages],
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+        "response_format": structure,
+        "stream": stream or None,
+        "stream_options": {"include_usage": True} if stream else None,
     }
-    if temperature is not None:
-        request["temperature"] = temperature
-    if max_tokens is not None:
-        request["max_tokens"] = max_tokens
-    if schema is not None:
-        name = str(schema.get("title", "reply"))
-        request["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": name, "schema": dict(schema), "strict": True},
-        }
-    if stream:
-        request["stream"] = True
-        request["stream_options"] = {"include_usage": True}
-    return request
+    return {name: value for name, value in request.items() if value is not None}

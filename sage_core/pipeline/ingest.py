@@ -202,27 +202,19 @@ class _Segmented:
     stat: str
 
 
+@dataclass(eq=False)
 class Ingest:
     """One run. Use `ingest`."""
 
-    def __init__(
-        self,
-        store: Store,
-        segmenter: DocumentSegmenter,
-        embedder: Embedder,
-        *,
-        encoding: str | None = None,
-        progress: ProgressFunction | None = None,
-        context: bool = True,
-        roots: Sequence[str] | None = None,
-    ) -> None:
-        self.store = store
-        self.segmenter = segmenter
-        self.embedder = embedder
-        self.encoding = encoding
-        self.progress = progress
-        self.context = context
-        self.roots = roots
+    store: Store
+    segmenter: DocumentSegmenter
+    embedder: Embedder
+    encoding: str | None = None
+    progress: ProgressFunction | None = None
+    context: bool = True
+    roots: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
         self.added: list[str] = []
         self.changed: list[str] = []
         self.unchanged: list[str] = []
@@ -361,14 +353,11 @@ class Ingest:
             if not file.named or self._is_settled(file):
                 continue
             data = read_bytes(file.path, encoding=self.encoding)
-            known = self._known.get(file.source)
             digest = digest_of(data, self.encoding)
-            if known is not None and known.digest == digest:
+            if self._is_known(file, digest):
                 continue
             try:
-                document = parse_document(
-                    file.path, data, encoding=self.encoding, source=file.source, digest=digest
-                )
+                document = self._parse(file, data, digest)
             except InputError as error:
                 raise InputError(
                     f"{error}; nothing was ingested: leave it out, or name its folder, where such files are "
@@ -377,6 +366,13 @@ class Ingest:
             characters += len(document.text)
             if characters <= _KEPT_CHARACTERS:
                 self._named_documents[file.source] = document
+
+    def _is_known(self, file: _File, digest: str) -> bool:
+        """Whether the store has this content of the file."""
+        return file.source in self._known and self._known[file.source].digest == digest
+
+    def _parse(self, file: _File, data: bytes, digest: str) -> Document:
+        return parse_document(file.path, data, encoding=self.encoding, source=file.source, digest=digest)
 
     def _is_settled(self, file: _File) -> bool:
         """Whether the file system says that the file is as it was when it was read for the store."""
@@ -439,17 +435,14 @@ class Ingest:
                 self._skip(file.source, str(error), unopened=True)
                 return None
             self._size(file, len(data))
-            known = self._known.get(file.source)
             digest = digest_of(data, self.encoding)
-            if known is not None and known.digest == digest:
+            if self._is_known(file, digest):
                 self._count_unchanged(file.source)
-                if stat and stat != known.stat:
+                if stat and stat != self._known[file.source].stat:
                     self._touched[file.source] = stat
                 return None
             try:
-                document = parse_document(
-                    file.path, data, encoding=self.encoding, source=file.source, digest=digest
-                )
+                document = self._parse(file, data, digest)
             except InputError as error:
                 self._skip(file.source, str(error))
                 if file.source in self._known:
