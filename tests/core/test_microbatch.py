@@ -27,15 +27,21 @@ class Recorder:
         return [2 * i for i in items]
 
 
+def queue(batcher, call, items, pool):
+    """Submit calls one after the other; each waits before the next comes."""
+    futures = []
+    for item in items:
+        futures.append(pool.submit(call, item))
+        while len(batcher._waiting) < len(futures):
+            threading.Event().wait(0.001)
+    return futures
+
+
 def queue_behind_a_running_batch(batcher, recorder, items, pool):
     """Submit ``items`` while the batch of 0 runs; returns their futures once all of them wait."""
     first = pool.submit(batcher, 0)
     assert recorder.started.wait(10)
-    futures = []
-    for i, item in enumerate(items):
-        futures.append(pool.submit(batcher, item))
-        while len(batcher._waiting) < i + 1:
-            threading.Event().wait(0.001)
+    futures = queue(batcher, batcher, items, pool)
     recorder.release.set()
     assert first.result(10) == 0
     return futures
@@ -92,12 +98,9 @@ def test_a_finished_caller_does_not_wait_for_the_next_batch():
 
     batcher = MicroBatcher(run, limit=2)
     with ThreadPoolExecutor(8) as pool:
-        futures = [pool.submit(batcher, 0)]
+        first = pool.submit(batcher, 0)
         assert running[0].wait(10)
-        for i in (1, 2, 3, 4):
-            futures.append(pool.submit(batcher, i))
-            while len(batcher._waiting) < i:
-                threading.Event().wait(0.001)
+        futures = [first, *queue(batcher, batcher, (1, 2, 3, 4), pool)]
         gates[0].set()
         assert running[1].wait(10)
         gates[1].set()
@@ -151,11 +154,7 @@ def test_an_interrupted_thread_leaves_the_others_their_turn():
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(call, 0)
         assert recorder.started.wait(10)
-        others = []
-        for i in (1, 2, 3):
-            others.append(pool.submit(call, i))
-            while len(batcher._waiting) < i:
-                threading.Event().wait(0.001)
+        others = queue(batcher, call, (1, 2, 3), pool)
         recorder.release.set()
         for future in (first, *others):
             future.result(10)

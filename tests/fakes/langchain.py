@@ -29,11 +29,16 @@ class WordEmbeddings(Embeddings):
     """Bag of hashed words, unit length: texts that share words are near each other."""
 
     size = 64
+    questions = 0
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
+        return [self._vector(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
+        self.questions += 1
+        return self._vector(text)
+
+    def _vector(self, text: str) -> list[float]:
         vector = np.full(self.size, 1e-3)
         for word in re.findall(r"\w+", text.lower()):
             vector[int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.size] += 1

@@ -1,5 +1,6 @@
 """Agents whose model searches again and again: bounded, told apart from silence, and resumable."""
 
+import asyncio
 import json
 import threading
 
@@ -103,43 +104,31 @@ def different():
         yield f"Passage {number} about ferries."
 
 
-def test_a_model_that_only_searches_ends_with_a_message():
-    agent, _, searched = agent_of(looping(), different(), max_searches=4)
-    messages = ask(agent)
-    assert len(searched) == 4
-    assert isinstance(messages[-1], AIMessage)
-    assert "limit of searches" in messages[-1].text
-    assert not messages[-1].tool_calls
+SAME = ["The ferry leaves at nine."] * 9
 
 
-async def test_the_same_under_asyncio():
-    agent, _, searched = agent_of(looping(), different(), max_searches=3)
-    state = await agent.ainvoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 100})
-    assert len(searched) == 3
-    assert "limit of searches" in state["messages"][-1].text
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("results", "limits", "searches", "said"),
+    [
+        (different, {"max_searches": 4}, 4, "limit of searches"),
+        (lambda: SAME, {"max_searches": 9, "max_unchanged": 2}, 3, "nothing new"),  # one new, two not
+        (lambda: [""] * 9, {"max_searches": 9, "max_unchanged": 2}, 2, "nothing new"),
+        (lambda: (p * 20 for p in different()), {"max_searches": None, "max_tokens": 250}, 3, "tokens"),
+    ],
+)
+def test_a_model_that_only_searches_ends_with_a_message(results, limits, searches, said, awaited):
+    agent, _, searched = agent_of(looping(), results(), **limits)
+    question = {"messages": [HumanMessage("When does the ferry leave?")]}, {"recursion_limit": 100}
+    state = asyncio.run(agent.ainvoke(*question)) if awaited else agent.invoke(*question)
+    assert len(searched) == searches
+    last = state["messages"][-1]
+    assert isinstance(last, AIMessage) and said in last.text and not last.tool_calls
 
 
-def test_searches_without_anything_new_end_it():
-    same = ["The ferry leaves at nine."] * 9
-    agent, _, searched = agent_of(looping(), same, max_searches=9, max_unchanged=2)
-    messages = ask(agent)
-    assert len(searched) == 3  # one that found something, two that did not
-    assert "nothing new" in messages[-1].text
-    results = [m.text for m in messages if isinstance(m, ToolMessage)]
-    assert results == ["The ferry leaves at nine.", NOTHING_NEW, NOTHING_NEW]
-
-
-def test_empty_searches_count_as_unchanged():
-    agent, _, searched = agent_of(looping(), [""] * 9, max_searches=9, max_unchanged=2)
-    ask(agent)
-    assert len(searched) == 2
-
-
-def test_tokens_end_it():
-    agent, _, searched = agent_of(looping(), (p * 20 for p in different()), max_searches=None, max_tokens=250)
-    messages = ask(agent)
-    assert 2 <= len(searched) <= 6
-    assert "retrieved tokens" in messages[-1].text
+def test_what_is_not_new_is_not_shown_again():
+    agent, _, _ = agent_of(looping(), SAME, max_searches=9, max_unchanged=2)
+    assert [m.text for m in ask(agent) if isinstance(m, ToolMessage)] == [SAME[0], NOTHING_NEW, NOTHING_NEW]
 
 
 def test_the_model_answers_with_what_it_has_once_the_tools_are_gone():

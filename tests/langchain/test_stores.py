@@ -325,19 +325,8 @@ def test_it_says_what_it_searches_by_words():
 
 
 def test_the_question_is_embedded_once():
-    class Counting(WordEmbeddings):
-        questions = 0
-
-        def embed_query(self, text: str) -> list[float]:
-            self.questions += 1
-            return super().embed_query(text)
-
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return [WordEmbeddings().embed_query(text) for text in texts]
-
-    model = Counting()
-    store = fill(InMemoryVectorStore(model))
-    SageRetriever.from_vectorstore(store, candidates=3).invoke(QUESTION)
+    model = WordEmbeddings()
+    SageRetriever.from_vectorstore(fill(InMemoryVectorStore(model)), candidates=3).invoke(QUESTION)
     assert model.questions == 1
 
 

@@ -12,7 +12,8 @@ from sage_core.documents.docx import read_docx
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
 
-W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+W = f'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="{OFFICE}"'
 TYPES = """<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
 <Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
 <Default Extension="xml" ContentType="application/xml"/><Override PartName="/word/document.xml"
@@ -44,19 +45,16 @@ def table(*rows: tuple[str, ...]) -> str:
     return f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>"
 
 
-def word_file(body: str, *, core: str = CORE) -> bytes:
+def word_file(body: str, *, core: str = CORE, links: str = "") -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", TYPES)
         archive.writestr("_rels/.rels", RELS)
         archive.writestr("word/styles.xml", STYLES)
         archive.writestr("word/numbering.xml", NUMBERING)
-        archive.writestr(
-            "word/_rels/document.xml.rels",
-            RELS.replace(
-                "officeDocument/2006/relationships/officeDocument", "officeDocument/2006/relationships/styles"
-            ).replace("word/document.xml", "styles.xml"),
-        )
+        styles = RELS.replace("relationships/officeDocument", "relationships/styles")
+        styles = styles.replace("word/document.xml", "styles.xml")
+        archive.writestr("word/_rels/document.xml.rels", styles.replace("</Rel", f"{links}</Rel"))
         archive.writestr("docProps/core.xml", core)
         archive.writestr("word/document.xml", f"<w:document {W}><w:body>{body}</w:body></w:document>")
     return out.getvalue()

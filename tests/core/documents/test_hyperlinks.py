@@ -2,12 +2,12 @@
 
 import io
 import time
-import zipfile
 
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from sage_core.documents import parse_document, read_html
+from tests.core.documents.test_docx import OFFICE, word_file
 
 PAGE = """<html><body><nav><a href="home.html">Home</a></nav><main><h1>Club</h1>
 <p>Read <a href=" rules.html#dues ">the <b>dues</b></a> or <a href="https://x.org">elsewhere</a>.</p>
@@ -39,28 +39,9 @@ def test_links_of_a_notebook_and_of_text() -> None:
 
 
 def test_links_of_a_word_file() -> None:
-    link = '<w:hyperlink r:id="rId9"><w:r><w:t>the dues</w:t></w:r></w:hyperlink>'
-    office = "http://schemas.openxmlformats.org"
-    parts = {
-        "[Content_Types].xml": f'<Types xmlns="{office}/package/2006/content-types"><Default Extension="rels" '
-        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override '
-        'PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.'
-        'wordprocessingml.document.main+xml"/></Types>',
-        "_rels/.rels": f'<Relationships xmlns="{office}/package/2006/relationships"><Relationship Id="rId1" '
-        f'Type="{office}/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/>'
-        "</Relationships>",
-        "word/_rels/document.xml.rels": f'<Relationships xmlns="{office}/package/2006/relationships">'
-        f'<Relationship Id="rId9" Type="{office}/officeDocument/2006/relationships/hyperlink" '
-        'Target="rules.docx" TargetMode="External"/></Relationships>',
-        "word/document.xml": f'<w:document xmlns:w="{office}/wordprocessingml/2006/main" '
-        f'xmlns:r="{office}/officeDocument/2006/relationships"><w:body><w:p><w:r><w:t xml:space="preserve">'
-        f"Read </w:t></w:r>{link}</w:p></w:body></w:document>",
-    }
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    document = parse_document("a.docx", out.getvalue())
+    body = '<w:p><w:r><w:t xml:space="preserve">Read </w:t></w:r><w:hyperlink r:id="rId9"><w:r><w:t>the dues</w:t>'
+    target = f'<Relationship Id="rId9" Type="{OFFICE}/hyperlink" Target="rules.docx" TargetMode="External"/>'
+    document = parse_document("a.docx", word_file(f"{body}</w:r></w:hyperlink></w:p>", links=target))
     [found] = document.links
     assert (document.text[found.start : found.end], found.target) == ("the dues", "rules.docx")
 
