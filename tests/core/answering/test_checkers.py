@@ -12,6 +12,8 @@ from sage_core.answering import ModelJudge, StreamMarks, checker, mark_answer
 from sage_core.errors import InputError, ModelError
 from tests.fakes.llm_server import LLMServer
 
+pytestmark = pytest.mark.slow  # torch
+
 PASSAGES = ["The ferry leaves at seven and carries twelve cars.", "Seals sleep on rocks."]
 ANSWER = "At seven the ferry departs. Seals sleep on rocks all day."
 
@@ -38,7 +40,6 @@ def scores(judge: ModelJudge) -> list[float]:
     return [p for p in found if p is not None]
 
 
-@pytest.mark.slow
 def test_the_label_order_is_read_from_the_config(tmp_path: Path) -> None:
     first = {0: "entailment", 1: "neutral", 2: "contradiction"}
     last = {0: "contradiction", 1: "neutral", 2: "entailment"}

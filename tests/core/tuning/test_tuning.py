@@ -144,6 +144,7 @@ def found() -> tuning.Tuning:
     return tune(documents, asked(documents, 40), HashEmbedder(), QUICK)
 
 
+@pytest.mark.slow
 def test_every_stage_is_measured_against_what_it_began_with(found: tuning.Tuning) -> None:
     stages = {stage: [c for c in found.comparisons if c.variant.stage == stage] for stage in tuning.STAGES}
     assert all(rows[0].difference is None for rows in stages.values())
@@ -161,6 +162,7 @@ def test_every_stage_is_measured_against_what_it_began_with(found: tuning.Tuning
             assert (np.diff(comparison.figures.at_budgets, axis=1) >= -1e-9).all()
 
 
+@pytest.mark.slow
 def test_small_chunks_win_clearly_where_the_evidence_is_one_sentence(found: tuning.Tuning) -> None:
     small = next(c for c in found.comparisons if c.variant.name == "chunks of 20 tokens")
     large = next(c for c in found.comparisons if c.variant.name == "chunks of 200 tokens")
@@ -168,6 +170,7 @@ def test_small_chunks_win_clearly_where_the_evidence_is_one_sentence(found: tuni
     assert not large.clear and not large.chosen
 
 
+@pytest.mark.slow
 def test_a_rule_is_compared_at_no_more_tokens(found: tuning.Tuning) -> None:
     rows = [c for c in found.comparisons if c.variant.stage == "selection"]
     limit = rows[0].figures.tokens.mean()
@@ -202,6 +205,7 @@ def test_no_fewer_tokens_where_all_of_them_are_needed() -> None:
     assert tune(documents, asking, HashEmbedder(), QUICK).fewer_tokens is None
 
 
+@pytest.mark.slow
 def test_the_file_holds_the_settings_and_what_they_rest_on(found: tuning.Tuning, tmp_path: Path) -> None:
     path = found.settings.save(tmp_path / "settings.json")
     loaded = SageSettings.load(path)
