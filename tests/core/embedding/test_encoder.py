@@ -156,6 +156,7 @@ def test_a_folder_reads_like_its_tensors(folder, encoder):
         np.testing.assert_allclose(one, other, atol=0.05)  # Stored in float16.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(weights()))
 @pytest.mark.parametrize("fault", ["missing", "shape", "nan", "infinite"])
 def test_tensors_that_lie_are_named_with_their_file(folder, name, fault):

@@ -206,6 +206,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["store.sqlite3", "vectors/*.vec"])
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("opened_before", [False, True])
