@@ -20,11 +20,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from sage_core._checks import check_installed
+from sage_core.documents.structured import Parsed
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading
 from sage_core.text.links import Hyperlink
@@ -49,12 +50,9 @@ _NEEDS = {
     "epub": ("Reading e-books", "files", "lxml"),
 }
 
-Parsed = tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]
-"""Text, title, page starts, headings and links."""
-
 
 def read_isolated(kind: Literal["pdf", "docx", "xlsx", "pptx", "epub"], data: bytes, *, name: str) -> Parsed:
-    """Text, title, page starts, headings and links of a PDF or office file.
+    """What a PDF or office file says.
 
     Raises:
         InputError: For a file that cannot be read, or not within the limits.
@@ -78,7 +76,7 @@ def read_isolated(kind: Literal["pdf", "docx", "xlsx", "pptx", "epub"], data: by
         raise InputError(reply["error"])
     headings = [Heading(*heading) for heading in reply["headings"]]
     links = [Hyperlink(*link) for link in reply["links"]]
-    return reply["text"], reply["title"], tuple(reply["page_starts"]), headings, links
+    return Parsed(reply["text"], reply["title"], reply["page_starts"], headings, links)
 
 
 class _Child:
@@ -199,14 +197,13 @@ def serve() -> None:
 
 def _reply(job: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        text, title, page_starts, headings, links = _parse(job["kind"], data, job["name"])
+        return _parse(job["kind"], data, job["name"])._asdict()
     except InputError as error:
         return {"error": str(error)}
     except MemoryError:
         os._exit(_EXIT_MEMORY)
     except Exception as error:  # a parser's own bug: the file is skipped, the others are read
         return {"error": f"{job['name']} is not readable: {type(error).__name__}: {error}"}
-    return {"text": text, "title": title, "page_starts": page_starts, "headings": headings, "links": links}
 
 
 def _parse(kind: str, data: bytes, name: str) -> Parsed:
@@ -222,7 +219,7 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
         from sage_core.documents.office import read_office
 
         page = read_office(kind, data, name=name)
-    return page.text, page.title, (), page.headings, page.links
+    return Parsed(page.text, page.title, (), page.headings, page.links)
 
 
 class _Records(logging.Handler):

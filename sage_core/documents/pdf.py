@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from sage_core.documents.structured import Parsed
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import MAX_HEADING_CHARS, Heading, find_headings
 from sage_core.text.lines import CONTENTS_ENTRY, WIDE
@@ -35,25 +36,6 @@ _MOST_LOST_PAGES = 500  # in a row, after which the number of pages is taken for
 
 # PDFium keeps its state in globals: one thread at a time.
 _lock = threading.Lock()
-
-
-class PdfText(NamedTuple):
-    """What a PDF says.
-
-    Attributes:
-        text: Its paragraphs, parted by blank lines.
-        title: The title in its properties, else its first heading, where nothing else has that level.
-        page_starts: The offset in ``text`` at which each page starts.
-        headings: From its bookmarks where they are found on the pages; else lines in larger or bold type, and
-            numbered ones.
-        links: Links to other files, each as the line on which it begins.
-    """
-
-    text: str
-    title: str | None
-    page_starts: tuple[int, ...]
-    headings: list[Heading]
-    links: Sequence[Hyperlink] = ()
 
 
 @dataclass(slots=True)
@@ -94,8 +76,12 @@ class _Paragraph:
     end: int = 0
 
 
-def read_pdf(data: bytes, *, name: str = "the file") -> PdfText:
-    """Text, title, page starts and headings of a PDF.
+def read_pdf(data: bytes, *, name: str = "the file") -> Parsed:
+    """Text, title, page starts, headings and links of a PDF.
+
+    Paragraphs are parted by blank lines. The title is that of its properties, else its first heading, where
+    nothing else has that level. Headings are from its bookmarks where they are found on the pages; else lines
+    in larger or bold type, and numbered ones. A link is the line on which it begins.
 
     Raises:
         InputError: For a damaged file, one that needs a password, or one without text (a scan).
@@ -135,7 +121,7 @@ def read_pdf(data: bytes, *, name: str = "the file") -> PdfText:
     headings = _headings(text, paragraphs, outline)
     if title is None and headings and all(h.level > headings[0].level for h in headings[1:]):
         title = headings[0].text
-    return PdfText(text, title, starts, headings, links)
+    return Parsed(text, title, starts, headings, links)
 
 
 # --- Pages to lines ----------------------------------------------------------------

@@ -13,13 +13,12 @@ import hashlib
 import logging
 import os
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sage_core._checks import shortened
 from sage_core.documents.discovery import KINDS, REMEDIES, Kind, PathArgument, as_path, source_of
-from sage_core.documents.structured import read_csv, read_email, read_json, read_notebook
+from sage_core.documents.structured import Parsed, read_csv, read_email, read_json, read_notebook
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
 from sage_core.text.links import Hyperlink, find_hyperlinks
@@ -170,26 +169,24 @@ def parse_document(
     """
     kind = _kind_of_bytes(Path(path), data)
     try:
-        text, title, page_starts, headings, links = _parsed(kind, data, encoding, str(path))
+        read = _parsed(kind, data, encoding, str(path))
     except MemoryError:
         raise InputError(f"{path} needs more memory to be read than there is: split it") from None
-    if not text or text.isspace():  # without a copy, as strip makes
+    if not read.text or read.text.isspace():  # without a copy, as strip makes
         raise InputError(f"{path} holds no text")
     return Document(
         source or source_of(path),
-        text,
+        read.text,
         kind,
         digest or digest_of(data, encoding),
-        title,
-        page_starts,
-        tuple(headings),
-        tuple(links),
+        read.title,
+        tuple(read.page_starts),
+        tuple(read.headings),
+        tuple(read.links),
     )
 
 
-def _parsed(
-    kind: Kind, data: bytes, encoding: str | None, name: str
-) -> tuple[str, str | None, tuple[int, ...], Sequence[Heading], Sequence[Hyperlink]]:
+def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
     if kind in ("pdf", "docx", "xlsx", "pptx", "epub"):
         from sage_core.documents.isolated import read_isolated
 
@@ -198,21 +195,21 @@ def _parsed(
         from sage_core.documents.html import declared_encoding, read_html
 
         page = read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
-        return page.text, page.title, (), page.headings, page.links
+        return Parsed(page.text, page.title, (), page.headings, page.links)
     if kind == "email":
         text, title = read_email(data, name=name)
         headings = find_headings(text, "markdown")
-        return text, title, (), headings[:1] if title else [], []
+        return Parsed(text, title, (), headings[:1] if title else ())
     text = decode(data, encoding, name=name)
     if kind == "code":
-        return text, None, (), [], []
+        return Parsed(text)
     if kind == "csv" or kind == "json":
-        return (read_csv if kind == "csv" else read_json)(text), None, (), [], []
+        return Parsed((read_csv if kind == "csv" else read_json)(text))
     if kind == "notebook":
         text = read_notebook(text, name=name)
     headings = find_headings(text, _MARKUPS[kind])
     links = find_hyperlinks(text, "rst" if kind == "rst" else "markdown")
-    return text, find_title(text, headings), (), headings, links
+    return Parsed(text, find_title(text, headings), (), headings, links)
 
 
 def decode(

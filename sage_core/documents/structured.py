@@ -7,10 +7,24 @@ import email
 import email.policy
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email.message import EmailMessage
+from typing import NamedTuple
 
 from sage_core.errors import InputError
+from sage_core.text.headings import Heading
+from sage_core.text.links import Hyperlink
+
+
+class Parsed(NamedTuple):
+    """What was read of a file: see `sage_core.documents.reader.Document`."""
+
+    text: str
+    title: str | None = None
+    page_starts: Sequence[int] = ()
+    headings: Sequence[Heading] = ()
+    links: Sequence[Hyperlink] = ()
+
 
 _DELIMITERS = ",;\t|"
 _LONG_LINE = 400  # characters a line on average, from which on JSON is taken for minified

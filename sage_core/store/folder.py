@@ -33,12 +33,14 @@ from sage_core.errors import InputError, StoreError
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import Setting, StoreIdentity, StoreInfo
 from sage_core.store.names import (
+    LISTED,
     NameTables,
     create_names,
     delete_names,
     insert_links,
     insert_names,
     linked_sections,
+    listed,
 )
 from sage_core.store.protocol import DocumentRecord
 from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
@@ -75,7 +77,6 @@ _TABLES = (
     "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",
     "CREATE INDEX dead_by_change ON dead (change)",
 )
-_MOST_PARAMETERS = 500
 # Chunks kept in memory, some 2 KB each.
 _MOST_CACHED = 8_192
 _NONE = type(None)
@@ -796,9 +797,9 @@ class FolderStore(NameTables):
         query = np.asarray(vector, dtype=np.float32)
 
         def read(connection: sqlite3.Connection, view: _View) -> list[Found]:
-            statement = "SELECT source, first, chunks FROM documents WHERE source IN ({})"
-            sources = list(dict.fromkeys(source for source, _ in beginnings))
-            documents = {row[0]: row[1:] for row in _select(connection, statement, sources)}
+            statement = f"SELECT source, first, chunks FROM documents WHERE source IN {LISTED}"
+            sources = listed(dict.fromkeys(source for source, _ in beginnings))
+            documents = {row[0]: row[1:] for row in connection.execute(statement, sources)}
             _require_rows("documents", *(number for both in documents.values() for number in both))
             rows = list(
                 dict.fromkeys(
@@ -1038,7 +1039,7 @@ def _chunks_of(
     missing = [row for row in rows if row not in chunks]
     if missing:
         new = {}
-        for row, *rest in _select(connection, _CHUNKS, missing):
+        for row, *rest in connection.execute(_CHUNKS, listed(missing)):
             chunk = _chunk(rest)
             new[row] = (" ".join(chunk.text.split()), chunk)
         lost = next((row for row in missing if row not in new), None)
@@ -1073,14 +1074,8 @@ def _with_words(
 
 _CHUNKS = (
     "SELECT c.row, d.source, d.digest, c.start, c.stop, c.page, c.after, c.text, c.row - d.first, d.title,"
-    " c.headings, c.header FROM chunks c JOIN documents d ON d.key = c.document WHERE c.row IN ({})"
+    f" c.headings, c.header FROM chunks c JOIN documents d ON d.key = c.document WHERE c.row IN {LISTED}"
 )
-
-
-def _select(connection: sqlite3.Connection, statement: str, rows: Sequence[int | str]) -> Iterator[Any]:
-    for start in range(0, len(rows), _MOST_PARAMETERS):
-        part = rows[start : start + _MOST_PARAMETERS]
-        yield from connection.execute(statement.format(",".join("?" * len(part))), part)
 
 
 _CHUNK_TYPES = (str, str, int, int, (int, _NONE), str, str, int, (str, _NONE), str, str)

@@ -28,6 +28,15 @@ LINK_TABLE = (
 )
 
 
+LISTED = "(SELECT value FROM json_each(?))"
+"""A list of values in one parameter of a statement; `listed` makes it."""
+
+
+def listed(values: Iterable[str | int]) -> tuple[str]:
+    """The parameters of a statement with `LISTED`."""
+    return (json.dumps(list(values), ensure_ascii=False),)
+
+
 def create_names(connection: sqlite3.Connection) -> None:
     """Make the tables where a store has none yet, with the names of its documents."""
     connection.execute(LINK_TABLE)
@@ -66,6 +75,13 @@ def delete_names(connection: sqlite3.Connection, document: int) -> None:
     connection.execute("DELETE FROM links WHERE document = ?", (document,))
 
 
+def term_counts(connection: sqlite3.Connection, terms: Iterable[str]) -> dict[str, int]:
+    """How many chunks have each term; those of no chunk are missing."""
+    return dict(
+        connection.execute(f"SELECT term, doc FROM word_counts WHERE term IN {LISTED}", listed(terms))
+    )
+
+
 class NameTables(ABC):
     """Documents by their names: what `FolderStore` and `WordIndex` both answer from these tables."""
 
@@ -91,7 +107,7 @@ class NameTables(ABC):
         with self._reading() as connection, suppress(sqlite3.OperationalError):
             rows = connection.execute(
                 f"SELECT k.value FROM json_each(?) k WHERE EXISTS (SELECT 1 FROM names n WHERE {condition})",
-                (json.dumps(list(keys), ensure_ascii=False),),
+                listed(keys),
             )
             return {key for (key,) in rows}
         return set()
@@ -109,12 +125,9 @@ class NameTables(ABC):
     def frequencies(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
         """For each key how many chunks have its rarest word, and how many there are."""
         terms = {key: index_terms(key) for key in keys}
-        words = json.dumps(list({term for some in terms.values() for term in some}), ensure_ascii=False)
         with self._reading() as connection:
-            counts = connection.execute(
-                "SELECT term, doc FROM word_counts WHERE term IN (SELECT value FROM json_each(?))", (words,)
-            )
-            return rarest(terms, dict(counts), self._count_chunks(connection))
+            counts = term_counts(connection, {term for some in terms.values() for term in some})
+            return rarest(terms, counts, self._count_chunks(connection))
 
 
 def linked_sections(

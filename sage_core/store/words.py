@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_core.errors import StoreError
-from sage_core.store.names import NAME_TABLES, NameTables, insert_names
+from sage_core.store.names import LISTED, NAME_TABLES, NameTables, insert_names, listed, term_counts
 from sage_core.text.keywords import index_terms
 
 WORD_TABLES = (
@@ -30,7 +30,6 @@ WORD_TABLES = (
 COMMON, COMMON_LEAST = 0.05, 2_000
 # Of a question that is a whole text.
 _MAX_TERMS = 64
-_MAX_PARAMETERS = 500
 # Raised with a change of the tables or of `index_terms`: an index made before is made again.
 _VERSION = 2
 # Ids that a filter is asked about at once.
@@ -140,12 +139,10 @@ class WordIndex(NameTables):
             texts = list(read(new)) if new else []
             described = list(describe(new)) if new and describe is not None else [None] * len(new)
             with _transaction(self._connection):
-                for part in _parts(gone):
-                    marks = ",".join("?" * len(part))
-                    rows = f"SELECT row FROM entries WHERE id IN ({marks})"
-                    self._connection.execute(f"DELETE FROM words WHERE rowid IN ({rows})", part)
-                    self._connection.execute(f"DELETE FROM entries WHERE id IN ({marks})", part)
                 if gone:
+                    rows = f"SELECT row FROM entries WHERE id IN {LISTED}"
+                    self._connection.execute(f"DELETE FROM words WHERE rowid IN ({rows})", listed(gone))
+                    self._connection.execute(f"DELETE FROM entries WHERE id IN {LISTED}", listed(gone))
                     unused = "SELECT key FROM documents WHERE key NOT IN (SELECT document FROM entries"
                     unused += " WHERE document IS NOT NULL)"
                     self._connection.execute(f"DELETE FROM names WHERE document IN ({unused})")
@@ -237,10 +234,7 @@ def rows_with_terms(
     # A common word tells little, and every row that has it must be scored.
     most = max(COMMON_LEAST, int(COMMON * total))
     distinct = list(dict.fromkeys(terms))
-    counts: dict[str, int] = {}
-    for part in _parts(distinct) if total > most else ():
-        marks = ",".join("?" * len(part))
-        counts.update(connection.execute(f"SELECT term, doc FROM word_counts WHERE term IN ({marks})", part))
+    counts = term_counts(connection, distinct) if total > most else {}
     rare = [term for term in distinct if counts.get(term, 0) <= most]
     if not rare:
         return []
@@ -249,11 +243,6 @@ def rows_with_terms(
         "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (query, below, n)
     )
     return [row for (row,) in rows]
-
-
-def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(values), _MAX_PARAMETERS):
-        yield values[start : start + _MAX_PARAMETERS]
 
 
 @contextmanager
