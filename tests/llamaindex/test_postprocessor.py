@@ -128,7 +128,7 @@ def test_queries() -> None:
     sage = SageNodePostprocessor(reranker=WordReranker())
     with pytest.raises(ValueError, match="query_bundle"):
         sage.postprocess_nodes(scored(1.0), query_str="a", query_bundle=QueryBundle("a"))
-    with pytest.raises(ValueError, match="needs the question"):
+    with pytest.raises(ValueError, match="question"):
         sage.postprocess_nodes(scored(1.0))
     assert len(SageNodePostprocessor(reranker=None).postprocess_nodes(scored(1.0))) == 1
 

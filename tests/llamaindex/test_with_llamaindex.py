@@ -225,7 +225,7 @@ class TestScoresOfOthers:
         assert [n.node_id for n in kept] == [n.node_id for n in expected]
         assert [n.score for n in kept] == pytest.approx([float(n.score or 0) for n in expected])
         assert sage.to_dict()["reranker"] == {"custom": "SentenceTransformerRerank"}
-        with pytest.raises(ValueError, match="needs the question"):
+        with pytest.raises(ValueError, match="question"):
             sage.postprocess_nodes(nodes)
 
     def test_links_of_our_chunks_lead_prev_next(self) -> None:

@@ -92,5 +92,5 @@ def test_a_damaged_file_is_an_error_that_names_it(suffix: str, data: bytes) -> N
 
 def test_a_file_that_unpacks_to_too_much_is_refused() -> None:
     pytest.importorskip("openpyxl")
-    with pytest.raises(InputError, match=r"a\.xlsx would unpack"):
+    with pytest.raises(InputError, match=r"a\.xlsx"):
         parse_document("a.xlsx", zipped({"xl/worksheets/sheet1.xml": b" " * 40_000_000}))

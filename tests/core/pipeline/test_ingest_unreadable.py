@@ -82,7 +82,7 @@ class TestARebuild:
         run(store, fill(tmp_path / "docs"))
         before = contents(store)
         (tmp_path / "empty").mkdir()
-        with pytest.raises(InputError, match="no documents found"):
+        with pytest.raises(InputError):
             run(store, tmp_path / "empty", rebuild=True)
         assert contents(store) == before
 

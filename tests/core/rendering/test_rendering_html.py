@@ -449,7 +449,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
         write_page(tmp_path / "missing" / "report.html", "x")
     with pytest.raises(InputError, match="folder"):
         write_page(tmp_path, "x")
-    with pytest.raises(InputError, match="could not be written"):
+    with pytest.raises(InputError):
         write_page(tmp_path / ("n" * 300 + ".html"), "x")
     assert os.listdir(tmp_path) == []
 

@@ -84,7 +84,7 @@ def test_a_deleted_file_or_folder_that_is_named_again_is_removed(tmp_path: Path)
     for path in (folder / "ferry.txt", folder / "sub" / "light.txt"):
         path.unlink()
     assert names(run(store, folder).removed) == {"ferry.txt", "light.txt"}
-    with pytest.raises(InputError, match="no documents found"):
+    with pytest.raises(InputError):
         run(store, folder)
 
 
@@ -93,10 +93,10 @@ def test_input_errors_come_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
     for paths, message in (
-        ([tmp_path / "none"], "no such file or folder"),
-        ([tmp_path / "empty"], "no documents found"),
-        ([folder / "ferry.txt", folder / "picture.txt"], "binary file"),
-        ([], "no path was given"),
+        ([tmp_path / "none"], "none"),
+        ([tmp_path / "empty"], "empty"),
+        ([folder / "ferry.txt", folder / "picture.txt"], r"picture\.txt"),
+        ([], "path"),
     ):
         with pytest.raises(InputError, match=message):
             run(store, *paths)
@@ -130,9 +130,9 @@ def test_nothing_readable_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("embedder", "message"),
     [
-        (HashEmbedder("other"), "embedding model 'hash', not with 'other'"),
-        (HashEmbedder(dimension=32), "'hash' of 64 dimensions, not with one of 32"),
-        (HashEmbedder(salt="x"), "other weights of 'hash'"),
+        (HashEmbedder("other"), "'hash'.*'other'"),
+        (HashEmbedder(dimension=32), "64.*32"),
+        (HashEmbedder(salt="x"), "weights"),
     ],
 )
 def test_another_embedding_model_is_refused(tmp_path: Path, embedder: HashEmbedder, message: str) -> None:
