@@ -9,15 +9,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 HEAVY = {
-    "torch",
+    "bm25s", "chromadb", "openai", "sentence_transformers", "tiktoken", "tokenizers", "torch",
     "transformers",
-    "sentence_transformers",
-    "chromadb",
-    "openai",
-    "tokenizers",
-    "bm25s",
-    "tiktoken",
-}
+}  # fmt: skip
 FRAMEWORKS = {"llama_index", "langchain_core", "langchain_text_splitters"}
 
 

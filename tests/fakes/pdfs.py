@@ -22,17 +22,9 @@ from reportlab.platypus import (
 )
 
 _SUBJECTS = (
-    "pilot",
-    "keeper",
-    "ferry",
-    "cook",
-    "harbour-master",
-    "fisherman",
-    "engineer",
-    "postman",
-    "baker",
+    "pilot", "keeper", "ferry", "cook", "harbour-master", "fisherman", "engineer", "postman", "baker",
     "mate",
-)
+)  # fmt: skip
 _VERBS = ("mends", "carries", "counts", "paints", "measures", "loads", "watches", "repairs", "sells", "lifts")
 _THINGS = ("the lamp", "the nets", "two barrels of oil", "the long rope", "a box of charts", "the old bell")
 _TIMES = (

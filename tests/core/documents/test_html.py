@@ -126,39 +126,11 @@ def test_any_text_is_some_html(markup: str) -> None:
 
 
 ATTACKS = [
-    *(
-        "<a/",
-        "<a '",
-        "<!--",
-        "<![",
-        "<a",
-        "<p>",
-        "&",
-        "</a>",
-        "<a b ",
-        "<li>",
-        "<td>",
-        "<tr><td>",
-        "<?",
-        "\0",
-        "<br>",
-    ),
-    *(
-        "<h1>x</h1>",
-        "<p><code>`</code>",
-        "<section></section>",
-        "<ul><li>x</ul>",
-        "<table><tr><td>x</table>",
-        "<dt>a<dd>b",
-    ),
-    *(
-        "<a href='#'>x</a>",
-        "<p class='a b c d'>x",
-        "<tr><td rowspan=100 colspan=100>x</tr>",
-        "<header>x</header>",
-        "<main>x</main>",
-    ),
-]
+    "<a/", "<a '", "<!--", "<![", "<a", "<p>", "&", "</a>", "<a b ", "<li>", "<td>", "<tr><td>", "<?",
+    "\x00", "<br>", "<h1>x</h1>", "<p><code>`</code>", "<section></section>", "<ul><li>x</ul>",
+    "<table><tr><td>x</table>", "<dt>a<dd>b", "<a href='#'>x</a>", "<p class='a b c d'>x",
+    "<tr><td rowspan=100 colspan=100>x</tr>", "<header>x</header>", "<main>x</main>",
+]  # fmt: skip
 
 
 @pytest.mark.slow
