@@ -5,9 +5,9 @@
 It is the bundled cross-encoder with its own weights in the upper layers and its own head on every token; the
 word embeddings and the lowest layers are those of ``sage-minilm``, so that the reader adds 7 MB. Data:
 ``reader_qa`` and ``qamr`` of the training data, with the questions of some articles left out to follow the
-training. The loss is the cross-entropy of the first and the last token of the answer. The learning rate
-rises, then falls in a straight line. The forward passes run in bfloat16. A run that was cut off goes on from
-its last checkpoint.
+training, and in the second run questions made of plain text (`cloze.py`). The loss is the cross-entropy of
+the first and the last token of the answer. In each run the learning rate rises, then falls in a straight
+line. The forward passes run in bfloat16. What was cut off goes on from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import random
 import re
 import shutil
 import string
-import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from cloze import cloze_questions
 from sage_train.folders import save_folder
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -41,14 +41,44 @@ from sage_core.text.wordpiece import TOKENIZER_FILE
 
 logger = logging.getLogger(__name__)
 
-SEED = 1
 LONGEST = 256  # Word pieces of question and passage.
 TOKENS = 3072  # A step.
-LEARNING_RATE = 1.2e-4
 WARM_UP = 0.05
 FROZEN = 2  # Lowest layers, which the reader shares with the cross-encoder.
-# Passes over each kind.
-TIMES = {"squad1": 3.0, "squad2": 3.0, "policyqa": 1.0, "fairytaleqa": 0.4, "qamr": 0.7}
+Passes = Mapping[str, float]
+"""Over each kind of questions; of those made of plain text, their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One fall of the learning rate, over parts that follow each other."""
+
+    seed: int
+    learning_rate: float
+    steps: int
+    parts: tuple[Passes, ...]
+    lengths: tuple[int, ...]  # Longest passages in characters, one of them at random.
+
+
+RUNS = (
+    Run(
+        1,
+        1.2e-4,
+        1150,
+        ({"squad1": 3.0, "squad2": 3.0, "policyqa": 1.0, "fairytaleqa": 0.4, "qamr": 0.7},),
+        (1100,),
+    ),
+    Run(
+        2,
+        9e-5,
+        1900,
+        (
+            {"squad1": 1, "squad2": 1, "policyqa": 0.3, "fairytaleqa": 0.2, "qamr": 0.2, "cloze": 13_000},
+            {"squad1": 2, "squad2": 2, "policyqa": 0.5, "fairytaleqa": 0.3, "qamr": 0.25},
+        ),
+        (500, 800, 1100, 1100),
+    ),
+)
 HELD_OUT = 20  # One article of so many follows the training.
 
 
@@ -87,7 +117,37 @@ def questions(data: Path) -> Iterator[Question]:
                 )
 
 
-def near(question: Question, chance: random.Random, longest: int = 1100) -> Question:
+def made_questions(data: Path, count: int, seed: int) -> list[Question]:
+    """Questions made of plain text, of articles that are not held out."""
+    made = [
+        Question("cloze", c.question, c.passage, c.start, c.end, (c.passage[c.start : c.end],), c.document)
+        for c in cloze_questions(data, count + 1_000, seed=1)
+    ]
+    made = [question for question in made if not question.held_out]
+    random.Random(seed).shuffle(made)
+    return made[:count]
+
+
+def part_steps(
+    run: Run,
+    passes: Passes,
+    every: Sequence[Question],
+    data: Path,
+    tokenizer: Tokenizer,
+    chance: random.Random,
+) -> list[list[Question]]:
+    """The batches of a part."""
+    rows = [
+        near(question, chance, chance.choice(run.lengths))
+        for question in every
+        if not question.held_out
+        for _ in range(int(passes[question.kind] + chance.random()))
+    ]
+    rows += made_questions(data, int(passes.get("cloze", 0)), run.seed)
+    return [[rows[i] for i in batch] for batch in batches(rows, tokenizer, chance)]
+
+
+def near(question: Question, chance: random.Random, longest: int) -> Question:
     """The question with the part of a long passage that holds the answer somewhere."""
     if len(question.passage) <= longest:
         return question
@@ -122,8 +182,8 @@ def batches(rows: Sequence[Question], tokenizer: Tokenizer, chance: random.Rando
 class Reader:
     """Network, tokenizer and optimizer."""
 
-    def __init__(self, start: Path) -> None:
-        self.network = Network(start).train()
+    def __init__(self, start: Path, network: Network | None = None) -> None:
+        self.network = (network if network is not None else Network(start)).train()
         for module in self.network.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.1
@@ -137,7 +197,7 @@ class Reader:
             {"params": [w for w in self.weights if w.ndim > 1], "weight_decay": 0.01},
             {"params": [w for w in self.weights if w.ndim < 2], "weight_decay": 0.0},
         ]
-        self.optimizer = torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=(0.9, 0.98))
+        self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98))
 
     def save(self, folder: Path) -> None:
         """Write what the reader does not share with the cross-encoder, as 8-bit rows."""
@@ -159,10 +219,10 @@ class Reader:
             outside[row, len(one.ids) - 1] = True  # The separator behind the passage.
         return logits.masked_fill(outside[..., None], -1e4)
 
-    def step(self, rows: Sequence[Question], share: float) -> float:
-        """One step at ``share`` (0 to 1) of the training; returns the loss."""
+    def step(self, rows: Sequence[Question], share: float, learning_rate: float) -> float:
+        """One step at ``share`` (0 to 1) of a run with this peak of the learning rate; returns the loss."""
         for setting in self.optimizer.param_groups:
-            setting["lr"] = LEARNING_RATE * min(share / WARM_UP + 1e-3, (1 - share) / (1 - WARM_UP))
+            setting["lr"] = learning_rate * min(share / WARM_UP + 1e-3, (1 - share) / (1 - WARM_UP))
         encoded = self.tokenizer.encode_batch([(q.question, q.passage) for q in rows])
         wanted = torch.full((len(rows), 2), -1)
         for i, (row, one) in enumerate(zip(rows, encoded, strict=True)):
@@ -227,45 +287,47 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--install", action="store_true", help="put the weights into the package")
-    parser.add_argument("--steps", type=int, default=1150)
-    parser.add_argument("--every", type=int, default=400, help="steps from one checkpoint to the next")
+    parser.add_argument("--steps", type=int, help="fewer steps of each run")
+    parser.add_argument("--every", type=int, default=200, help="steps from one checkpoint to the next")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(SEED)
-    chance = random.Random(SEED)
     every = list(questions(arguments.data))
-    rows = [
-        near(q, chance) for q in every if not q.held_out for _ in range(int(TIMES[q.kind] + chance.random()))
-    ]
-    follow = {kind: [q for q in every if q.held_out and q.kind == kind] for kind in TIMES}
-    follow = {kind: chance.sample(own, min(120, len(own))) for kind, own in follow.items() if own}
     reader = Reader(arguments.start)
-    steps = batches(rows, reader.tokenizer, chance)[: arguments.steps]
-    logger.info("%s questions, %s steps", f"{len(rows):,}", f"{len(steps):,}")
-    checkpoint, first = arguments.output / "checkpoint.pt", 0
+    checkpoint, done, first = arguments.output / "checkpoint.pt", 0, 0
     if checkpoint.exists():
         state = torch.load(checkpoint)
         reader.network.load_state_dict(state["network"])
         reader.optimizer.load_state_dict(state["optimizer"])
-        first = state["step"]
-    started, mean = time.process_time(), 0.0
-    for number in range(first, len(steps)):
-        mean += 0.02 * (reader.step([rows[i] for i in steps[number]], number / len(steps)) - mean)
-        if (number + 1) % 50 == 0:
-            logger.info("step %d, loss %.3f, %.0f s", number + 1, mean, time.process_time() - started)
-        if (number + 1) % arguments.every == 0 or number + 1 == len(steps):
-            torch.save(
-                {
-                    "network": reader.network.state_dict(),
-                    "optimizer": reader.optimizer.state_dict(),
-                    "step": number + 1,
-                },
-                checkpoint,
-            )
+        done, first = state["run"], state["step"]
+    for number, run in enumerate(RUNS):
+        if number < done:
+            continue
+        if number > done:
+            reader, first = Reader(arguments.start, reader.network), 0
+        torch.manual_seed(run.seed)
+        chance = random.Random(run.seed)
+        follow = {kind: [q for q in every if q.held_out and q.kind == kind] for kind in run.parts[0]}
+        follow = {kind: chance.sample(own, min(200, len(own))) for kind, own in follow.items() if own}
+        steps = [
+            step
+            for passes in run.parts
+            for step in part_steps(run, passes, every, arguments.data, reader.tokenizer, chance)
+        ][: arguments.steps or run.steps]
+        logger.info("run %d: %d steps", number + 1, len(steps))
+        mean = 0.0
+        for at in range(first, len(steps)):
+            loss = reader.step(steps[at], at / len(steps), run.learning_rate)
+            mean += 0.02 * (loss - mean) if mean else loss
+            if (at + 1) % 50 == 0:
+                logger.info("step %d, loss %.3f", at + 1, mean)
+            if (at + 1) % arguments.every and at + 1 < len(steps):
+                continue
+            state = {"network": reader.network.state_dict(), "optimizer": reader.optimizer.state_dict()}
+            torch.save({**state, "run": number, "step": at + 1}, checkpoint)
             for kind, own in follow.items():
                 f1, exact = scores(reader.answers(own), own)
-                logger.info("%d, %s: F1 %.3f, exact %.3f (n = %d)", number + 1, kind, f1, exact, len(own))
+                logger.info("%d, %s: F1 %.3f, exact %.3f (n = %d)", at + 1, kind, f1, exact, len(own))
     reader.save(arguments.output)
     if arguments.install:
         for name in ("model.safetensors", "config.json"):
