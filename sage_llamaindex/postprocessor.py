@@ -22,12 +22,12 @@ from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 from typing_extensions import Self
 
+from sage_core import ranking
 from sage_core.errors import InputError
+from sage_core.feedback.drivers import Steps, Twin, adrive, drive
 from sage_core.ranking import (
     Reranker,
-    ascore_candidates,
     named_reranker,
-    score_candidates,
     vouch,
     vouch_titled,
 )
@@ -274,45 +274,43 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         Raises:
             InputError: Where there is a reranker and no query.
         """
-        self._tell_if_few(nodes)
-        if self._scorer is None:
-            return self._scored(nodes, *self._given(nodes)[:2])
-        bundle = _query_of(query_bundle)
-        if isinstance(self._scorer, PostprocessorScores):
-            return self._scored(nodes, *self._scorer.score_nodes(nodes, bundle), bundle.query_str)
-        texts, headed = _texts(nodes)
-        known = scores_or_order(self._given(nodes).scores)
-        scores = score_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
-        return self._reranked(nodes, scores, self._scorer, bundle.query_str)
+        return drive(self._ranking(nodes, query_bundle))
 
     async def arank(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None = None) -> Ranking:
         """`rank` without blocking the event loop."""
+        return await adrive(self._ranking(nodes, query_bundle))
+
+    def _ranking(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[Ranking]:
         self._tell_if_few(nodes)
-        if self._scorer is None:
-            return self._scored(nodes, *self._given(nodes)[:2])
+        given, scorer = self._given(nodes), self._scorer
+        if scorer is None:
+            return self._scored(nodes, given.scores, given.scale)
         bundle = _query_of(query_bundle)
-        if isinstance(self._scorer, PostprocessorScores):
-            return self._scored(nodes, *await self._scorer.ascore_nodes(nodes, bundle), bundle.query_str)
-        texts, headed = _texts(nodes)
-        known = scores_or_order(self._given(nodes).scores)
-        scores = await ascore_candidates(self._scorer, bundle.query_str, texts, known, headed=headed)
-        return self._reranked(nodes, scores, self._scorer, bundle.query_str)
+        question = bundle.query_str
+        if isinstance(scorer, PostprocessorScores):
+            read: ScoreReading = yield Twin(scorer, "score_nodes", nodes, bundle)
+        else:
+            texts, headed = _texts(nodes)
+            known = scores_or_order(given.scores)
+            scores = yield Twin(ranking, "score_candidates", scorer, question, texts, known, headed=headed)
+            read = read_scores(scores, scorer.scale, ordered=False, source=f"scores of {scorer.name}")
+        return self._scored(nodes, read.scores, read.scale, question)
 
     @dispatcher.span
     def rerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
         """`rank` as a step of its own in traces, with the events of a reranker."""
         with self.events(nodes, query_bundle) as ended:
-            ranking = self.rank(nodes, query_bundle)
-            ended(ranking.best_first)
-        return ranking
+            ranked = self.rank(nodes, query_bundle)
+            ended(ranked.best_first)
+        return ranked
 
     @dispatcher.span
     async def arerank(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> Ranking:
         """`rerank` without blocking the event loop."""
         with self.events(nodes, query_bundle) as ended:
-            ranking = await self.arank(nodes, query_bundle)
-            ended(ranking.best_first)
-        return ranking
+            ranked = await self.arank(nodes, query_bundle)
+            ended(ranked.best_first)
+        return ranked
 
     @dispatcher.span
     def select(
@@ -341,27 +339,27 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        if not nodes:
-            return []
-        with self.events(nodes, query_bundle) as ended:
-            ranking = self.rank(nodes, query_bundle)
-            kept = self.cut(ranking)
-            ended(kept)
-        pruner = self.pruner(ranking.scale)
-        return kept if pruner is None else pruner.postprocess_nodes(kept, query_bundle)
+        return drive(self._postprocessing(nodes, query_bundle))
 
     @dispatcher.span
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        return await adrive(self._postprocessing(nodes, query_bundle))
+
+    def _postprocessing(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None
+    ) -> Steps[list[NodeWithScore]]:
         if not nodes:
             return []
         with self.events(nodes, query_bundle) as ended:
-            ranking = await self.arank(nodes, query_bundle)
-            kept = self.cut(ranking)
-            ended(kept)
-        pruner = self.pruner(ranking.scale)
-        return kept if pruner is None else await pruner.apostprocess_nodes(kept, query_bundle)
+            ranked = yield from self._ranking(nodes, query_bundle)
+            selected = self.cut(ranked)
+            ended(selected)
+        pruner = self.pruner(ranked.scale)
+        if pruner is not None:
+            selected = yield Twin(pruner, "postprocess_nodes", selected, query_bundle)
+        return selected
 
     def pruner(self, scale: Scale) -> SagePruner | None:
         """What drops sentences of the nodes kept, where ``prune`` asks for it.
@@ -407,14 +405,6 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 len(nodes),
                 bound,
             )
-
-    def _reranked(
-        self, nodes: Sequence[NodeWithScore], scores: Sequence[float], reranker: Reranker, question: str
-    ) -> Ranking:
-        """The nodes with a reranker's scores."""
-        source = f"scores of {reranker.name}"
-        read = read_scores(scores, reranker.scale, ordered=False, source=source)
-        return self._scored(nodes, read.scores, read.scale, question)
 
     def _given(self, nodes: Sequence[NodeWithScore]) -> ScoreReading:
         """The scores that the nodes came with, higher is better."""
@@ -491,9 +481,7 @@ class PostprocessorScores:
         self._scale = scale
         self.name = type(postprocessor).__name__
 
-    def score_nodes(
-        self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle
-    ) -> tuple[list[float | None], Scale]:
+    def score_nodes(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> ScoreReading:
         """One score per node, and what they are.
 
         Raises:
@@ -504,18 +492,14 @@ class PostprocessorScores:
         asked = returning_all(self._postprocessor, len(nodes))
         return self._read(nodes, asked.postprocess_nodes(_unscored(nodes), query_bundle))
 
-    async def ascore_nodes(
-        self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle
-    ) -> tuple[list[float | None], Scale]:
+    async def ascore_nodes(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> ScoreReading:
         """`score_nodes` without blocking the event loop."""
         if not nodes:
             return self._read(nodes, [])
         asked = returning_all(self._postprocessor, len(nodes))
         return self._read(nodes, await asked.apostprocess_nodes(_unscored(nodes), query_bundle))
 
-    def _read(
-        self, nodes: Sequence[NodeWithScore], given: Sequence[NodeWithScore]
-    ) -> tuple[list[float | None], Scale]:
+    def _read(self, nodes: Sequence[NodeWithScore], given: Sequence[NodeWithScore]) -> ScoreReading:
         places: dict[str, deque[int]] = defaultdict(deque)  # of nodes with the same id, in their order
         for i, node in enumerate(nodes):
             places[node.node.node_id].append(i)
@@ -524,8 +508,7 @@ class PostprocessorScores:
             scores = collected_scores(self.name, results, len(nodes))
         except InputError as error:
             raise InputError(f"{error}: put it into node_postprocessors, before or after this one") from None
-        read = read_scores(scores, self._scale, ordered=False)
-        return read.scores, read.scale
+        return read_scores(scores, self._scale, ordered=False)
 
 
 def _unscored(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
