@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -9,6 +10,8 @@ from llama_index.core import Document, MockEmbedding, Settings, VectorStoreIndex
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import QueryBundle
 
+import sage_langchain
+import sage_llamaindex
 from sage_core import Sage
 from sage_core.cli.main import run
 from sage_core.embedding import named_embedder
@@ -111,6 +114,12 @@ class TestLangChain:
         store = InMemoryVectorStore(WordEmbeddings())
         with pytest.raises(ValueError, match="as_retriever"):
             SageRetriever.from_vectorstore(store, search_type="mmr")
+
+
+@pytest.mark.parametrize("package", [sage_langchain, sage_llamaindex])
+def test_a_name_that_is_not_there(package: Any) -> None:
+    with pytest.raises(AttributeError, match="Nothing"):
+        package.Nothing  # noqa: B018
 
 
 def test_missing_packages_are_told_when_the_parts_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
