@@ -179,10 +179,9 @@ class _Page:
 
     def __init__(self, root: _Element, whole: bool) -> None:
         self.root = root
-        self.whole = whole
         # The list keeps lxml's proxies alive, so that they can be keys.
         self.elements: list[Any] = [e for e in root.iter() if isinstance(e.tag, str)]
-        self.stats: dict[Any, _Stats] = {}
+        self.stats = {e: _Stats() for e in self.elements}
         self.unseen = {e for e in self.elements if _is_unseen(e)}
         self._count()
         self.total = self.stats[root]
@@ -203,12 +202,11 @@ class _Page:
                 hidden = _nearest_above(self.elements, lambda e: e in self.chrome or e in self.unseen)
                 titles = (e for e in self.elements if e.tag == "h1" and e not in hidden)
                 self.h1_outside = next(titles, None)
-            self._drop_link_lists()
+            if self.main is None:
+                self._drop_link_lists()
 
     def _count(self) -> None:
         """Statistics of every element, from the leaves up."""
-        for element in self.elements:
-            self.stats[element] = _Stats()
         for element in reversed(self.elements):
             stats = self.stats[element]
             if element not in self.unseen:
@@ -291,8 +289,6 @@ class _Page:
 
     def _drop_link_lists(self) -> None:
         """On a page that does not say where its content is, columns of links are navigation."""
-        if self.main is not None:
-            return
         lists = {
             e
             for e in self.elements

@@ -205,14 +205,12 @@ def _lines(textpage: Any, page: int) -> list[_Line]:
     """The lines of a page, in the order in which the file draws them."""
     lines: list[_Line] = []
     words: list[_Word] = []
-    for word in _words(textpage):
+    for word in (*_words(textpage), False):
         if isinstance(word, _Word):
             words.append(word)
         elif words:
             lines.append(_line(textpage, words, page, hyphen=word))
             words = []
-    if words:
-        lines.append(_line(textpage, words, page, hyphen=False))
     return lines
 
 
@@ -272,12 +270,8 @@ def _line(textpage: Any, words: Sequence[_Word], page: int, *, hyphen: bool) -> 
     flags = ctypes.c_int()
     length = c.FPDFText_GetFontInfo(textpage, longest.first, buffer, 128, flags)
     font = buffer.value.decode("latin-1").lower() if 0 < length <= 128 else ""
-    bold = (
-        "bold" in font
-        or "black" in font
-        or "heavy" in font
-        or c.FPDFText_GetFontWeight(textpage, longest.first) >= 600
-    )
+    heavy = c.FPDFText_GetFontWeight(textpage, longest.first) >= 600
+    bold = heavy or any(name in font for name in ("bold", "black", "heavy"))
     cells, edges = [words[0].text], [words[0].x0]
     for before, word in itertools.pairwise(words):
         if word.x0 - before.x1 > _WIDE_GAP * max(size, 1.0):
@@ -574,21 +568,13 @@ def _table_rows(lines: Sequence[_Line]) -> list[bool]:
     """Which lines are rows of a table: wide gaps part them, and at least one neighbor at the same places."""
 
     def alike(a: _Line, b: _Line) -> bool:
-        if (
-            len(a.cells) < 2
-            or len(b.cells) < 2
-            or a.page != b.page
-            or abs(a.y - b.y - b.height) > 4 * max(a.size, b.size)
-        ):
+        if min(len(a.cells), len(b.cells)) < 2 or a.page != b.page:
             return False
         shared = sum(any(abs(x - y) < 3 for y in b.edges) for x in a.edges)
-        return shared >= 2
+        return shared >= 2 and abs(a.y - b.y - b.height) <= 4 * max(a.size, b.size)
 
-    pairs = [alike(a, b) for a, b in itertools.pairwise(lines)]
-    return [
-        (index > 0 and pairs[index - 1]) or (index < len(pairs) and pairs[index])
-        for index in range(len(lines))
-    ]
+    pairs = [False, *(alike(a, b) for a, b in itertools.pairwise(lines)), False]
+    return [above or below for above, below in itertools.pairwise(pairs)][: len(lines)]
 
 
 def _joint(
@@ -693,14 +679,12 @@ def _write(paragraphs: Sequence[_Paragraph], pages: int) -> tuple[str, tuple[int
             parts.append("-")
             size += 1
         paragraph.end = size
-    starts: list[int] = []
-    following = size
-    for page in reversed(range(pages)):
-        following = first_of.get(page, following)
-        starts.append(following)
-    starts.reverse()
-    starts[0] = 0
-    return "".join(parts), tuple(starts), links
+    # A page without text starts where the next one does.
+    backwards = itertools.accumulate(
+        reversed(range(pages)), lambda following, page: first_of.get(page, following), initial=size
+    )
+    starts = [*backwards][:0:-1]
+    return "".join(parts), (0, *starts[1:]), links
 
 
 def _vocabulary(paragraphs: Sequence[_Paragraph]) -> frozenset[str]:

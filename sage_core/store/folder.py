@@ -44,7 +44,7 @@ from sage_core.store.names import (
 )
 from sage_core.store.protocol import DocumentRecord
 from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
-from sage_core.store.words import WORD_TABLES, rows_with_terms
+from sage_core.store.words import WORD_TABLES, insert_words, rows_with_terms
 from sage_core.text.keywords import index_terms
 from sage_core.text.links import document_names
 
@@ -951,10 +951,7 @@ def _insert_chunks(connection: sqlite3.Connection, key: int, first: int, chunks:
             for i, c in enumerate(chunks)
         ],
     )
-    connection.executemany(
-        "INSERT INTO words (rowid, terms) VALUES (?, ?)",
-        [(first + i, " ".join(index_terms(c.text_for_models))) for i, c in enumerate(chunks)],
-    )
+    insert_words(connection, first, (c.text_for_models for c in chunks))
 
 
 def _delete_chunks(connection: sqlite3.Connection, first: int, stop: int | None = None) -> None:

@@ -157,10 +157,7 @@ class WordIndex(NameTables):
                         for i, (key, document) in enumerate(zip(new, keys, strict=True))
                     ],
                 )
-                self._connection.executemany(
-                    "INSERT INTO words (rowid, terms) VALUES (?, ?)",
-                    [(first + i, " ".join(index_terms(text))) for i, text in enumerate(texts)],
-                )
+                insert_words(self._connection, first, texts)
             self._versions = dict(versions)
             return len(new)
 
@@ -221,6 +218,14 @@ class WordIndex(NameTables):
         """A connection must not be used by a forked process."""
         if self._process != os.getpid():
             self.__init__(self.path)  # type: ignore[misc]
+
+
+def insert_words(connection: sqlite3.Connection, first: int, texts: Iterable[str]) -> None:
+    """Index texts under the rows from ``first`` on."""
+    connection.executemany(
+        "INSERT INTO words (rowid, terms) VALUES (?, ?)",
+        [(first + i, " ".join(index_terms(text))) for i, text in enumerate(texts)],
+    )
 
 
 def rows_with_terms(
