@@ -64,7 +64,7 @@ def make_headers(
         room = min(max_tokens, window - length)
         key = (tuple(own), room)
         if key not in cache:
-            cache[key] = _fitted(key[0], room, counter)
+            cache[key] = fitted_header(own, room, counter)
         headers.append(cache[key])
     return headers
 
@@ -88,7 +88,8 @@ def fit_parts(parts: Sequence[str], fits: Callable[[Sequence[str]], bool]) -> tu
     return (" ".join(words[:most]),) if most else ()
 
 
-def _fitted(parts: tuple[str, ...], room: int, counter: TokenCounter) -> str:
+def fitted_header(parts: Sequence[str], room: int, counter: TokenCounter) -> str:
+    """A header of as many of these parts as fit in ``room`` tokens."""
     if room < 1:
         return ""
     return SEPARATOR.join(fit_parts(parts, lambda some: counter.count(SEPARATOR.join(some)) <= room))

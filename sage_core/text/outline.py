@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from sage_core.text.continuations import Continuations
-from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, header_parts
+from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fitted_header, header_parts
 from sage_core.text.headings import Heading, Markup, find_headings, find_title, heading_paths
 from sage_core.text.tokens import TokenCounter
 
@@ -178,9 +178,7 @@ def header_of(text: str, metadata: Mapping[Any, Any], counter: TokenCounter) -> 
     """The header of a chunk by its metadata, `MAX_HEADER_TOKENS` at most; empty where they say nothing."""
     _, headings = _known_path(metadata)
     parts = header_parts(text, _text_under(metadata, TITLE_KEY), headings)
-    return SEPARATOR.join(
-        fit_parts(parts, lambda some: counter.count(SEPARATOR.join(some)) <= MAX_HEADER_TOKENS)
-    )
+    return fitted_header(parts, MAX_HEADER_TOKENS, counter)
 
 
 def take_header(content: str, metadata: Mapping[Any, Any]) -> tuple[str, str]:
