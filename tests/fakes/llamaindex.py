@@ -19,6 +19,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
+from sage_core.feedback import FeedbackResult
+from sage_llamaindex import feedback_of
 from tests.fakes.models import HashEmbedder
 
 _WORDS = re.compile(r"\w+")
@@ -67,6 +69,13 @@ def story(topics: Sequence[int] = (0, 1, 2, 3, 4)) -> str:
 def grade(score: int, adjust: int = 0) -> str:
     """A critic's reply."""
     return f'{{"reason": "as scripted", "score": {score}, "adjust": {adjust}}}'
+
+
+def trace_of(response: Any) -> FeedbackResult:
+    """The trace that a response has."""
+    trace = feedback_of(response)
+    assert trace is not None
+    return trace
 
 
 class ScriptedLLM(MockLLM):

@@ -23,8 +23,8 @@ from llama_index.core.utils import get_tokenizer
 
 from sage_core.feedback import Verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
-from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
 
 
 def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **options: Any) -> SageQueryEngine:
@@ -79,8 +79,7 @@ class TestEvaluators:
     async def test_results_become_grades(self, result: EvaluationResult, score: Any, stop: str) -> None:
         found = engine(FixedEvaluator(result))
         for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = feedback_of(response)
-            assert trace is not None
+            trace = trace_of(response)
             assert (trace.score, trace.stop_reason) == (score, stop)
 
     def test_it_sees_question_answer_and_context(self) -> None:
@@ -109,8 +108,7 @@ class TestEvaluators:
         evaluator = kind(llm=ScriptedLLM.of([reply]))
         found = engine(evaluator)
         for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = feedback_of(response)
-            assert trace is not None
+            trace = trace_of(response)
             assert (trace.stop_reason == "accepted") is accepted
             assert trace.usage_by_role["judge"].calls == len(trace.rounds)
 
@@ -145,8 +143,7 @@ class TestOthers:
 
         found = engine(Judge())
         for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = feedback_of(response)
-            assert trace is not None
+            trace = trace_of(response)
             assert (trace.score, trace.verdict.source) == (9.5, "heuristic")  # type: ignore[union-attr]
             assert trace.usage_by_role["judge"] == NO_USAGE
         assert Judge.asked[0] == ("Why?", ["text 0", "text 1"], "one")
@@ -156,8 +153,7 @@ class TestOthers:
         critic = ScriptedLLM.of(grades=[grade(9)], chats=chat)
         found = engine(critic)
         for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = feedback_of(response)
-            assert trace is not None
+            trace = trace_of(response)
             assert trace.score == 9
             # A chat that completes is one call, not two.
             assert trace.usage_by_role["judge"].calls == 1
@@ -179,8 +175,7 @@ class TestOthers:
                 usage = {"prompt_tokens": 100, "completion_tokens": 7}
                 return CompletionResponse(text=self._reply(prompt), raw={"usage": usage})
 
-        trace = feedback_of(engine(Reporting.of(grades=[grade(9)])).query("q"))
-        assert trace is not None
+        trace = trace_of(engine(Reporting.of(grades=[grade(9)])).query("q"))
         assert trace.usage_by_role["judge"] == TokenUsage(100, 7, 1)
         assert trace.usage_by_role["generate"].estimated
 

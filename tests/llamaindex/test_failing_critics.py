@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackResult
-from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
 from tests.llamaindex.test_critics import FixedEvaluator
 
 NONSENSE = "I like turtles"
@@ -41,8 +41,7 @@ async def answers(critic: Any) -> AsyncIterator[tuple[str, FeedbackResult]]:
                     text = "".join([token async for token in response.response_gen])
                 else:
                     text = str(response)
-                trace = feedback_of(response)
-                assert trace is not None
+                trace = trace_of(response)
                 yield text, trace
 
 

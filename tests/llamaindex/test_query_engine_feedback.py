@@ -9,7 +9,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import BaseModel
 
 from sage_llamaindex import SageFeedbackEvent, SageNodePostprocessor, SageQueryEngine, feedback_of
-from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, scored
+from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, scored, trace_of
 from tests.fakes.llamaindex_engines import LADDER, both, engine
 
 
@@ -36,8 +36,7 @@ class TestFeedback:
         found = engine(llm).with_retriever(retriever)
         response = found.query("Why?") if way == "sync" else await found.aquery("Why?")
         assert str(response) == "second"
-        result = feedback_of(response)
-        assert result is not None
+        result = trace_of(response)
         assert [r.selection.cut for r in result.rounds] == sorted({r.selection.cut for r in result.rounds})
         assert (result.best_round, result.score, result.stop_reason) == (2, 7, "max_rounds")
         assert [n.node_id for n in response.source_nodes] == [f"n{i}" for i in result.selection.indices]
@@ -143,8 +142,7 @@ class TestFeedback:
         # A reranker would go by their order.
         sage = SageNodePostprocessor(reranker=None, min_k=2)
         response = engine(llm, *[None] * 12, node_postprocessors=[sage]).query("q")
-        result = feedback_of(response)
-        assert result is not None
+        result = trace_of(response)
         assert result.rounds[0].selection.cut == 12
         assert result.rounds[1].selection.cut < 12
 
@@ -165,8 +163,7 @@ class TestFeedback:
         llm = ScriptedLLM.of(["a", "b"], [grade(2, 1), grade(9)])
         response = engine(llm).query("Why?")
         (event,) = [e for e in recorder.events if isinstance(e, SageFeedbackEvent)]
-        result = feedback_of(response)
-        assert result is not None
+        result = trace_of(response)
         assert event.query == "Why?"
         assert event.trace == result.to_dict()
         assert len(event.trace["rounds"]) == 2

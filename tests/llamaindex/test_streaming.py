@@ -12,7 +12,7 @@ from llama_index.core.utils import get_tokenizer
 
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay
-from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade
+from tests.fakes.llamaindex import FixedRetriever, Recorder, ScriptedLLM, grade, trace_of
 
 SCORES = (0.9, 0.8, 0.7, 0.6, 0.5)
 
@@ -120,8 +120,7 @@ class TestJudgedAfter:
             if isinstance(response, AsyncStreamingResponse):
                 assert [token async for token in response.response_gen]
             assert str(response) == "some spoken words"
-            result = feedback_of(response)
-            assert result is not None
+            result = trace_of(response)
             for role in ("generate", "judge"):
                 assert result.usage_by_role[role].calls == 1
                 assert result.usage_by_role[role].prompt > 20

@@ -16,7 +16,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from sage_core.errors import InputError, LLMError
 from sage_llamaindex import SageNodePostprocessor, SageRoundEvent, SageWorkflow, feedback_of
-from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
+from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
 from tests.fakes.llamaindex_engines import engine
 
 NO_ANSWER = "The passages do not say."
@@ -111,8 +111,7 @@ async def test_a_run_that_broke_off_goes_on_from_its_last_round() -> None:
     other = ScriptedLLM.of(["two"], [grade(9)])
     workflow = SageWorkflow(engine(other))
     response = await workflow.run(ctx=Context.from_dict(workflow, json.loads(states[0])))
-    result = feedback_of(response)
-    assert result is not None
+    result = trace_of(response)
     assert [r.answer for r in result.rounds] == ["one", "two"]
     assert (str(response), result.stop_reason) == ("two", "accepted")
     assert (len(states), len(other.asked("answer")), len(other.asked("critic"))) == (1, 1, 1)
@@ -150,8 +149,7 @@ async def test_nodes_keep_their_class_and_their_metadata() -> None:
 
 async def test_no_candidates_and_no_feedback() -> None:
     nothing = await SageWorkflow(engine(ScriptedLLM.of()).with_retriever(FixedRetriever())).run(query="Why?")
-    result = feedback_of(nothing)
-    assert result is not None
+    result = trace_of(nothing)
     assert result.stop_reason == "empty"
     llm = ScriptedLLM.of(["once"])
     handler = SageWorkflow(engine(llm, feedback="off")).run(query="Why?")

@@ -20,9 +20,9 @@ from sage_core.ranking import named_reranker, score_candidates
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
-from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
 from tests.core.text.test_sentences import MESSY
-from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashModel
 
@@ -162,8 +162,7 @@ def through_llamaindex(script):
     post = SageNodePostprocessor(reranker=None, scale="probability", min_k=2, rule="gradient")
     engine = SageQueryEngine.from_args(LIFixed(), llm=llm, node_postprocessors=[post])
     response = engine.query("Who keeps the records?")
-    result = feedback_of(response)
-    assert result is not None
+    result = trace_of(response)
     assert str(response) == result.answer
     return outline(result.to_dict())
 

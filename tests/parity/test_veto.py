@@ -17,11 +17,11 @@ from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
 from sage_core.rendering.feedback_text import format_trace
 from sage_core.rendering.wording import grade_words
 from sage_langchain import SageRetriever, create_sage_chain
-from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, feedback_of
+from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from sage_llamaindex.workflow import SageRoundEvent, SageWorkflow
 from tests.core.answering.test_checkers import tiny
 from tests.fakes.langchain import ScriptedChat
-from tests.fakes.llamaindex import ScriptedLLM
+from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import HashEmbedder, WordReranker
 
@@ -55,8 +55,7 @@ def llamaindex(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
     ours = SageNodePostprocessor(reranker=WordReranker())
     llm = ScriptedLLM.of([answer], [GRADE])
     engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], **settings)
-    result = feedback_of(engine.query(QUESTION))
-    assert result is not None
+    result = trace_of(engine.query(QUESTION))
     return result
 
 
