@@ -14,6 +14,7 @@ from sage_core.pipeline.results import Answer, Candidate, Retrieval
 from sage_core.rendering.sanitize import one_line
 from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
 from sage_core.selection import Scale, rank_order, to_ratio_scale
+from sage_core.selection.scales import usable_scores
 from sage_core.text.spans import Span
 
 
@@ -57,14 +58,9 @@ class Row:
             yield self.text[at:], False
 
 
-def usable(score: float | None) -> float | None:
-    """The score, or None where it is no evidence at all (NaN, -inf)."""
-    return None if score is None or math.isnan(score) or score == -math.inf else float(score)
-
-
 def shares(scores: Sequence[float | None], scale: Scale) -> list[float]:
     """Scores on the ratio scale, the best as 1; 0 where there is no score."""
-    known = [usable(s) for s in scores]
+    known = usable_scores(scores)
     ratio = to_ratio_scale([s for s in known if s is not None], scale)
     best = max(ratio, default=0.0) or 1.0
     values = iter(ratio)

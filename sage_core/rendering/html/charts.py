@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from sage_core.rendering.html.markup import Markup, join, tag
 from sage_core.rendering.html.style import svg_css
-from sage_core.rendering.rows import score_text, usable
+from sage_core.rendering.rows import score_text
 from sage_core.segmentation.view import Boundary
 from sage_core.selection import Scale, Selection, rank_order
+from sage_core.selection.scales import usable_scores
 from sage_core.text.spans import Span
 
 SCALE_WORDS: dict[Scale, str] = {
@@ -62,7 +63,8 @@ def score_curve_svg(
         The markup. For no scores, a picture that says so.
     """
     order = rank_order(scores)
-    values = [_drawable(scores[i]) for i in order]
+    drawn = [None if s is None else min(max(s, -_LARGEST), _LARGEST) for s in usable_scores(scores)]
+    values = [drawn[i] for i in order]
     known = [v for v in values if v is not None]
     log = scale == "unbounded" and _spread(known) > _LOG_SPREAD
     positive = [v for v in known if v > 0]
@@ -118,11 +120,6 @@ class _Plot(NamedTuple):
         if value is None or (self.y.log and value <= 0):
             return self.bottom
         return self.y(value)
-
-
-def _drawable(score: float | None) -> float | None:
-    value = usable(score)
-    return None if value is None else min(max(value, -_LARGEST), _LARGEST)
 
 
 def _spread(values: Sequence[float]) -> float:
