@@ -33,3 +33,8 @@ def question(text, options=(), gold=None, evidence=""):
         start = DOCUMENT.text.index(evidence)
         marked = (Evidence("island", Span(start, start + len(evidence))),)
     return EvalQuestion(text[:40], "island", text, (), marked, tuple(options), gold)
+
+
+LIGHTHOUSE = question("Who built the lighthouse?", evidence="The lighthouse was built in 1871")
+SEALS = question("How many seals lie on the northern rocks?", ["Nine", "Nineteen", "Ninety"], 1)
+NOTHING = question("zebra quantum xylophone")
