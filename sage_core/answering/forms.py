@@ -24,6 +24,7 @@ _MARKER = re.compile(r"(?:[-*+•‣◦▪●·–—]|\(?(?:\d{1,3}|[A-Za-z])[.
 _MARKUP = re.compile(r"^[#=*\s]+|[#=*~^`\s-]+$")
 _ASKS_TIME = re.compile(r"(?i)\b(?:when|until when|what time)\b")
 _ASKS_PERSON = re.compile(r"(?i)\bwho\b")
+_DENIES = re.compile(r"(?i)\b(?:not|never|no)\b|n['’]t\b")
 _DIGIT = re.compile(r"\d")
 _SURE_OF_FORM = 0.8
 _SURE_OF_LIST = 0.6
@@ -159,7 +160,8 @@ def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float])
             lead = above.text if above is not None and above.text.endswith(":") else lines[start].heading
             known = frozenset(stem_list(f"{lead} {lines[start].heading}"))
             value = _share(weights, known)
-            if value >= _SURE_OF_LIST and (found is None or value > found.share):
+            opposite = bool(_DENIES.search(lead)) != bool(_DENIES.search(question))
+            if value >= _SURE_OF_LIST and not opposite and (found is None or value > found.share):
                 items = "; ".join(line.text.rstrip(".;,") for line in lines[start:end])
                 found = Formed(f"The documents say: “{lead.rstrip(':')}: {items}”", value)
         start = max(end, start + 1)

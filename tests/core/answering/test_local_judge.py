@@ -19,6 +19,7 @@ from sage_core.answering import (
 from sage_core.answering.pair_model import PairModel
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
+from sage_core.llm.prompting import NOT_SURE
 from sage_core.llm.usage import TokenUsage
 from sage_core.rendering.wording import grade_words
 from sage_core.selection import select
@@ -429,7 +430,7 @@ SHORT = [
 @pytest.mark.parametrize(("question", "passage", "answer"), SHORT)
 def test_short_passages_neighboring_facts_and_tables_are_read(question, passage, answer):
     text, _ = ExtractiveAnswerer(judge=LocalJudge(model=True)).generate(question, [passage])
-    assert answer in text.replace("**", "") if answer else text == NO_ANSWER
+    assert answer in text.replace("**", "") if answer else text.startswith((NO_ANSWER, NOT_SURE))
     if answer:
         assert "18 hours" not in text
 
