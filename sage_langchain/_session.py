@@ -177,7 +177,10 @@ class Session:
         self.result = await adrive(self._looping())
 
     def _looping(self) -> Steps[FeedbackResult]:
-        return loop_steps(self.loop, self._generate, self._judge, self._local(), self._search, (Exception,))
+        check = yield Compute(self._local)  # it may load a model
+        return (
+            yield from loop_steps(self.loop, self._generate, self._judge, check, self._search, (Exception,))
+        )
 
     def _search(self, step: Search) -> Steps[Hits]:
         """What the retriever finds for what is missing, added to the candidates."""
@@ -364,7 +367,8 @@ class Session:
         self.result = await adrive(self._grading(written, usage))
 
     def _grading(self, written: _Written, usage: TokenUsage) -> Steps[FeedbackResult]:
-        return grade_steps(self.loop, written.text, usage, self._judge, self._local(), (Exception,))
+        check = yield Compute(self._local)
+        return (yield from grade_steps(self.loop, written.text, usage, self._judge, check, (Exception,)))
 
     # What the chain returns
 

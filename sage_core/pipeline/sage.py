@@ -379,7 +379,7 @@ class Sage:
             return evidence.add((yield Twin(self, "retrieve", query))) if query else NO_HITS
 
         try:
-            check = local_check(self.config.feedback, question, texts)
+            check = yield Compute(local_check, self.config.feedback, question, texts)  # it may load a model
             # Whatever a critic raises: the answer is there, and is not lost.
             failures = (Exception,)
             loop, ended = self._loop(retrieval), 0
