@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -129,6 +130,12 @@ def ask(
     ] = None,
     html: cli.HtmlOption = None,
     as_json: cli.JsonOption = False,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream", help="Show the answer while an LLM writes it, each sentence checked as it ends."
+        ),
+    ] = False,
     chat: Annotated[
         bool, typer.Option("--chat", help="Stay open for more questions, one a line; an empty line ends it.")
     ] = False,
@@ -173,7 +180,7 @@ def ask(
     )
     if not asks_llm(model, base_url, offline):
         _warn_without_llm(critic, hops)
-    show: Callable[..., object] = print_answer if as_json else show_answer
+    show: Callable[..., object] = print_answer if as_json else partial(show_answer, stream=stream)
     with sage:
         show(sage, question, option, price_list, html)
         while chat and (following := _next_question()):
@@ -209,17 +216,25 @@ def show_answer(
     options: list[str] | None = None,
     prices: PriceList | None = None,
     html: Path | None = None,
+    *,
+    stream: bool = False,
 ) -> Answer:
     """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
     from sage_core.answering import ExtractiveAnswerer, is_abstention
-    from sage_core.rendering.terminal.answers import answer_view
+    from sage_core.rendering.terminal.answers import answer_view, watch_answer
     from sage_core.rendering.terminal.rankings import retrieval_view
 
     out = cli.console()
     retrieval = sage.retrieve(question)
     out.print(retrieval_view(retrieval))
     out.print()
-    answer = _answer_with_page(sage, retrieval, options, prices, html)
+
+    def answering() -> Answer:
+        if stream:
+            return watch_answer(sage.stream(retrieval, options), out)
+        return sage.answer(retrieval, options)
+
+    answer = _answer_with_page(sage, retrieval, prices, html, answering)
     out.print(answer_view(answer))
     if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text):
         out.print(
@@ -240,7 +255,7 @@ def print_answer(
     """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
     retrieval = sage.retrieve(question)
     try:
-        answer = _answer_with_page(sage, retrieval, options, prices, html)
+        answer = _answer_with_page(sage, retrieval, prices, html, lambda: sage.answer(retrieval, options))
     except LLMError as error:
         cli.print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise
@@ -254,13 +269,17 @@ def print_answer(
 
 
 def _answer_with_page(
-    sage: Sage, retrieval: Retrieval, options: list[str] | None, prices: PriceList | None, html: Path | None
+    sage: Sage,
+    retrieval: Retrieval,
+    prices: PriceList | None,
+    html: Path | None,
+    answering: Callable[[], Answer],
 ) -> Answer:
     """Answer, and write the page; where the LLM fails, a page of the retrieval and the error."""
     from sage_core.rendering.html import answer_report, retrieval_report, write_page
 
     try:
-        answer = sage.answer(retrieval, options)
+        answer = answering()
     except LLMError as error:
         if html is not None:
             write_page(html, retrieval_report(retrieval, error=str(error), settings=_settings_of(sage)))

@@ -6,8 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from sage_core import LLMAnswerer, OpenAIChat, Sage, SageConfig
 from sage_core.cli.main import run
+from sage_core.feedback import FeedbackConfig
+from sage_core.rendering.terminal.answers import watch_answer
 from tests.cli.support import DEMO, QUESTION, TANK
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
@@ -124,6 +128,32 @@ def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture
     assert "2.60 pounds a metre." in out and "some-model" in out
     assert "9 of 10 by the critic" in out
     assert "2 LLM calls, 200 tokens sent and 20 received" in out
+
+
+def test_an_answer_is_shown_while_it_is_written(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def script(request: Request) -> str:
+        assert request.streamed != request.is_critic
+        return '{"score": 9, "adjust": 0}' if request.is_critic else "2.60 pounds a metre."
+
+    with LLMServer(script) as server:
+        asking = ["ask", QUESTION, "--store", str(store), "--base-url", server.base_url, "--model", "m"]
+        assert run([*asking, "--stream"]) == 0
+    assert "2.60 pounds a metre." in capsys.readouterr().out
+
+
+def test_each_sentence_of_a_stream_has_its_mark(tmp_path: Path) -> None:
+    (tmp_path / "ferry.txt").write_text("The ferry leaves at seven. It takes 40 minutes.")
+    screen = io.StringIO()
+    with LLMServer(lambda _: "The ferry takes 55 minutes. It leaves at seven.") as server:
+        chat = OpenAIChat("m", base_url=server.base_url, api_key="sk-test")
+        config = SageConfig(feedback=FeedbackConfig(max_rounds=1, max_calls=1))
+        with Sage(tmp_path / "store", answerer=LLMAnswerer(chat), config=config) as sage:
+            sage.ingest(tmp_path / "ferry.txt")
+            console = Console(file=screen, force_terminal=True, width=100)
+            answer = watch_answer(sage.stream("How long does the ferry take?"), console)
+    assert answer.text.endswith("It leaves at seven.")
+    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
+    assert "55 minutes. [not in the passages] It leaves" in shown
 
 
 def test_offline_wins_over_a_key(

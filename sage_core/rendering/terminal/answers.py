@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
@@ -37,6 +38,32 @@ def answer_view(answer: Answer) -> RenderableType:
         words = Text(closest_words(answer, closest), style="bold")
         parts.append(words.append(f"“{one_line(closest.quote)}”", "not bold"))
     return Group(*parts, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
+
+
+def watch_answer(events: Iterable[str | AnswerMark | Round | Answer], console: Console) -> Answer:
+    """Show an answer while it is written, with the mark of each sentence; nothing stays on the screen.
+
+    Args:
+        events: From `Sage.stream`.
+        console: Where to show it.
+
+    Returns:
+        The answer, which ``events`` end with.
+    """
+    text, before = Text(), Text()
+    with Live(console=console, transient=True, vertical_overflow="visible") as live:
+        for event in events:
+            if isinstance(event, Answer):
+                return event
+            if isinstance(event, Round):
+                before, text = before.append(f"{_round(event)}\n", style="dim"), Text()
+            elif isinstance(event, str):
+                text.append(terminal_safe(event))
+            elif event.support in FLAGS:
+                flag = f"[{FLAGS[event.support]}]"
+                text.append(f"{flag} " if text.plain.endswith(" ") else f" {flag}", style="dim")
+            live.update(before + text, refresh=isinstance(event, AnswerMark))
+    raise AssertionError("a stream ends with its answer")
 
 
 def feedback_view(result: FeedbackResult) -> RenderableType:
