@@ -115,16 +115,16 @@ class ModelJudge(LocalJudge):
 
     def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[Claim]:
         """As `LocalJudge.claims_at`, with the model's probabilities."""
-        found = super().claims_at(answer, spans, passages)
+        claims = super().claims_at(answer, spans, passages)
         windows = _windows(passages, self._words)
-        known = [c for c in found if c.probability is not None]
+        known = [c for c in claims if c.probability is not None]
         if not known or not windows:
-            return found
+            return claims
         scores = self._score([(window, claim.text) for claim in known for window in windows])
         best = {
             id(claim): max(scores[i * len(windows) : (i + 1) * len(windows)]) for i, claim in enumerate(known)
         }
-        return [_by_model(claim, best[id(claim)]) if id(claim) in best else claim for claim in found]
+        return [_by_model(claim, best[id(claim)]) if id(claim) in best else claim for claim in claims]
 
     def _score(self, pairs: Sequence[Pair]) -> list[float]:
         self.load()
@@ -156,7 +156,7 @@ def _windows(passages: Sequence[str], most: int) -> list[str]:
 
 def _scorer(source: str | ChatModel | Scorer, device: str | None) -> Scorer:
     if isinstance(source, ChatModel):
-        return lambda pairs: [_asked(source, pair) for pair in pairs]
+        return lambda pairs: [_by_chat(source, pair) for pair in pairs]
     if not isinstance(source, str):
         return source
     check_installed(f"the checker {source!r}", "models", "transformers")
@@ -180,7 +180,7 @@ def _scorer(source: str | ChatModel | Scorer, device: str | None) -> Scorer:
         raise ModelError(f"the checker {source!r} cannot be loaded: {error}") from error
 
 
-def _asked(chat: ChatModel, pair: Pair) -> float:
+def _by_chat(chat: ChatModel, pair: Pair) -> float:
     """An LLM's decision; 1 or 0."""
     passages, claim = pair
     said = chat.complete(

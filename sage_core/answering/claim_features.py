@@ -86,7 +86,7 @@ def rule_features(
     claim_terms = terms(text)
     window_terms = [terms(s.text) for s in window]
     denied = any(t.sign < 0 for t in claim_terms)
-    denied_there = any(t.sign < 0 for found in window_terms for t in found)
+    denied_there = any(t.sign < 0 for own_terms in window_terms for t in own_terms)
     known = {w for s in sentences for w in s.stems}
     families = {w[:_FAMILY] for w in known if len(w) >= _FAMILY}
     unknown = {w for w in own if w not in known}
@@ -112,18 +112,18 @@ def rule_features(
 def names(text: str) -> tuple[_Named, ...]:
     """Capitalized words that do not merely begin a sentence, each with the content words around it."""
     stems = stem_list(text)
-    found = []
+    name_stems = []
     for match in _NAME.finditer(text):
         if match[0].lower() in COMMON_ENGLISH or match.start() == 0:
             continue
         own = stem_list(match[0])
         if own:
-            found.append(own[0])
+            name_stems.append(own[0])
     if (first := _NAME.match(text)) and (own := stem_list(first[0])) and own[0] in stems[1:]:
-        found.append(own[0])
-    named = set(found)
+        name_stems.append(own[0])
+    named = set(name_stems)
     result = []
-    for stem in dict.fromkeys(found):
+    for stem in dict.fromkeys(name_stems):
         at = stems.index(stem) if stem in stems else 0
         near = stems[max(0, at - _NEIGHBORS) : at] + stems[at + 1 : at + 1 + _NEIGHBORS]
         result.append(_Named(stem, frozenset(w for w in near if w not in named)))

@@ -134,10 +134,10 @@ class ExtractiveAnswerer:
         if (formed := form_answer(question, context)) is not None:
             return formed.text, NO_USAGE
         judge = self.local_judge
-        found = judge.locate(question, context) if judge is not None else None
-        if found is not None:
-            place = places[found.passage] if places else ""
-            return self._marked(found, context[found.passage], place), NO_USAGE
+        place_of_answer = judge.locate(question, context) if judge is not None else None
+        if place_of_answer is not None:
+            place = places[place_of_answer.passage] if places else ""
+            return self._marked(place_of_answer, context[place_of_answer.passage], place), NO_USAGE
         weights = weigh(question_words(question), sentences)
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
@@ -161,11 +161,15 @@ class ExtractiveAnswerer:
             return Verdict(1 + round(9 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
         if judge is not None:
             if answer.startswith(NOT_SURE) or is_abstention(answer):
-                found = judge.answerable(question, context) or 0.0
-                reason = f"P(the passages answer the question) = {found:.2f}"
+                probability = judge.answerable(question, context) or 0.0
+                reason = f"P(the passages answer the question) = {probability:.2f}"
                 # The passages selected hold the closest one already: another round would say the same.
                 return Verdict(
-                    1 + round(4 * found, 1), 0, source="local judge", reason=reason, probability=found
+                    1 + round(4 * probability, 1),
+                    0,
+                    source="local judge",
+                    reason=reason,
+                    probability=probability,
                 ), NO_USAGE
             quoted = answer.removeprefix("The documents say: ").replace("**", "").strip("“”")
             graded = LocalCritic(question, lambda _: context, judge=judge, alone=True)
@@ -183,13 +187,13 @@ class ExtractiveAnswerer:
             reason += f"; nowhere in the passages: {', '.join(absent)}"
         return Verdict(score, 1 if absent else 0, source="heuristic", reason=reason), NO_USAGE
 
-    def _marked(self, found: Located, passage: str, place: str) -> str:
+    def _marked(self, located: Located, passage: str, place: str) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
-        (start, end), text = found.marked, found.quote
-        if found.probability < self.min_probability:
-            if found.probability < min(ABSENT_BELOW, self.min_probability):
+        (start, end), text = located.marked, located.quote
+        if located.probability < self.min_probability:
+            if located.probability < min(ABSENT_BELOW, self.min_probability):
                 return NO_ANSWER
-            about = f"{found.probability:.0%} likely to answer{f', from {place}' if place else ''}"
+            about = f"{located.probability:.0%} likely to answer{f', from {place}' if place else ''}"
             return f"{NOT_SURE} The closest passage ({about}): “{' '.join(text.split())}”"
         if (whole := list_below(text, passage)) is not None:
             return f"The documents say: “{whole}”"
@@ -250,14 +254,14 @@ class ExtractiveAnswerer:
 
     def _choose(self, question: str, sentences: Sequence[Sentence], options: Sequence[str]) -> str:
         """The option whose words stand together with the question's in one sentence; the first on a tie."""
-        asked = question_words(question)
+        query = question_words(question)
         best, best_match, quote = -1, 0.0, ""
         for position, option in enumerate(options):
-            own = weigh(question_words(option) - asked, sentences)
-            shared = weigh(asked, sentences)
+            own = weigh(question_words(option) - query, sentences)
+            shared = weigh(query, sentences)
             for sentence in (s for s in sentences if not s.heading):
-                found = share(own, sentence.words)
-                match = found * (1 + share(shared, sentence.words))
+                share_of_option = share(own, sentence.words)
+                match = share_of_option * (1 + share(shared, sentence.words))
                 if match > best_match + 1e-12:
                     best, best_match, quote = position, match, sentence.text
         if best < 0 or best_match < _LEAST_OPTION:

@@ -60,14 +60,14 @@ def form_answer(question: str, passages: Sequence[str]) -> Formed | None:
         return None
     weights = _rarity(words, lines)
     tables = [table for passage in passages for table in _tables(passage)]
-    if _COMPARES.search(question) and (found := _compared(question, lines, tables, weights)):
-        return found
+    if _COMPARES.search(question) and (compared := _compared(question, lines, tables, weights)):
+        return compared
     if _YES_NO.match(question):
         return None if re.search(r"(?i)\bor\b", question) else _yes_or_no(question, lines, weights)
     cell = _cell(question, tables, weights)
     listed = _listed(question, lines, weights) if _LISTS.match(question) else None
-    both = [found for found in (listed, cell) if found is not None]
-    return max(both, key=lambda found: found.share, default=None)
+    formed = [answer for answer in (listed, cell) if answer is not None]
+    return max(formed, key=lambda answer: answer.share, default=None)
 
 
 def list_below(lead: str, passage: str) -> str | None:
@@ -90,7 +90,7 @@ def _lines(passage: str) -> list[_Line]:
     """The sentences and items of a passage, each with the heading above it."""
     spans = split_sentences(passage)
     kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
-    found, heading = [], ""
+    lines, heading = [], ""
     for span, kind in zip(spans, kinds, strict=True):
         text = span.of(passage).strip()
         if kind == "heading" or (kind == "text" and len(text) < 60 and not re.search(r"[.:;?!|]$", text)):
@@ -100,8 +100,8 @@ def _lines(passage: str) -> list[_Line]:
             continue
         if _MARKER.match(text):
             kind, text = "item", _MARKER.sub("", text, count=1)
-        found.append(_Line(" ".join(text.split()), kind, heading, frozenset(stem_list(text))))
-    return found
+        lines.append(_Line(" ".join(text.split()), kind, heading, frozenset(stem_list(text))))
+    return lines
 
 
 def _rarity(words: frozenset[str], lines: Sequence[_Line]) -> dict[str, float]:
@@ -149,7 +149,7 @@ def _yes_or_no(question: str, lines: Sequence[_Line], weights: Mapping[str, floa
 
 def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float]) -> Formed | None:
     """The whole list whose lead or heading holds most of the question's words."""
-    found: Formed | None = None
+    best: Formed | None = None
     start = 0
     while start < len(lines):
         end = start
@@ -161,11 +161,11 @@ def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float])
             known = frozenset(stem_list(f"{lead} {lines[start].heading}"))
             value = _share(weights, known)
             opposite = bool(_DENIES.search(lead)) != bool(_DENIES.search(question))
-            if value >= _SURE_OF_LIST and not opposite and (found is None or value > found.share):
+            if value >= _SURE_OF_LIST and not opposite and (best is None or value > best.share):
                 items = "; ".join(line.text.rstrip(".;,") for line in lines[start:end])
-                found = Formed(f"The documents say: “{lead.rstrip(':')}: {items}”", value)
+                best = Formed(f"The documents say: “{lead.rstrip(':')}: {items}”", value)
         start = max(end, start + 1)
-    return found
+    return best
 
 
 # -- tables --------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class _Table:
 
 
 def _tables(passage: str) -> list[_Table]:
-    found: list[_Table] = []
+    tables: list[_Table] = []
     heading, block = "", list[str]()
     for line in [*passage.splitlines(), ""]:
         text = line.strip()
@@ -191,11 +191,11 @@ def _tables(passage: str) -> list[_Table]:
         if len(block) > 2:
             rows = [tuple(c.strip().strip("`") for c in row.strip("|").split("|")) for row in block]
             body = tuple(r for r in rows[1:] if not all(set(c) <= set("-:= ") for c in r))
-            found.append(_Table(heading, rows[0], tuple(r for r in body if len(r) == len(rows[0]))))
+            tables.append(_Table(heading, rows[0], tuple(r for r in body if len(r) == len(rows[0]))))
         block = []
         if text and not set(text) <= set("=-~^#* "):
             heading = _MARKUP.sub("", text) if len(text) < 100 else ""
-    return found
+    return tables
 
 
 def _cell(question: str, tables: Sequence[_Table], weights: Mapping[str, float]) -> Formed | None:
@@ -275,11 +275,11 @@ def _compared(
             continue
         named = frozenset(stem_list(" ".join((*rows[0], *rows[1]))))
         head = frozenset(w for h in (*table.header, table.heading) for w in stem_list(h))
-        asked = {w: v for w, v in weights.items() if not _among(w, named)}
-        if not asked or _share(asked, head) >= 0.5:
+        rest_of_question = {w: v for w, v in weights.items() if not _among(w, named)}
+        if not rest_of_question or _share(rest_of_question, head) >= 0.5:
             said = " and ".join(f"“{_row_text(table, row)}”" for row in rows if row)
             return Formed(f"The documents say: {said}", 1.0)
-    found = []
+    quotes = []
     for side in (one, two):
         scored = [
             (sum(_among(w, line.stems) for w in side) / len(side), _share(shared, line.stems), -i)
@@ -288,8 +288,8 @@ def _compared(
         value, rest, at = max(scored, default=(0.0, 0.0, 0))
         if value < 0.5 or (shared and rest < 0.3):
             return None
-        found.append(lines[-at].text)
-    said = " and ".join(f"“{text}”" for text in dict.fromkeys(found))
+        quotes.append(lines[-at].text)
+    said = " and ".join(f"“{text}”" for text in dict.fromkeys(quotes))
     return Formed(f"The documents say: {said}", 1.0)
 
 

@@ -270,7 +270,7 @@ class LocalJudge:
     name = "local judge"
 
     def __init__(self, *, model: bool | None = None) -> None:
-        self._wanted = model
+        self._use_model = model
         self._start()
 
     def _start(self) -> None:
@@ -278,7 +278,7 @@ class LocalJudge:
         # An answer is looked for, graded and then shown with its marks: each reads the same texts.
         self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
         self._model: PairModel | None = None
-        self._missing = self._wanted is False
+        self._missing = self._use_model is False
         self._reader: Reader | None = None
 
     @property
@@ -287,13 +287,13 @@ class LocalJudge:
         return self._loaded() is not None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(model={self._wanted})"
+        return f"{type(self).__name__}(model={self._use_model})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_wanted": self._wanted}
+        return {"_use_model": self._use_model}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._wanted = state["_wanted"]
+        self._use_model = state["_use_model"]
         self._start()
 
     # -- is the question answered? -----------------------------------------------------------------------
@@ -310,9 +310,9 @@ class LocalJudge:
         """
         if not any(p.strip() for p in passages):
             return 0.0
-        found = self.locate(question, passages)
-        if found is not None:
-            return found.probability
+        place = self.locate(question, passages)
+        if place is not None:
+            return place.probability
         readable = _material(_checked(passages)).readable and is_english(question, 8)
         # No sentence at all, only headings, rows of tables or bare words: nothing that answers.
         return _NOT_FOUND if readable and question_words(question) else None
@@ -334,38 +334,38 @@ class LocalJudge:
             if key in self._results:
                 self._results.move_to_end(key)
                 return cast("_Found", self._results[key])
-        found = find(text, passages)
+        result = find(text, passages)
         with self._lock:
-            self._results[key] = found
+            self._results[key] = result
             while len(self._results) > _KEPT:
                 self._results.popitem(last=False)
-        return found
+        return result
 
     def _find(self, question: str, passages: tuple[str, ...]) -> Located | None:
         material = _material(passages)
         if not material.readable or not is_english(question, 8):
             return None
         material = _said_of(question, material)
-        asked = question_words(question)
-        windows = _windows(material, asked)
-        if not asked or not windows:
+        query = question_words(question)
+        windows = _windows(material, query)
+        if not query or not windows:
             return None
         read = self._read_windows(question, windows)
-        rows = [answer_features(material, asked, w, r) for w, r in zip(windows, read, strict=True)]
+        rows = [answer_features(material, query, w, r) for w, r in zip(windows, read, strict=True)]
         name = "answerable" if read[0] is not None else "answerable_words"
         odds = [
-            _odds(name, row) - _against(question, w, _likeliest(material, asked, w, r))
+            _odds(name, row) - _against(question, w, _likeliest(material, query, w, r))
             for row, w, r in zip(rows, windows, read, strict=True)
         ]
         at = max(range(len(odds)), key=lambda i: (odds[i], -i))
         probability = _apply(f"{name}_all", case_features(odds, windows))
-        window, found = windows[at], read[at]
-        if found is None:
-            return _located(probability, _likeliest(material, asked, window, None), 0, 0)
+        window, best = windows[at], read[at]
+        if best is None:
+            return _located(probability, _likeliest(material, query, window, None), 0, 0)
         pairs = [(w, r) for w, r in zip(windows, read, strict=True) if r is not None]
         if not window[0].cells and (words := self._words_at(question, passages, material, window, pairs)):
             return _located(probability, *words)
-        return _located(probability, *_sentence_at(window, found))
+        return _located(probability, *_sentence_at(window, best))
 
     def _words_at(
         self,
@@ -433,12 +433,12 @@ class LocalJudge:
         """As `grounding`, of these parts of an answer alone."""
         material = _material(_checked(passages))
         readable = material.readable and is_english(answer, 12)
-        found: list[Claim] = []
+        claims: list[Claim] = []
         for span in spans:
             text = span.of(answer)
             own = stem_list(text)
             if not readable or len(text.split()) > _LONGEST_CLAIM or not own:
-                found.append(Claim(span, text, None, None, None, "unsure: not English, or too long to read"))
+                claims.append(Claim(span, text, None, None, None, "unsure: not English, or too long to read"))
                 continue
             about = _said_of(text, material)
             evidence = _evidence(own, about)
@@ -456,8 +456,8 @@ class LocalJudge:
             elif said is not None:
                 probability, (reason, place) = min(probability, _CONTRADICTED), said
             otherwise = said is not None and not verbatim
-            found.append(Claim(span, text, probability, *place, reason, otherwise))
-        return found
+            claims.append(Claim(span, text, probability, *place, reason, otherwise))
+        return claims
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
         """Probability that the passages support the whole answer; see `support`.
@@ -473,9 +473,9 @@ class LocalJudge:
             return support(claims)  # Whatever else the passages say, they say this.
         if len(stem_list(answer)) < _SHORT_ANSWER and stem_list(answer):
             whole = f"{question.strip().rstrip('?')}: {answer.strip()}"
-            found = support(self.grounding(whole, passages))
+            probability = support(self.grounding(whole, passages))
             held = stems(answer) <= stems(" ".join(passages))
-            return None if found is None else found if held else min(found, _NOT_FOUND)
+            return None if probability is None else probability if held else min(probability, _NOT_FOUND)
         return support(claims)
 
     def _loaded_reader(self) -> Reader:
@@ -669,13 +669,13 @@ def _contradicted(text: str, material: _Material) -> tuple[str, _Place] | None:
         near.append((sum(weights[w] for w in held) / total, sentence, held))
         previous = sentence
     least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - 0.2)
-    found = [(s, held, *contrary(claim, terms(s.text))) for share, s, held in near if share >= least]
-    for stem in dict.fromkeys(stem for _, _, other, _ in found for stem in other):
+    rivals = [(s, held, *contrary(claim, terms(s.text))) for share, s, held in near if share >= least]
+    for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
         rest = [
             sum(weights[w] for w in (held | agreed) - other.keys() - {stem})
-            for _, held, other, agreed in found
+            for _, held, other, agreed in rivals
         ]
-        about = [f for f, share in zip(found, rest, strict=True) if share >= 0.9 * max(rest)]
+        about = [f for f, share in zip(rivals, rest, strict=True) if share >= 0.9 * max(rest)]
         if any(stem in agreed for _, _, _, agreed in about):
             continue
         for sentence, _, other, _ in about:
@@ -688,30 +688,33 @@ def _contradicted(text: str, material: _Material) -> tuple[str, _Place] | None:
 
 def _identifiers(text: str) -> dict[str, set[str]]:
     """Codes such as E22 or B-12, by their letters."""
-    found: dict[str, set[str]] = {}
+    codes: dict[str, set[str]] = {}
     for letters, digits in _IDENTIFIER.findall(text):
-        found.setdefault(letters.lower(), set()).add(digits.lower())
-    return found
+        codes.setdefault(letters.lower(), set()).add(digits.lower())
+    return codes
 
 
 def _said_of(text: str, material: _Material) -> _Material:
     """The passages without the sentences about another code of the same letters: E17 where E22 is meant."""
-    wanted = _identifiers(text)
-    if not wanted:
+    own_codes = _identifiers(text)
+    if not own_codes:
         return material
 
     def other(sentence: _Sentence) -> bool:
-        found = _identifiers(sentence.text)
-        return any(letters in found and found[letters].isdisjoint(codes) for letters, codes in wanted.items())
+        codes_here = _identifiers(sentence.text)
+        return any(
+            letters in codes_here and codes_here[letters].isdisjoint(codes)
+            for letters, codes in own_codes.items()
+        )
 
-    kept = tuple(s for s in material.sentences if not other(s))
-    if len(kept) == len(material.sentences):
+    sentences = tuple(s for s in material.sentences if not other(s))
+    if len(sentences) == len(material.sentences):
         return material
     return replace(
         material,
-        sentences=kept,
-        words=frozenset().union(*(s.words for s in kept)),
-        pairs=frozenset(pair for s in kept for pair in itertools.pairwise(s.stems)),
+        sentences=sentences,
+        words=frozenset().union(*(s.words for s in sentences)),
+        pairs=frozenset(pair for s in sentences for pair in itertools.pairwise(s.stems)),
     )
 
 
@@ -746,7 +749,7 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
     A row reads as the heading above the table and its cells with their headers: "Counts; Species: puffin;
     2021: 1,890".
     """
-    found: dict[int, _Sentence] = {}
+    rows: dict[int, _Sentence] = {}
     header: list[_Cell] = []
     above: tuple[_Cell, ...] = ()
     for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
@@ -760,8 +763,8 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
             named = zip(header, own, strict=True)
             cells = tuple(_Cell(name.text, cell.text, cell.span) for name, cell in named if cell.text)
             if len(cells) > 1:
-                found[i] = _row(passage, span, above + cells)
-    return found
+                rows[i] = _row(passage, span, above + cells)
+    return rows
 
 
 def _cells(text: str, span: Span) -> list[_Cell]:
@@ -769,13 +772,13 @@ def _cells(text: str, span: Span) -> list[_Cell]:
     start, end = span
     start += text[start] == "|"
     end -= text[end - 1] == "|"
-    found: list[_Cell] = []
+    cells: list[_Cell] = []
     for part in re.finditer(r"(?:\\.|[^|\\])*", text[start:end]):
-        if part.start() == part.end() and found and part.start() != end - start:
+        if part.start() == part.end() and cells and part.start() != end - start:
             continue  # Just before a bar, after a cell.
         place = trim(text, Span(start + part.start(), start + part.end()))
-        found.append(_Cell("", place.of(text), place))
-    return found
+        cells.append(_Cell("", place.of(text), place))
+    return cells
 
 
 def _row(passage: int, span: Span, cells: tuple[_Cell, ...]) -> _Sentence:
@@ -794,18 +797,18 @@ def _cell_places(cells: Sequence[_Cell]) -> list[Span]:
     return places
 
 
-def _asked_rows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]]:
+def _query_rows(material: _Material, query: frozenset[str]) -> list[list[_Sentence]]:
     """The rows with most of a question's words in their cells, each with the columns that are asked for."""
     top = max(material.weights.values(), default=1.0)
     held: list[tuple[float, _Sentence]] = []
     for row in (s for s in material.sentences if s.cells):
-        own = {w for cell in row.cells for w in stem_list(cell.text)} & asked
+        own = {w for cell in row.cells for w in stem_list(cell.text)} & query
         if own:
             held.append((sum(material.weights.get(w, top) for w in own), row))
     best = max((weight for weight, _ in held), default=0.0)
     result = []
     for _, row in [item for item in held if item[0] >= 0.9 * best][:_MOST_ROWS]:
-        matched = [not asked.isdisjoint(stem_list(f"{c.header} {c.text}")) for c in row.cells]
+        matched = [not query.isdisjoint(stem_list(f"{c.header} {c.text}")) for c in row.cells]
         label = 0 if row.cells[0].header else 1  # Behind the heading.
         matched[: label + 1] = [True] * (label + 1)
         if sum(matched) > label + 1:
@@ -822,9 +825,9 @@ def _quotable(material: _Material, passage: int) -> list[_Sentence]:
     return [s for s in own if says_something(s.text)]
 
 
-def _windows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]]:
+def _windows(material: _Material, query: frozenset[str]) -> list[list[_Sentence]]:
     """Runs of sentences of a passage, overlapping by half, and rows of tables; no headings, no code."""
-    result: list[list[_Sentence]] = _asked_rows(material, asked)
+    result: list[list[_Sentence]] = _query_rows(material, query)
     for passage in sorted({s.passage for s in material.sentences}):
         own = _quotable(material, passage)
         start = 0
@@ -838,13 +841,13 @@ def _windows(material: _Material, asked: frozenset[str]) -> list[list[_Sentence]
                 break
             start = max(start + 1, (start + end + 1) // 2)
     if len(result) > 24:  # Those that hold most of the question.
-        result.sort(key=lambda w: -max(_weighted(material, asked, s.words) for s in w))
+        result.sort(key=lambda w: -max(_weighted(material, query, s.words) for s in w))
         result = result[:24]
     return result
 
 
 def answer_features(
-    material: _Material, asked: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
+    material: _Material, query: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
 ) -> list[float]:
     """What is known of a window as an answer: see ``training/fit_judge.py``.
 
@@ -853,17 +856,17 @@ def answer_features(
     """
     whole = frozenset().union(*(s.words for s in window))
     if read is None:
-        near = max(_weighted(material, asked, s.words) for s in window)
-        number = NUMBER not in asked or any(NUMBER in stems(s.text) for s in window)
-        return [near, _weighted(material, asked, whole), float(number)]
+        near = max(_weighted(material, query, s.words) for s in window)
+        number = NUMBER not in query or any(NUMBER in stems(s.text) for s in window)
+        return [near, _weighted(material, query, whole), float(number)]
     sentence, _, _ = _sentence_at(window, read)
     at = window.index(sentence)
     words = sentence.words | (window[at - 1].words if at else frozenset())
-    number = NUMBER not in asked or NUMBER in stems(sentence.text)
+    number = NUMBER not in query or NUMBER in stems(sentence.text)
     margin = max(-12.0, min(12.0, read.spans.margin))
     return [
-        _weighted(material, asked, words),
-        _weighted(material, asked, whole),
+        _weighted(material, query, words),
+        _weighted(material, query, whole),
         float(number),
         read.answers,
         read.relevant,
@@ -878,12 +881,12 @@ def case_features(odds: Sequence[float], windows: Sequence[Sequence[_Sentence]])
 
 
 def _likeliest(
-    material: _Material, asked: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
+    material: _Material, query: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
 ) -> _Sentence:
     """The sentence of a window that answers: where the model saw the answer, or with most of the words."""
     if read is not None:
         return _sentence_at(window, read)[0]
-    return max(window, key=lambda s: (_weighted(material, asked, s.words), -s.span.start))
+    return max(window, key=lambda s: (_weighted(material, query, s.words), -s.span.start))
 
 
 def _asks_otherwise(question: str, sentence: _Sentence) -> bool:
@@ -915,7 +918,7 @@ def _sentence_at(window: Sequence[_Sentence], read: _Reading) -> tuple[_Sentence
 
 def _hints(
     material: _Material,
-    asked: frozenset[str],
+    query: frozenset[str],
     length: int,
     read: Sequence[tuple[Sequence[_Sentence], _Reading]],
 ) -> NDArray[np.float64]:
@@ -923,7 +926,7 @@ def _hints(
 
     Args:
         material: The passages.
-        asked: The question's words.
+        query: The question's words.
         length: Of the passage.
         read: Its windows, and what the cross-encoder says of them.
     """
@@ -939,13 +942,13 @@ def _hints(
             offset += len(sentence.text) + 1
     hints *= _SECOND_READER
     for sentence in {s for window, _ in read for s in window}:
-        shared = _weighted(material, asked, sentence.words)
+        shared = _weighted(material, query, sentence.words)
         hints[sentence.span.start : sentence.span.end, 0] += _SHARED_WORDS * shared
     return hints
 
 
-def _weighted(material: _Material, asked: frozenset[str], words: frozenset[str]) -> float:
-    plain = sorted(asked - {NUMBER})
+def _weighted(material: _Material, query: frozenset[str], words: frozenset[str]) -> float:
+    plain = sorted(query - {NUMBER})
     top = max(material.weights.values(), default=1.0)
     total = sum(material.weights.get(w, top) for w in plain)
     return sum(material.weights.get(w, top) for w in plain if w in words) / total if total else 0.0

@@ -90,14 +90,14 @@ class LocalCritic:
         if abstains(answer):
             return self._verdict(1, 1, "the answer itself says that more is needed")
         place = self.judge.locate(self._question, passages)
-        found = self.judge.answerable(self._question, passages) if place is None else place.probability
+        answered = self.judge.answerable(self._question, passages) if place is None else place.probability
         held = self.judge.supported(self._question, answer, passages)
         said = (
-            f"P(the passages answer the question) = {_shown(found)}, "
+            f"P(the passages answer the question) = {_shown(answered)}, "
             f"P(they support the answer) = {_shown(held)}"
         )
-        known = [p for p in (found, held) if p is not None]
-        if found is not None and found < self.widen_below:
+        known = [p for p in (answered, held) if p is not None]
+        if answered is not None and answered < self.widen_below:
             return self._verdict(2, 1, said, known)
         if place is not None and held is not None:
             if _is_short(answer):
@@ -113,7 +113,9 @@ class LocalCritic:
             return None
         if not known:
             return self._verdict(5, 0, "the local judge is unsure: not English, or too long to read")
-        return self._verdict(1 + 9 * min(known), 1 if found is not None and found < 0.5 else 0, said, known)
+        return self._verdict(
+            1 + 9 * min(known), 1 if answered is not None and answered < 0.5 else 0, said, known
+        )
 
     def _verdict(self, score: float, adjust: int, reason: str, known: Sequence[float] = ()) -> Verdict:
         least = round(min(known), 4) if known else None
@@ -222,9 +224,9 @@ def _is_short(answer: str) -> bool:
     return len(stem_list(answer)) < 5
 
 
-def _agree(answer: str, found: str) -> bool:
+def _agree(answer: str, located: str) -> bool:
     """Whether two short answers share at least half of the words of the shorter one."""
-    own, other = set(stem_list(answer)), set(stem_list(found))
+    own, other = set(stem_list(answer)), set(stem_list(located))
     return bool(own and other) and len(own & other) >= 0.5 * min(len(own), len(other))
 
 

@@ -115,9 +115,9 @@ def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tu
             result.append(_rest(answer, Span(at, claim.span.start)))
         support = _support(claim)
         text = claim.span.of(answer)
-        found = (claim.passage, claim.evidence)
+        place = (claim.passage, claim.evidence)
         mark = AnswerMark(
-            claim.span, text, support, claim.probability, *found, claim.reason, refuted=claim.refuted
+            claim.span, text, support, claim.probability, *place, claim.reason, refuted=claim.refuted
         )
         result.append(mark)
         at = claim.span.end

@@ -89,7 +89,7 @@ class PairModel:
     ) -> tuple[NDArray[np.float32], list[Spans]]:
         encoded = self._tokenizer.encode_batch(list(pairs))
         logits = np.zeros((len(pairs), 3), np.float32)
-        found = [_NOWHERE] * len(pairs)
+        places = [_NOWHERE] * len(pairs)
         ids, kinds = [one.ids for one in encoded], [one.type_ids for one in encoded]
         for rows, states, starts in self._encoder.passes(ids, kinds, first_only=not spans):
             pooled = self._encoder.pooled(states[starts])
@@ -98,8 +98,8 @@ class PairModel:
             if spans:
                 tokens = linear(states, self._heads, "span")
                 for i, start in zip(rows, starts, strict=True):
-                    found[i] = _spans(tokens[start : start + len(ids[i])], encoded[i])
-        return logits, found
+                    places[i] = _spans(tokens[start : start + len(ids[i])], encoded[i])
+        return logits, places
 
 
 def _spans(tokens: NDArray[np.float32], encoded: Any, longest: int = 30) -> Spans:

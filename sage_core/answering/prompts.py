@@ -50,11 +50,11 @@ def answer_fields(
     Returns:
         ``context`` and ``question``.
     """
-    asked, passages = question_text(question, options), numbered(context)
-    mark = delimiter((asked, passages))
+    task, passages = question_text(question, options), numbered(context)
+    mark = delimiter((task, passages))
     return {
         "context": quote_block("PASSAGES", passages, mark),
-        "question": quote_block("QUESTION", asked, mark),
+        "question": quote_block("QUESTION", task, mark),
     }
 
 

@@ -220,15 +220,15 @@ def sentence_features(
     """
     share, rank = _standing(len(lengths), scores, scale)
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    asked, found = words(question), [words(s) for s in sentences]
-    shared = bm25_share(asked, found)
+    query, words_of = words(question), [words(s) for s in sentences]
+    shared = bm25_share(query, words_of)
     number = NUMBER in question_words(question)
     columns = [
         np.log(np.maximum(share, _LEAST_SHARE))[owner],
         share[owner],
         np.log1p(rank)[owner],
         shared,
-        gram_share(asked, found),
+        gram_share(query, words_of),
         np.array([float(number and NUMBER in stems(s)) for s in sentences]),
         _beside(shared, owner),
         np.log1p([len(s.split()) for s in sentences]),
@@ -314,13 +314,13 @@ def _slices(chunk: ChunkSentences, keep: Sequence[bool]) -> Pruned:
     return Pruned(tuple(_runs(chunk.spans, keep, True)), tuple(_runs(chunk.spans, keep, False)))
 
 
-def _runs(spans: Sequence[Span], keep: Sequence[bool], wanted: bool) -> Iterable[Span]:
+def _runs(spans: Sequence[Span], keep: Sequence[bool], fate: bool) -> Iterable[Span]:
     """Neighboring sentences with the same fate as one span."""
     start: int | None = None
-    for i, kept in enumerate([*keep, not wanted]):
-        if kept == wanted and start is None:
+    for i, keeps in enumerate([*keep, not fate]):
+        if keeps == fate and start is None:
             start = i
-        elif kept != wanted and start is not None:
+        elif keeps != fate and start is not None:
             yield Span(spans[start].start, spans[i - 1].end)
             start = None
 

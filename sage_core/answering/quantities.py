@@ -103,11 +103,11 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     tokens = [(m.start(), m[0]) for m in _TOKEN.finditer(lower)]
     i = 0
     while i < len(tokens):
-        found = _number(tokens, i)
-        if found is None:
+        number = _number(tokens, i)
+        if number is None:
             i += 1
             continue
-        value, after = found
+        value, after = number
         quantity, after = _with_unit(tokens, i, value, after)
         # "A", "one" and the like are no quantity without a unit.
         if quantity.dimension or tokens[i][1][0].isdigit() or value > 1:
@@ -140,10 +140,10 @@ def _units() -> tuple[dict[str, tuple[str, float]], frozenset[str]]:
 
 
 def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
-    found = []
+    times = []
     for match in _SPOKEN.finditer(lower):
         if named := match["named"]:
-            found.append(
+            times.append(
                 (match.start(), match.end(), Quantity(0.0 if named == "midnight" else 720.0, "clock"))
             )
             continue
@@ -153,7 +153,7 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
         if match["part"]:
             away = {"half": 30.0, "quarter": 15.0}.get(match["part"]) or _words_value(match["part"])
             minutes += away if match["way"] in ("past", "after") else -away
-        found.append((match.start(), match.end(), _time(minutes, match["day"] or "")))
+        times.append((match.start(), match.end(), _time(minutes, match["day"] or "")))
     for match in _CLOCK.finditer(lower):
         half = match["half"]
         if half is None and match["sep"] != ":":
@@ -162,10 +162,10 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
         sure = half is not None or hour > 12 or hour == 0 or len(match["hour"]) == 2
         if half is not None:
             hour = hour % 12 + (12 if half == "p" else 0)
-        found.append(
+        times.append(
             (match.start(), match.end(), Quantity(float(60 * hour + minute), "clock" if sure else "clock12"))
         )
-    return found
+    return times
 
 
 def _time(minutes: float, day: str) -> Quantity:

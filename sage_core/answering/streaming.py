@@ -169,8 +169,8 @@ async def amarked_stream(
     try:
         async for piece in pieces:
             text = text_of(piece)
-            found = await asyncio.to_thread(marks.feed, text) if marks.may_end(text) else marks.feed(text)
-            for mark in found:
+            new_marks = await asyncio.to_thread(marks.feed, text) if marks.may_end(text) else marks.feed(text)
+            for mark in new_marks:
                 yield mark
             if not marks.stopped or shown < len(marks.text):
                 yield piece

@@ -217,7 +217,7 @@ def terms(text: str) -> tuple[Term, ...]:
     """Content words and numbers of a text in order, with what is denied and what has a contrary."""
     lower = re.sub(r"\bno longer\b", "not", text.lower())
     tokens = list(_TOKEN.finditer(lower))
-    found: list[tuple[str, str, int, tuple[str, str] | None]] = []
+    parsed: list[tuple[str, str, int, tuple[str, str] | None]] = []
     denied = False
     for i, match in enumerate(tokens):
         word = match[0]
@@ -229,11 +229,11 @@ def terms(text: str) -> tuple[Term, ...]:
             before = next((t[0] for t in reversed(tokens[:i]) if t[0].isalnum()), "")
             after = _stem(tokens[i + 1][0]) if i + 1 < len(tokens) else ""
             value = _NUMBERS.get(word, word.replace(",", ""))
-            found.append((word, value, 1, (before, after)))
+            parsed.append((word, value, 1, (before, after)))
         elif word not in _STOP or word in _CONTRARY_WORDS:
-            found.append((word, _stem(word), -1 if denied else 1, None))
+            parsed.append((word, _stem(word), -1 if denied else 1, None))
             denied = denied and (word in _PASSED or word.endswith("ly"))
-    stems_ = [stem for _, stem, _, _ in found]
+    stems_ = [stem for _, stem, _, _ in parsed]
     return tuple(
         Term(
             word,
@@ -243,7 +243,7 @@ def terms(text: str) -> tuple[Term, ...]:
             frozenset(stems_[max(0, i - 2) : i] + stems_[i + 1 : i + 3]),
             beside,
         )
-        for i, (word, stem, sign, beside) in enumerate(found)
+        for i, (word, stem, sign, beside) in enumerate(parsed)
     )
 
 
@@ -288,36 +288,36 @@ def contrary(
         term = denied[0]
         other[term.stem] = (term.shown, next(f.shown for f in sentence if f.stem == term.stem))
     for term in (t for t in claim if t.stem not in signs):
-        for found in (f for f in sentence if f.stem not in own):
-            if any(found.sides.get(line) == side for line, side in term.sides.items()):
+        for said_term in (f for f in sentence if f.stem not in own):
+            if any(said_term.sides.get(line) == side for line, side in term.sides.items()):
                 agreed.add(term.stem)
-            elif _excluded(term, found):
-                other[term.stem] = (term.shown, found.shown)
+            elif _excluded(term, said_term):
+                other[term.stem] = (term.shown, said_term.shown)
     return {w: said for w, said in other.items() if w not in agreed}, frozenset(agreed)
 
 
-def _excluded(term: Term, found: Term) -> bool:
+def _excluded(term: Term, other: Term) -> bool:
     """Whether two words exclude each other and stand beside a like word, or two numbers in the same place."""
-    if term.beside is not None or found.beside is not None:
-        return term.beside is not None and found.beside is not None and _other_number(term, found)
-    longer, shorter = sorted((term.stem, found.stem), key=len, reverse=True)
+    if term.beside is not None or other.beside is not None:
+        return term.beside is not None and other.beside is not None and _other_number(term, other)
+    longer, shorter = sorted((term.stem, other.stem), key=len, reverse=True)
     if len(shorter) >= 4 and longer in (f"un{shorter}", f"non{shorter}"):
-        return term.sign == found.sign
-    opposed = any(found.sides.get(line, side) != side for line, side in term.sides.items())
-    return opposed and not term.near.isdisjoint(found.near)
+        return term.sign == other.sign
+    opposed = any(other.sides.get(line, side) != side for line, side in term.sides.items())
+    return opposed and not term.near.isdisjoint(other.near)
 
 
-def _other_number(term: Term, found: Term) -> bool:
+def _other_number(term: Term, other: Term) -> bool:
     """Whether two different numbers stand in the same place: both years, of one unit, or last in a clause."""
-    assert term.beside is not None and found.beside is not None
-    same_before, same_after = (a == b for a, b in zip(term.beside, found.beside, strict=True))
-    if term.is_year or found.is_year:
-        return term.is_year and found.is_year and same_before
-    a, b = float(term.stem), float(found.stem)
+    assert term.beside is not None and other.beside is not None
+    same_before, same_after = (a == b for a, b in zip(term.beside, other.beside, strict=True))
+    if term.is_year or other.is_year:
+        return term.is_year and other.is_year and same_before
+    a, b = float(term.stem), float(other.stem)
     if abs(a - b) <= 0.05 * max(a, b):  # Rounded.
         return False
     unit = term.beside[1] not in _MARKS_OF_CLAUSES
-    return same_after if unit else same_before and found.beside[1] in _MARKS_OF_CLAUSES
+    return same_after if unit else same_before and other.beside[1] in _MARKS_OF_CLAUSES
 
 
 def sentences_of(context: Sequence[str]) -> list[Sentence]:
