@@ -1,10 +1,14 @@
-"""Who may grade: evaluators of LlamaIndex, judges of the core, LLMs of any kind of interface."""
+"""Who may grade: evaluators of LlamaIndex, judges of the core, LLMs; and what holds where they break."""
 
-from collections.abc import Sequence
+import json
+import logging
+import math
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from llama_index.core import Settings, SummaryIndex
+from llama_index.core.base.response.schema import AsyncStreamingResponse
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.evaluation import (
     AnswerRelevancyEvaluator,
@@ -20,8 +24,10 @@ from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.utils import get_tokenizer
+from pydantic import BaseModel, ValidationError
 
-from sage_core.feedback import Verdict
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackResult, Verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
@@ -31,11 +37,15 @@ def engine(critic: Any, answers: Sequence[str] = ("one", "two", "three"), **opti
     sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
     return SageQueryEngine.from_args(
         FixedRetriever(0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2),
-        llm=ScriptedLLM.of(list(answers)),
+        llm=options.pop("llm", None) or ScriptedLLM.of(list(answers)),
         node_postprocessors=[sage],
         critic=critic,
         **options,
     )
+
+
+async def traces(made: SageQueryEngine) -> list[FeedbackResult]:
+    return [trace_of(made.query("Why?")), trace_of(await made.aquery("Why?"))]
 
 
 class FixedEvaluator(BaseEvaluator):
@@ -77,9 +87,7 @@ class TestEvaluators:
         ],
     )
     async def test_results_become_grades(self, result: EvaluationResult, score: Any, stop: str) -> None:
-        found = engine(FixedEvaluator(result))
-        for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = trace_of(response)
+        for trace in await traces(engine(FixedEvaluator(result))):
             assert (trace.score, trace.stop_reason) == (score, stop)
 
     def test_it_sees_question_answer_and_context(self) -> None:
@@ -87,8 +95,7 @@ class TestEvaluators:
         engine(evaluator).query("Why?")
         (question, answer, context), (_, second, wider) = evaluator.asked
         assert (question, answer, context) == ("Why?", "one", ["text 0", "text 1"])
-        assert second == "two"
-        assert len(wider) > 2
+        assert second == "two" and len(wider) > 2
 
     @pytest.mark.parametrize(
         ("kind", "reply", "accepted"),
@@ -105,10 +112,7 @@ class TestEvaluators:
     )
     async def test_those_of_llamaindex(self, kind: Any, reply: str, accepted: bool) -> None:
         Settings.node_parser = SageNodeParser()  # some evaluators cut the context
-        evaluator = kind(llm=ScriptedLLM.of([reply]))
-        found = engine(evaluator)
-        for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = trace_of(response)
+        for trace in await traces(engine(kind(llm=ScriptedLLM.of([reply])))):
             assert (trace.stop_reason == "accepted") is accepted
             assert trace.usage_by_role["judge"].calls == len(trace.rounds)
 
@@ -128,42 +132,27 @@ class TestEvaluators:
 class TestOthers:
     async def test_a_judge_of_the_core(self) -> None:
         class Judge:
-            asked: list[tuple[str, list[str], str]] = []  # noqa: RUF012
+            def __init__(self) -> None:
+                self.asked: list[tuple[str, list[str], str]] = []
 
-            def judge(
-                self, question: str, context: Sequence[str], answer: str
-            ) -> tuple[Verdict, TokenUsage | None]:
+            def judge(self, question: str, context: Sequence[str], answer: str) -> Any:
                 self.asked.append((question, list(context), answer))
                 return Verdict(9.5, source="heuristic"), NO_USAGE
 
-            async def ajudge(
-                self, question: str, context: Sequence[str], answer: str
-            ) -> tuple[Verdict, TokenUsage | None]:
-                return self.judge(question, context, answer)
+            async def ajudge(self, *parts: Any) -> Any:
+                return self.judge(*parts)
 
-        found = engine(Judge())
-        for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = trace_of(response)
-            assert (trace.score, trace.verdict.source) == (9.5, "heuristic")  # type: ignore[union-attr]
+        judge = Judge()
+        for trace in await traces(engine(judge)):
+            assert (trace.score, trace.verdict.source) == (9.5, "heuristic")
             assert trace.usage_by_role["judge"] == NO_USAGE
-        assert Judge.asked[0] == ("Why?", ["text 0", "text 1"], "one")
+        assert judge.asked[0] == ("Why?", ["text 0", "text 1"], "one")
 
     @pytest.mark.parametrize("chat", [False, True])
     async def test_llms_that_complete_and_llms_that_chat(self, chat: bool) -> None:
-        critic = ScriptedLLM.of(grades=[grade(9)], chats=chat)
-        found = engine(critic)
-        for response in (found.query("Why?"), await found.aquery("Why?")):
-            trace = trace_of(response)
-            assert trace.score == 9
+        for trace in await traces(engine(ScriptedLLM.of(grades=[grade(9)], chats=chat))):
             # A chat that completes is one call, not two.
-            assert trace.usage_by_role["judge"].calls == 1
-            assert trace.usage_by_role["generate"].calls == 1
-
-    def test_the_template_of_one_engine_is_not_anothers(self) -> None:
-        first, second = engine(ScriptedLLM.of()), engine(ScriptedLLM.of())
-        first.query("q")
-        first.update_prompts({"critic:critic_template": PromptTemplate("{question}{context}{answer}")})
-        assert len(second.get_prompts()["critic:critic_template"].get_template()) > 100
+            assert trace.score == 9 and {usage.calls for usage in trace.usage_by_role.values()} == {1}
 
     def test_reported_usage_is_taken_where_there_is_some(self) -> None:
         from llama_index.core.base.llms.types import CompletionResponse
@@ -180,35 +169,135 @@ class TestOthers:
         assert trace.usage_by_role["generate"].estimated
 
 
+def by_index(critic: Any, **options: Any) -> SageQueryEngine:
+    index = SummaryIndex([TextNode(text="text")])
+    return SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), critic=critic, **options)
+
+
+def by_engine(critic: Any, **options: Any) -> SageQueryEngine:
+    stock = RetrieverQueryEngine.from_args(FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of())
+    return SageQueryEngine.from_query_engine(stock, critic=critic, **options)
+
+
 class TestHandlers:
     """Callback handlers of the user's own critic."""
 
-    @staticmethod
-    def made(way: str, critic: Any, **options: Any) -> SageQueryEngine:
-        stock = RetrieverQueryEngine.from_args(FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of())
-        if way == "from_args":
-            return SageQueryEngine.from_args(
-                FixedRetriever(0.9, 0.8), llm=ScriptedLLM.of(), critic=critic, **options
-            )
-        if way == "from_index":
-            index = SummaryIndex([TextNode(text="text")])
-            return SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), critic=critic, **options)
-        found = SageQueryEngine.from_query_engine(stock, critic=critic, **options)
-        return found if way == "from_query_engine" else found.with_retriever(FixedRetriever(0.9))
-
-    @pytest.mark.parametrize("way", ["from_args", "from_index", "from_query_engine", "with_retriever"])
+    @pytest.mark.parametrize(
+        "made", [engine, by_index, by_engine, lambda c: by_engine(c).with_retriever(FixedRetriever(0.9))]
+    )
     @pytest.mark.parametrize("evaluator", [False, True])
-    def test_they_stay_unless_a_manager_is_given(self, way: str, evaluator: bool) -> None:
+    def test_they_stay_unless_a_manager_is_given(self, made: Any, evaluator: bool) -> None:
         own, everyones = (TokenCountingHandler(tokenizer=get_tokenizer()) for _ in range(2))
         Settings.callback_manager = CallbackManager([everyones])
         llm = ScriptedLLM.of(["Fine.\n[RESULT] 2"], callback_manager=CallbackManager([own]))
-        critic = AnswerRelevancyEvaluator(llm=llm) if evaluator else llm
-        self.made(way, critic).query("q")
+        made(AnswerRelevancyEvaluator(llm=llm) if evaluator else llm).query("q")
         assert len(own.llm_token_counts) == 1
 
-    @pytest.mark.parametrize("way", ["from_args", "from_index", "from_query_engine"])
-    def test_a_manager_that_is_given_replaces_them(self, way: str) -> None:
+    @pytest.mark.parametrize("made", [engine, by_index, by_engine])
+    def test_a_manager_that_is_given_replaces_them(self, made: Any) -> None:
         own, given = (TokenCountingHandler(tokenizer=get_tokenizer()) for _ in range(2))
         critic = ScriptedLLM.of(callback_manager=CallbackManager([own]))
-        self.made(way, critic, callback_manager=CallbackManager([given])).query("q")
-        assert (len(own.llm_token_counts), len(given.llm_token_counts)) == (0, 1)
+        made(critic, callback_manager=CallbackManager([given])).query("q")
+        calls = [c for c in given.llm_token_counts if "You grade" in c.prompt]
+        assert (len(own.llm_token_counts), len(calls)) == (0, 1)
+
+
+# An answer is never lost to a grade that breaks; budgets and wrong settings still end the question.
+
+
+async def answers(critic: Any) -> AsyncIterator[tuple[str, FeedbackResult]]:
+    """Texts and traces of all ways to ask."""
+    for feedback in ("before_stream", "after_stream"):
+        for streaming in (False, True):
+            made = engine(critic, ["kept"], feedback=feedback, streaming=streaming, max_rounds=1)
+            for response in (made.query("q"), await made.aquery("q")):
+                if isinstance(response, AsyncStreamingResponse):
+                    text = "".join([token async for token in response.response_gen])
+                else:
+                    text = str(response)
+                yield text, trace_of(response)
+
+
+class Scored(BaseModel):
+    score: int
+
+
+def invalid() -> ValidationError:
+    with pytest.raises(ValidationError) as caught:
+        Scored.model_validate({"score": "high"})
+    return caught.value
+
+
+ERRORS = [
+    RuntimeError("loop is closed"),
+    ValueError("bad reply"),
+    KeyError("score"),
+    TypeError("bug"),
+    json.JSONDecodeError("Expecting value", "x", 0),
+    invalid(),
+]
+
+
+class TestTheAnswerIsKept:
+    @pytest.mark.parametrize("kind", [CorrectnessEvaluator, GuidelineEvaluator])
+    async def test_stock_evaluators_that_read_nonsense(
+        self, kind: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async for text, trace in answers(kind(llm=ScriptedLLM.of(["I like turtles"]))):
+            assert (text, trace.stop_reason, trace.score) == ("kept", "critic_failed", None)
+            assert trace.verdict.reason
+            assert trace.usage_by_role["judge"].total > 0  # the reply was paid for
+        assert "the answer is kept" in caplog.text
+
+    @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+    async def test_errors_of_the_critics_llm_and_of_evaluators(
+        self, error: Exception, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for critic in (ScriptedLLM.of(grades=[error]), FixedEvaluator(error)):
+            caplog.clear()
+            async for text, trace in answers(critic):
+                assert (text, trace.stop_reason) == ("kept", "critic_failed")
+                assert type(error).__name__ in json.dumps(trace.to_dict())
+            assert [r.levelno for r in caplog.records].count(logging.WARNING) == 8
+
+    @pytest.mark.parametrize(
+        ("result", "reason"),
+        [
+            (EvaluationResult(score=math.nan, passing=True), "nan"),
+            (EvaluationResult(score=math.inf, passing=True), "inf"),
+            (None, "None"),
+        ],
+    )
+    async def test_results_that_are_no_grade(self, result: EvaluationResult | None, reason: str) -> None:
+        async for text, trace in answers(FixedEvaluator(result)):
+            assert (text, trace.stop_reason) == ("kept", "critic_failed")
+            assert reason in trace.verdict.reason
+
+
+class TestWhatStillEndsTheQuestion:
+    @pytest.mark.parametrize(
+        "critic", [ScriptedLLM.of(grades=[InputError("wrong")]), FixedEvaluator(InputError("wrong"))]
+    )
+    async def test_a_wrong_setting(self, critic: Any) -> None:
+        with pytest.raises(InputError):
+            engine(critic).query("q")
+        with pytest.raises(InputError):
+            await engine(critic).aquery("q")
+
+    @pytest.mark.parametrize("evaluator", [False, True])
+    async def test_a_token_budget_used_up_by_the_grade(self, evaluator: bool) -> None:
+        def made() -> SageQueryEngine:
+            # Room for the answer; the critic's own call goes over it.
+            counter = TokenCountingHandler(tokenizer=get_tokenizer())
+            if not hasattr(counter, "token_budget"):
+                pytest.skip("this version of LlamaIndex has no token budget")
+            counter.token_budget = 60
+            critic, llm = ScriptedLLM.of(["NO " * 100], [grade(2, 1)]), ScriptedLLM.of(["kept"])
+            manager = llm.callback_manager = critic.callback_manager = CallbackManager([counter])
+            chosen = CorrectnessEvaluator(llm=critic) if evaluator else critic
+            return engine(chosen, llm=llm, callback_manager=manager)
+
+        with pytest.raises(ValueError, match=r"[Bb]udget"):
+            made().query("q")
+        with pytest.raises(ValueError, match=r"[Bb]udget"):
+            await made().aquery("q")

@@ -14,7 +14,6 @@ from llama_index.core.node_parser import (
     HTMLNodeParser,
     MarkdownNodeParser,
     SentenceSplitter,
-    TokenTextSplitter,
 )
 from llama_index.core.node_parser.interface import NodeParser
 from llama_index.core.schema import (
@@ -29,12 +28,14 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.utils import get_tokenizer
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.span_handlers import SimpleSpanHandler
 
 from sage_core.segmentation import Segmenter
 from sage_core.text.tokens import get_counter
 from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_llamaindex import SageNodeParser
-from tests.fakes.llamaindex import TOPICS, OverlapModel, Recorder, story
+from tests.fakes.llamaindex import TOPICS, OverlapModel, story
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
@@ -43,31 +44,21 @@ def assert_exact(nodes: list[BaseNode], text: str) -> None:
     """Every chunk is the slice of ``text`` it says; together they hold all that is not white space."""
     cursor = 0
     for node in nodes:
-        assert isinstance(node, TextNode)
-        assert node.start_char_idx is not None
-        assert node.end_char_idx is not None
         assert text[node.start_char_idx : node.end_char_idx] == node.text
-        assert node.start_char_idx >= cursor
-        assert not text[cursor : node.start_char_idx].strip()
+        assert node.start_char_idx >= cursor and not text[cursor : node.start_char_idx].strip()
         cursor = node.end_char_idx
     assert not text[cursor:].strip()
 
 
 def assert_linked(nodes: list[BaseNode]) -> None:
     """Previous and next, and nothing but them, both ways, with the neighbors' final metadata and hash."""
-    for i, node in enumerate(nodes):
-        before = nodes[i - 1] if i else None
-        after = nodes[i + 1] if i + 1 < len(nodes) else None
+    for before, node, after in zip([None, *nodes], nodes, [*nodes[1:], None], strict=False):
         for neighbor, info in ((before, node.prev_node), (after, node.next_node)):
             if neighbor is None or neighbor.ref_doc_id != node.ref_doc_id:
                 assert info is None
-                continue
-            assert info is not None
-            assert (info.node_id, info.hash, info.metadata) == (
-                neighbor.node_id,
-                neighbor.hash,
-                neighbor.metadata,
-            )
+            else:
+                expected = (neighbor.node_id, neighbor.hash, neighbor.metadata)
+                assert (info.node_id, info.hash, info.metadata) == expected
 
 
 def test_chunks_follow_the_topics(parser: SageNodeParser) -> None:
@@ -88,24 +79,15 @@ def test_a_setting_that_is_refused_leaves_the_parser_as_it_was() -> None:
 @pytest.mark.parametrize("counter", ["bert", "words", "chars", "cl100k_base"])
 def test_chunk_and_metadata_together_stay_within_chunk_size(counter: str) -> None:
     get_tokenizer()  # loads cl100k_base from the cache folder that llama-index-core ships
-    count = get_counter(counter)
+    count, room = get_counter(counter), 200 if counter == "chars" else 30
     metadata = {"title": "On the northern coast", "tags": ["sea", "stone"], "year": 1987}
-    size = count.count("\n".join(f"{k}: {v}" for k, v in metadata.items())) + (
-        200 if counter == "chars" else 30
-    )
-    parser = SageNodeParser(
-        chunk_size=size,
-        segmenter=Segmenter(OverlapModel(), counter=counter, coarse_tokens=10_000, max_tokens=10_000),
-    )
+    size = count.count("\n".join(f"{k}: {v}" for k, v in metadata.items())) + room
+    segmenter = Segmenter(OverlapModel(), counter=counter, coarse_tokens=10_000, max_tokens=10_000)
     document = Document(text=story() * 3, metadata=metadata, excluded_llm_metadata_keys=["tags"])
-    nodes = parser.get_nodes_from_documents([document])
-    lengths = [
-        count.count(n.get_content(metadata_mode=mode))
-        for n in nodes
-        for mode in (MetadataMode.EMBED, MetadataMode.LLM)
-    ]
-    assert max(lengths) <= size
-    assert max(lengths) > size - (80 if counter == "chars" else 20)  # the room is used
+    nodes = SageNodeParser(chunk_size=size, segmenter=segmenter)([document])
+    modes = (MetadataMode.EMBED, MetadataMode.LLM)
+    lengths = [count.count(n.get_content(metadata_mode=mode)) for n in nodes for mode in modes]
+    assert size - 2 * room / 3 < max(lengths) <= size  # the room is used
     assert_exact(nodes, document.text)
 
 
@@ -123,11 +105,12 @@ def test_metadata_without_room_is_an_error_and_little_room_a_warning(
     assert max(len(n.get_content().split()) for n in nodes) <= 19
 
 
-def test_metadata_left_out_of_chunks_takes_no_room(segmenter: Segmenter) -> None:
+def test_metadata_takes_room_only_where_it_is_kept_and_a_size_is_asked_for(segmenter: Segmenter) -> None:
     document = Document(text=story(), metadata={"k": "word " * 600})
     nodes = SageNodeParser(segmenter=segmenter, include_metadata=False)([document])
     assert [n.get_content() for n in nodes] == TOPICS
     assert all(n.metadata == {} for n in nodes)
+    assert SageNodeParser()([document]), "as long as stock splitters take"
 
 
 def test_chunk_size_and_target_give_the_mean() -> None:
@@ -141,11 +124,6 @@ def test_chunk_size_and_target_give_the_mean() -> None:
         assert sum(sizes) / len(sizes) == pytest.approx(mean, rel=0.1)
     with pytest.warns(UserWarning, match="max_tokens"):
         SageNodeParser(chunk_size=100, max_tokens=200)
-
-
-def test_metadata_as_long_as_stock_splitters_take_is_no_error_by_default() -> None:
-    document = Document(text=story(), metadata={"k": "word " * 600})
-    assert SageNodeParser()([document])
 
 
 @pytest.mark.parametrize(
@@ -225,21 +203,10 @@ class TestChained:
         assert all(n.metadata["file"] == "a.md" for n in nodes)
         assert nodes[0].metadata == sections[0].metadata
 
-    def test_behind_a_token_splitter(self, parser: SageNodeParser) -> None:
-        document = Document(text=story())
-        parts = TokenTextSplitter(chunk_size=60, chunk_overlap=0)([document])
-        nodes = parser(parts)
-        assert len(parts) > 2
-        assert_exact(nodes, document.text)
-        assert_linked(nodes)
-
     def test_behind_itself_changes_nothing(self, parser: SageNodeParser) -> None:
-        document = Document(text=story())
-        once = parser([document])
+        once = parser([Document(text=story())])
         twice = parser(once)
-        assert [(n.text, n.start_char_idx) for n in once if isinstance(n, TextNode)] == [
-            (n.text, n.start_char_idx) for n in twice if isinstance(n, TextNode)
-        ]
+        assert [(n.text, n.start_char_idx) for n in once] == [(n.text, n.start_char_idx) for n in twice]
         assert_linked(twice)
 
     def test_text_that_a_parser_rewrote_has_no_offsets(self, parser: SageNodeParser) -> None:
@@ -247,11 +214,9 @@ class TestChained:
         html = Document(text=f"<h1>Light</h1><p>{TOPICS[0]}</p><p>{TOPICS[1]}</p>")
         parts = HTMLNodeParser(tags=["p"]).get_nodes_from_documents([html])
         for part in parts:
-            assert isinstance(part, TextNode)
             part.start_char_idx = part.end_char_idx = None
         nodes = parser(parts)
-        assert nodes
-        assert all(n.start_char_idx is None for n in nodes if isinstance(n, TextNode))
+        assert nodes and all(n.start_char_idx is None for n in nodes)
 
     @pytest.mark.slow  # SentenceSplitter loads NLTK, which takes seconds
     def test_within_a_hierarchy(self, segmenter: Segmenter) -> None:
@@ -271,73 +236,49 @@ class TestChained:
             assert child.get_content() in parents[child.parent_node.node_id].get_content()
 
 
+PICTURE = MediaResource(path="a.png")
+TARGET = TextNode(text="behind it")
+TWO = story((0, 1))
+
+
 class TestKindsOfNode:
-    def test_document_and_text_node_become_text_nodes(self, parser: SageNodeParser) -> None:
-        for node in (Document(text=story()), TextNode(text=story())):
-            chunks = parser([node])
-            assert [type(c) for c in chunks] == [TextNode] * 5
-            assert_exact(chunks, story())
-            assert chunks[0].source_node is not None
-            assert chunks[0].source_node.node_id == node.node_id
-
-    def test_plain_node_is_split_too(self, parser: SageNodeParser) -> None:
-        chunks = parser([Node(text_resource=MediaResource(text=story()))])
-        assert [type(c) for c in chunks] == [TextNode] * 5
-
-    def test_node_with_a_picture_keeps_it(self, parser: SageNodeParser) -> None:
-        picture = MediaResource(path="a.png")
-        chunks = parser([Node(text_resource=MediaResource(text=story((0, 1))), image_resource=picture)])
-        assert [c.get_content() for c in chunks] == [TOPICS[0], TOPICS[1]]
+    @pytest.mark.parametrize(
+        ("node", "kind", "fields"),
+        [
+            (Document(text=TWO), TextNode, {}),
+            (TextNode(text=TWO), TextNode, {}),
+            (Node(text_resource=MediaResource(text=TWO)), TextNode, {}),
+            (
+                Node(text_resource=MediaResource(text=TWO), image_resource=PICTURE),
+                Node,
+                {"image_resource": PICTURE},
+            ),
+            (
+                IndexNode(text=TWO, index_id="there", obj=TARGET),
+                IndexNode,
+                {"index_id": "there", "obj": TARGET},
+            ),
+            (ImageNode(text=TWO, image=PNG), ImageNode, {"image": PNG}),
+            (ImageDocument(text=TWO, image=PNG.encode()), ImageNode, {"image": PNG}),
+        ],
+    )
+    def test_chunks_keep_what_belongs_to_their_kind(
+        self, parser: SageNodeParser, node: BaseNode, kind: type, fields: dict[str, Any]
+    ) -> None:
+        chunks = parser([node])
+        assert [c.get_content() for c in chunks] == TOPICS[:2]
         for chunk in chunks:
-            assert isinstance(chunk, Node)
-            assert chunk.image_resource == picture
-
-    def test_index_node_keeps_what_it_points_to(self, parser: SageNodeParser) -> None:
-        target = TextNode(text="behind it")
-        chunks = parser([IndexNode(text=story((0, 1)), index_id="there", obj=target)])
-        assert len(chunks) == 2
-        for chunk in chunks:
-            assert isinstance(chunk, IndexNode)
-            assert chunk.index_id == "there"
-            assert chunk.obj is target
-
-    def test_image_nodes_keep_the_image(self, parser: SageNodeParser) -> None:
-        for node in (
-            ImageNode(text=story((0, 1)), image=PNG),
-            ImageDocument(text=story((0, 1)), image=PNG.encode()),
-        ):
-            chunks = parser([node])
-            assert [c.get_content() for c in chunks] == [TOPICS[0], TOPICS[1]]
-            for chunk in chunks:
-                assert isinstance(chunk, ImageNode)
-                assert chunk.image == PNG
+            assert type(chunk) is kind and {name: getattr(chunk, name) for name in fields} == fields
+            assert chunk.source_node.node_id == node.node_id
 
     def test_an_image_without_words_is_kept(self, parser: SageNodeParser) -> None:
         (chunk,) = parser([ImageNode(text="", image=PNG)])
-        assert isinstance(chunk, ImageNode)
-        assert chunk.image == PNG
+        assert isinstance(chunk, ImageNode) and chunk.image == PNG
 
     def test_another_kind_is_refused(self, parser: SageNodeParser) -> None:
-        class Odd(BaseNode):
-            @classmethod
-            def get_type(cls) -> str:
-                return "odd"
-
-            def get_content(self, metadata_mode: MetadataMode = MetadataMode.ALL) -> str:
-                return "text"
-
-            def get_content_blocks(self, metadata_mode: MetadataMode = MetadataMode.ALL) -> list[Any]:
-                return []
-
-            def set_content(self, value: Any) -> None:
-                pass
-
-            @property
-            def hash(self) -> str:
-                return ""
-
+        methods = dict.fromkeys(BaseNode.__abstractmethods__, lambda *_: "text")
         with pytest.raises(ValueError, match="Odd"):
-            parser([Odd()])
+            parser([type("Odd", (BaseNode,), {"__module__": __name__, **methods})()])
 
 
 def test_nothing_is_added_to_metadata_and_nothing_is_shared(parser: SageNodeParser) -> None:
@@ -349,31 +290,21 @@ def test_nothing_is_added_to_metadata_and_nothing_is_shared(parser: SageNodePars
         metadata_separator=" | ",
         metadata_template="{key}={value}",
         text_template="[{metadata_str}] {content}",
+        embedding=[1.0, 2.0],
     )
     nodes = parser([document])
     for node in nodes:
-        assert node.metadata == {"tags": ["a"], "n": 1}
+        assert node.metadata == {"tags": ["a"], "n": 1} and node.embedding is None
         assert node.get_content(metadata_mode=MetadataMode.EMBED) == f"[tags=['a']] {node.get_content()}"
         assert node.get_content(metadata_mode=MetadataMode.LLM) == f"[n=1] {node.get_content()}"
     nodes[0].metadata["tags"].append("b")
-    assert document.metadata["tags"] == ["a"]
-    assert nodes[1].metadata["tags"] == ["a"]
-    assert nodes[1].source_node is not None
-    assert nodes[1].source_node.metadata["tags"] == ["a"]
-
-
-def test_chunks_do_not_inherit_an_embedding(parser: SageNodeParser) -> None:
-    assert all(n.embedding is None for n in parser([Document(text=story(), embedding=[1.0, 2.0])]))
+    for other in (document, nodes[1], nodes[1].source_node):
+        assert other.metadata["tags"] == ["a"]
 
 
 def test_documents_of_one_id_keep_their_own_metadata(parser: SageNodeParser) -> None:
     pair = [Document(id_="same", text=TOPICS[i], metadata={"n": i}) for i in (0, 1)]
     assert [n.metadata for n in parser(pair)] == [{"n": 0}, {"n": 1}]
-
-
-def test_links_can_be_left_out(segmenter: Segmenter) -> None:
-    nodes = SageNodeParser(segmenter=segmenter, include_prev_next_rel=False)([Document(text=story())])
-    assert all(n.prev_node is None and n.next_node is None for n in nodes)
 
 
 def test_ids_come_from_id_func_and_repeat(segmenter: Segmenter) -> None:
@@ -383,22 +314,20 @@ def test_ids_come_from_id_func_and_repeat(segmenter: Segmenter) -> None:
     assert parser([document]) == parser([document])
 
 
-def test_unknown_arguments_are_refused_with_advice() -> None:
-    for make in (SageNodeParser, SageNodeParser.from_defaults):
-        with pytest.raises(ValueError, match="'chunk_size'"):
-            make(chunksize=100)
-        with pytest.raises(ValueError, match="model"):
-            make(embed_model=None)
-        with pytest.raises(ValueError, match="threshold"):
-            make(breakpoint_percentile_threshold=95)
-        with pytest.warns(UserWarning, match="chunk_overlap"):
-            assert make(chunk_overlap=20).chunk_overlap == 0
-        with pytest.raises(ValueError, match="tokenizer"):
-            make(tokenizer=len)
-        with pytest.raises(ValueError, match="threshold"):
-            make(threshold=1.5)
-    with pytest.raises(ValueError, match="threshold"):
-        SageNodeParser(segmenter=Segmenter(OverlapModel()), threshold=0.5)
+@pytest.mark.parametrize("make", [SageNodeParser, SageNodeParser.from_defaults])
+def test_unknown_arguments_are_refused_with_advice(make: Any) -> None:
+    for wrong, advice in (
+        ({"chunksize": 100}, "'chunk_size'"),
+        ({"embed_model": None}, "model"),
+        ({"breakpoint_percentile_threshold": 95}, "threshold"),
+        ({"tokenizer": len}, "tokenizer"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"threshold": 0.5, "segmenter": Segmenter(OverlapModel())}, "threshold"),
+    ):
+        with pytest.raises(ValueError, match=advice):
+            make(**wrong)
+    with pytest.warns(UserWarning, match="chunk_overlap"):
+        assert make(chunk_overlap=20).chunk_overlap == 0
 
 
 def test_pipelines_may_pass_further_arguments_to_the_call(parser: SageNodeParser) -> None:
@@ -407,18 +336,16 @@ def test_pipelines_may_pass_further_arguments_to_the_call(parser: SageNodeParser
 
 
 def test_from_defaults_takes_every_argument(segmenter: Segmenter) -> None:
+    settings = {"include_metadata": False, "include_prev_next_rel": False, "chunk_size": 99}
     manager = CallbackManager([])
     parser = SageNodeParser.from_defaults(
-        include_metadata=False,
-        include_prev_next_rel=False,
-        callback_manager=manager,
-        id_func=lambda i, doc: f"x{i}",
-        chunk_size=99,
-        segmenter=segmenter,
+        callback_manager=manager, id_func=lambda i, doc: f"x{i}", segmenter=segmenter, **settings
     )
     assert parser.callback_manager is manager
-    assert (parser.include_metadata, parser.include_prev_next_rel, parser.chunk_size) == (False, False, 99)
-    assert parser([Document(text=TOPICS[0])])[0].node_id == "x0"
+    assert {name: getattr(parser, name) for name in settings} == settings
+    nodes = parser([Document(text=story())])
+    assert nodes[0].node_id == "x0"
+    assert all(n.prev_node is None and n.next_node is None for n in nodes)
     assert SageNodeParser.from_defaults().chunk_size == SageNodeParser().chunk_size
 
 
@@ -448,25 +375,19 @@ async def test_async_gives_the_same_and_lets_the_loop_run(segmenter: Segmenter) 
     assert_linked(nodes)
 
 
-async def test_events_and_spans(segmenter: Segmenter, recorder: Recorder) -> None:
-    from llama_index_instrumentation import get_dispatcher
-    from llama_index_instrumentation.span_handlers import SimpleSpanHandler
-
-    debug = LlamaDebugHandler(print_trace_on_end=False)
+async def test_events_and_spans(segmenter: Segmenter) -> None:
+    debug, spans, root = LlamaDebugHandler(print_trace_on_end=False), SimpleSpanHandler(), get_dispatcher()
     parser = SageNodeParser(segmenter=segmenter, callback_manager=CallbackManager([debug]))
-    spans = SimpleSpanHandler()
-    root = get_dispatcher()
     root.add_span_handler(spans)
     try:
         parser.get_nodes_from_documents([Document(text=story())])
         await parser.aget_nodes_from_documents([Document(text=story())])
     finally:
         root.span_handlers.remove(spans)
-    parsing = debug.get_event_pairs(CBEventType.NODE_PARSING)
     chunking = debug.get_event_pairs(CBEventType.CHUNKING)
-    assert len(parsing) == len(chunking) == 2
-    assert chunking[0][0].payload == {EventPayload.CHUNKS: [story()]}
-    assert chunking[0][1].payload == {EventPayload.CHUNKS: TOPICS}
+    assert len(debug.get_event_pairs(CBEventType.NODE_PARSING)) == len(chunking) == 2
+    start, end = chunking[0]
+    assert (start.payload, end.payload) == ({EventPayload.CHUNKS: [story()]}, {EventPayload.CHUNKS: TOPICS})
     names = [span.id_ for span in spans.completed_spans]
     assert any("_aparse_nodes" in name for name in names)
     assert any("._parse_nodes" in name for name in names)

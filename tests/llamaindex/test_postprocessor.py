@@ -7,48 +7,32 @@ import math
 import pickle
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core.selection import Gradient, guess_scale
-from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP
+from sage_core.selection import Gradient
+from sage_core.selection.rules import Earliest, ExpectedF, TopP
 from sage_llamaindex import SageNodePostprocessor
 from tests.fakes.llamaindex import Recorder, scored
 from tests.fakes.models import WordReranker
-
-SCORES = st.lists(st.none() | st.floats(allow_infinity=False, width=32), max_size=40)
 
 
 def ids(nodes: Sequence[NodeWithScore]) -> list[str]:
     return [n.node_id for n in nodes]
 
 
-def test_order_can_be_kept() -> None:
-    nodes = scored(0.7, 0.01, 0.9, 0.8)
-    sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability", keep_order=True)
-    assert ids(sage.postprocess_nodes(nodes)) == ["n0", "n2", "n3"]
-
-
-def test_bounds_and_rules() -> None:
-    nodes = scored(0.9, 0.8, 0.1, 0.09)
-    assert (
-        len(SageNodePostprocessor(reranker=None, min_k=3, scale="probability").postprocess_nodes(nodes)) == 3
-    )
-    assert len(SageNodePostprocessor(reranker=None, min_k=1, max_k=1).postprocess_nodes(nodes)) == 1
-    assert len(SageNodePostprocessor(reranker=None, min_k=1, rule=FixedK(3)).postprocess_nodes(nodes)) == 3
-    assert (
-        len(SageNodePostprocessor(reranker=None, min_k=1, rule=Threshold(0.095)).postprocess_nodes(nodes))
-        == 3
-    )
-    for bad in ({"min_k": -1}, {"min_k": 3, "max_k": 2}, {"gradient": 2}, {"rule": "no"}, {"scale": "no"}):
-        with pytest.raises(ValueError, match=r"min_k|max_k|gradient|rule|scale"):
-            SageNodePostprocessor(reranker=None, **bad)
+@pytest.mark.parametrize(
+    "bad", [{"min_k": -1}, {"max_k": 2, "min_k": 3}, {"gradient": 2}, {"rule": "no"}, {"scale": "no"}]
+)
+def test_settings_out_of_range_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        SageNodePostprocessor(reranker=None, **bad)
 
 
 async def test_too_few_candidates_to_select_from_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,15 +56,16 @@ def test_no_scores_at_all_keep_everything_and_warn_once(caplog: pytest.LogCaptur
     assert caplog.text.count("no node has a score") == 1
 
 
-def test_some_missing_scores_rank_last_and_are_no_gap() -> None:
-    sage = SageNodePostprocessor(reranker=None, min_k=2, scale="unbounded")
-    assert ids(sage.postprocess_nodes(scored(None, 5.0, math.nan, 4.0))) == ["n1", "n3"]
-    assert ids(sage.postprocess_nodes(scored(None, 5.0))) == ["n1", "n0"]
-    # Negative logits stay above a missing score.
-    assert ids(SageNodePostprocessor(reranker=None, min_k=2).postprocess_nodes(scored(None, -3.0, -2.5))) == [
-        "n2",
-        "n1",
-    ]
+@pytest.mark.parametrize(
+    ("scores", "kept"),
+    [
+        ([None, 5.0, math.nan, 4.0], ["n1", "n3"]),
+        ([None, 5.0], ["n1", "n0"]),
+        ([None, -3.0, -2.5], ["n2", "n1"]),  # negative logits stay above a missing score
+    ],
+)
+def test_some_missing_scores_rank_last_and_are_no_gap(scores: list[float | None], kept: list[str]) -> None:
+    assert ids(SageNodePostprocessor(reranker=None, min_k=2).postprocess_nodes(scored(*scores))) == kept
 
 
 def test_scores_come_out_as_python_floats() -> None:
@@ -145,20 +130,16 @@ async def test_events(recorder: Recorder) -> None:
     sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=2)
     sage.callback_manager = CallbackManager([debug])
     nodes = scored(0.1, 0.2, 0.3)
-    for kept in (
-        sage.postprocess_nodes(nodes, query_str="text 2"),
-        await sage.apostprocess_nodes(nodes, query_str="text 2"),
-    ):
-        assert len(kept) == 2
+    kept = sage.postprocess_nodes(nodes, query_str="text 2")
+    assert len(kept) == 2
+    assert await sage.apostprocess_nodes(nodes, query_str="text 2") == kept
     starts = [e for e in recorder.events if isinstance(e, ReRankStartEvent)]
     ends = [e for e in recorder.events if isinstance(e, ReRankEndEvent)]
     assert [(s.top_n, s.model_name, len(s.nodes)) for s in starts] == [(2, "words", 3)] * 2
     assert [ids(e.nodes) for e in ends] == [ids(kept)] * 2
     (start, end), _ = debug.get_event_pairs(CBEventType.RERANKING)
-    assert start.payload is not None
-    assert end.payload is not None
-    assert (start.payload[EventPayload.QUERY_STR], start.payload[EventPayload.TOP_K]) == ("text 2", 2)
-    assert start.payload[EventPayload.MODEL_NAME] == "words"
+    expected = {EventPayload.QUERY_STR: "text 2", EventPayload.TOP_K: 2, EventPayload.MODEL_NAME: "words"}
+    assert expected.items() <= start.payload.items()
     assert ids(end.payload[EventPayload.NODES]) == ids(kept)
 
 
@@ -190,63 +171,42 @@ def test_a_reranker_that_loses_texts_is_an_error() -> None:
         SageNodePostprocessor(reranker=Lossy()).postprocess_nodes(scored(1.0, 2.0), query_str="q")
 
 
-class TestScales:
-    """Scores as the sources of LlamaIndex give them."""
-
-    @pytest.mark.parametrize(
-        ("scores", "scale"),
-        [
-            ([0.83, 0.81, 0.8], "cosine"),  # an embedding model in a vector store
-            ([1.0000002, 0.4], "cosine"),  # rounding of unit vectors
-            ([-0.1, 0.2], "cosine"),
-            ([1 / 60, 1 / 61, 1 / 62], "unbounded"),  # reciprocal rank fusion
-            ([1.0, 0.5, 0.0], "cosine"),  # relative score fusion
-            ([12.4, 3.1, 0.0], "unbounded"),  # BM25
-            ([9.0, 8.0, 2.0], "unbounded"),  # an LLM's grades
-            ([4.2, -1.0, -9.3], "logit"),  # a cross-encoder without activation
-            ([-3.0, -9.3], "logit"),
-            ([None, None], "cosine"),
-        ],
-    )
-    def test_told_by_their_range(self, scores: list[float | None], scale: str) -> None:
-        assert guess_scale(scores) == scale
-
-    def test_rank_fusion_has_no_cliff(self) -> None:
-        nodes = scored(*[1 / (60 + r) for r in range(20)])
-        assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == 15
-        assert (
-            len(SageNodePostprocessor(reranker=None, min_k=1, rule="gradient").postprocess_nodes(nodes)) == 20
-        )
-
-    def test_a_named_scale_wins(self) -> None:
-        nodes = scored(8.0, 5.0, 4.5)
-        assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(nodes)) == 3
-        assert len(SageNodePostprocessor(reranker=None, min_k=1, scale="logit").postprocess_nodes(nodes)) == 1
+def test_the_scale_is_told_by_the_range_and_a_named_one_wins() -> None:
+    fused = scored(*[1 / (60 + r) for r in range(20)])  # reciprocal rank fusion has no cliff
+    assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(fused)) == 15
+    sage = SageNodePostprocessor(reranker=None, min_k=1, rule="gradient")
+    assert len(sage.postprocess_nodes(fused)) == 20
+    nodes = scored(8.0, 5.0, 4.5)
+    for scale, n in (("auto", 3), ("logit", 1)):
+        assert len(SageNodePostprocessor(reranker=None, min_k=1, scale=scale).postprocess_nodes(nodes)) == n
 
 
-def test_behind_and_before_stock_postprocessors() -> None:
+def test_behind_stock_postprocessors_and_in_the_order_of_the_search() -> None:
     nodes = scored(0.9, 0.85, 0.8, 0.1, 0.05)
-    reordered = LongContextReorder().postprocess_nodes(nodes)
     sage = SageNodePostprocessor(reranker=None, min_k=1, scale="probability")
+    reordered = LongContextReorder().postprocess_nodes(nodes)
     assert ids(sage.postprocess_nodes(reordered)) == ["n0", "n1", "n2"]
-    cut = SimilarityPostprocessor(similarity_cutoff=0.82).postprocess_nodes(nodes)
-    assert ids(sage.postprocess_nodes(cut)) == ["n0", "n1"]
+    similar = SimilarityPostprocessor(similarity_cutoff=0.82).postprocess_nodes(nodes)
+    assert ids(sage.postprocess_nodes(similar)) == ["n0", "n1"]
+    sage.keep_order = True
+    assert ids(sage.postprocess_nodes(scored(0.7, 0.01, 0.9, 0.8))) == ["n0", "n2", "n3"]
 
 
 class TestSaving:
-    def test_names_and_rules_round_trip(self) -> None:
+    @pytest.mark.parametrize(
+        "rule", ["auto", "gradient", Gradient(0.5), ExpectedF(3.0), Earliest((Gradient(), TopP(0.5)))]
+    )
+    def test_names_and_rules_round_trip(self, rule: Any) -> None:
         sage = SageNodePostprocessor(
-            reranker="some/cross-encoder", device="cpu", rule=RelativeToTop(0.4), min_k=3, keep_order=True
+            reranker="some/cross-encoder", device="cpu", rule=rule, min_k=3, keep_order=True
         )
         data = sage.to_dict()
-        assert data["rule"] == {"rule": "RelativeToTop", "share": 0.4}
         for again in (
             SageNodePostprocessor.from_dict(data),
             SageNodePostprocessor.from_json(sage.to_json()),
             pickle.loads(pickle.dumps(sage)),
         ):
-            assert again.to_dict() == data
-            assert again.rule == RelativeToTop(0.4)
+            assert again.to_dict() == data and again.rule == rule
 
     def test_a_reranker_object_is_asked_for(self) -> None:
         data = SageNodePostprocessor(reranker=WordReranker()).to_dict()
@@ -262,22 +222,18 @@ class TestSaving:
         assert vars(sage) == before
         assert again.postprocess_nodes(scored(1.0), query_str="text 0")[0].score == 1.0
 
-    def test_unknown_arguments_are_refused_with_advice(self) -> None:
-        with pytest.raises(ValueError, match="max_k"):
-            SageNodePostprocessor(reranker=None, top_n=3)
-        with pytest.raises(ValueError):
-            SageNodePostprocessor(reranker=None, trust_remote_code=True)
+    @pytest.mark.parametrize(
+        ("wrong", "advice"),
+        [
+            ({"top_n": 3}, "max_k"),
+            ({"trust_remote_code": True}, "trust_remote_code"),
+            ({"reranker": SageNodePostprocessor()}, "SageNodePostprocessor"),
+            ({"reranker": "hybrid", "device": "cpu"}, "device"),
+            ({"selection": {"min_k": 3}}, "selection"),
+        ],
+    )
+    def test_unknown_arguments_are_refused_with_advice(self, wrong: dict[str, Any], advice: str) -> None:
+        with pytest.raises(ValueError, match=advice):
+            SageNodePostprocessor(**wrong)
         with pytest.raises(ValueError, match="LongContextReorder"):
             SageNodePostprocessor(reranker=LongContextReorder()).postprocess_nodes(scored(0.5), query_str="q")
-        with pytest.raises(ValueError, match="SageNodePostprocessor"):
-            SageNodePostprocessor(reranker=SageNodePostprocessor())
-        with pytest.raises(ValueError, match="device"):
-            SageNodePostprocessor(reranker="hybrid", device="cpu")
-
-
-@pytest.mark.parametrize(
-    "rule", ["auto", "gradient", Gradient(0.5), ExpectedF(3.0), Earliest((Gradient(), TopP(0.5)))]
-)
-def test_every_rule_survives_saving(rule: object) -> None:
-    again = SageNodePostprocessor.from_json(SageNodePostprocessor(reranker=None, rule=rule).to_json())
-    assert again.rule == rule

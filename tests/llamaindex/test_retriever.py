@@ -1,13 +1,10 @@
 """`SageRetriever` over real indices: candidates by meaning and by words, filters, changes, and what it says."""
 
-import asyncio
 import pickle
-import uuid
 from pathlib import Path
-from typing import Any
 
 import pytest
-from llama_index.core import MockEmbedding, StorageContext, SummaryIndex, VectorStoreIndex
+from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import (
@@ -44,51 +41,6 @@ def simple() -> VectorStoreIndex:
     return VectorStoreIndex(nodes(), embed_model=HashEmbedding())
 
 
-def chroma() -> VectorStoreIndex:
-    chromadb = pytest.importorskip("chromadb")
-    stores = pytest.importorskip("llama_index.vector_stores.chroma")
-    collection = chromadb.EphemeralClient().create_collection(f"t{uuid.uuid4().hex}")
-    storage = StorageContext.from_defaults(
-        vector_store=stores.ChromaVectorStore(chroma_collection=collection)
-    )
-    return VectorStoreIndex(nodes(), storage_context=storage, embed_model=HashEmbedding())
-
-
-INDICES = pytest.mark.parametrize("make", [simple, chroma])
-
-
-def candidates(index: Any, question: str = QUESTION, **options: Any) -> list[NodeWithScore]:
-    retriever = SageRetriever.from_index(index, candidates=3, select=False, **options)
-    found = retriever.retrieve(question)
-    assert asyncio.run(retriever.aretrieve(question)) == found
-    return found
-
-
-@INDICES
-def test_a_rare_word_finds_its_node_whatever_the_vector(make):
-    index = make()
-    found = candidates(index)
-    assert PART not in [n.text for n in candidates(index, words="off")]
-    [part] = [n for n in found if n.text == PART]
-    assert part.score is not None and part.score < min(n.score for n in found if n is not part)
-    exact = {n.text: n.score for n in index.as_retriever(similarity_top_k=81).retrieve(QUESTION)}
-    # Chroma's index is approximate: a search for all may leave one out.
-    scores = {n.text: n.score for n in found}
-    assert scores == pytest.approx({text: exact.get(text, score) for text, score in scores.items()})
-    assert len({n.text for n in found}) == len(found)
-
-
-@INDICES
-def test_filters_hold_for_words_too(make):
-    index = make()
-    odd = MetadataFilters(filters=[MetadataFilter(key="kind", value="k1")])
-    found = candidates(index, retriever_args={"filters": odd})
-    assert found and {n.metadata["kind"] for n in found} == {"k1"}
-    assert PART not in [n.text for n in found]
-    even = MetadataFilters(filters=[MetadataFilter(key="kind", value="k0")])
-    assert PART in [n.text for n in candidates(index, retriever_args={"filters": even})]
-
-
 def test_filters_within_filters_and_lists_of_nodes():
     some = MetadataFilters(
         filters=[
@@ -106,54 +58,11 @@ def test_filters_within_filters_and_lists_of_nodes():
     assert words.search("pump", 5, doc_ids=["no such document"]) == []
 
 
-@INDICES
-def test_nodes_that_come_and_go_are_followed(make):
-    index = make()
-    retriever = SageRetriever.from_index(index, candidates=3, select=False)
-    retriever.retrieve(QUESTION)
-    index.insert_nodes([TextNode(text="Valve QZ-9 is red.", id_="new")])
-    assert "new" in [n.node_id for n in retriever.retrieve("the green pump, and QZ-9")]
-    index.delete_nodes(["new"], delete_from_docstore=make is simple)
-    assert "new" not in [n.node_id for n in retriever.retrieve("the green pump, and QZ-9")]
-
-
 def test_a_node_deleted_from_the_index_alone_is_not_found():
     index = simple()
     retriever = SageRetriever.from_index(index, candidates=3, select=False)
     index.delete_nodes(["n80"])  # stays in the docstore
     assert PART not in [n.text for n in retriever.retrieve(QUESTION)]
-
-
-def test_the_index_of_words_is_kept_beside_the_index(tmp_path: Path):
-    from llama_index.core import load_index_from_storage
-
-    index, path = simple(), tmp_path / "words.sqlite3"
-    SageRetriever.from_index(index, words_path=path).retrieve(QUESTION)
-    index.storage_context.persist(str(tmp_path))
-    storage = StorageContext.from_defaults(persist_dir=str(tmp_path))
-    loaded = load_index_from_storage(storage, embed_model=HashEmbedding())
-    again = SageRetriever.from_index(loaded, words_path=path, candidates=3, select=False)
-    assert len(again._words.index) == 81 and PART in [n.text for n in again.retrieve(QUESTION)]
-
-
-def test_headers_are_searched_and_neighbors_come_in():
-    texts = ["It leaves at seven.", "It costs four crowns.", "Bees fly."]
-    made = [
-        TextNode(text=t, id_=t[:2] + str(i), metadata={"title": "Ferry guide" if i < 2 else "Bees"})
-        for i, t in enumerate(texts)
-    ]
-    index = VectorStoreIndex(made, embed_model=MockEmbedding(8))
-    words = SageRetriever.from_index(index)._words
-    assert {n.text for n in words.search("ferry", 5)} == set(texts[:2])
-
-
-def test_it_says_what_it_searches_by_words():
-    assert SageRetriever.from_index(simple()).words_from == "docstore"
-    assert SageRetriever.from_index(chroma()).words_from == "Chroma collection"
-    assert SageRetriever.from_index(simple(), words="off").words_from == "none"
-    assert SageRetriever.from_index(SummaryIndex(nodes())).words_from == "none"
-    assert SageRetriever(Fixed(), nodes=nodes()).words_from == "nodes given"
-    assert "docstore" in repr(SageRetriever.from_index(simple()))
 
 
 class Fixed(BaseRetriever):
@@ -171,25 +80,12 @@ def test_over_any_retriever():
     ]
 
 
-def test_the_question_is_embedded_once():
-    index = simple()
-    SageRetriever.from_index(index, candidates=3, select=False).retrieve(QUESTION)
-    assert index._embed_model.questions == 1
-    asyncio.run(SageRetriever.from_index(index, candidates=3, select=False).aretrieve(QUESTION))
-    assert index._embed_model.questions == 2
-
-
 def test_an_empty_index_and_one_filled_later():
     index = VectorStoreIndex([], embed_model=HashEmbedding())
     retriever = SageRetriever.from_index(index)
     assert retriever.retrieve(QUESTION) == []
     index.insert_nodes([TextNode(text=PART)])
     assert [n.text for n in retriever.retrieve(QUESTION)] == [PART]
-
-
-def test_the_engine_searches_by_words():
-    engine = SageQueryEngine.from_index(simple(), similarity_top_k=3, llm=MockLLM(), feedback="off")
-    assert PART in [n.text for n in engine.query(QUESTION).source_nodes]
 
 
 def test_the_engine_takes_a_retriever_with_its_settings():

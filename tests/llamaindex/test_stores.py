@@ -1,40 +1,15 @@
 """Real vector stores: scores and their scale, selection, persisting, and asking again."""
 
-import math
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
-from tests.fakes.llamaindex import TOPICS, OverlapModel, ScriptedLLM, story
-
-VOCABULARY = sorted({w for text in TOPICS for w in re.findall(r"\w{4,}", text.lower())})
-
-
-class WordEmbedding(BaseEmbedding):
-    """Unit vectors of word counts: cosines mean shared words."""
-
-    def _embed(self, text: str) -> list[float]:
-        words = re.findall(r"\w+", text.lower())
-        counts = [float(words.count(w)) for w in VOCABULARY]
-        norm = math.sqrt(sum(c * c for c in counts)) or 1.0
-        return [c / norm for c in counts]
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return self._embed(query)
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return self._embed(query)
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return self._embed(text)
+from tests.fakes.llamaindex import TOPICS, HashEmbedding, OverlapModel, ScriptedLLM, story
 
 
 def chroma(folder: Path, space: str) -> Any:
@@ -63,7 +38,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> StorageContext:
 def built(storage: StorageContext) -> VectorStoreIndex:
     parser = SageNodeParser(segmenter=Segmenter(OverlapModel(), min_tokens=0))
     return VectorStoreIndex.from_documents(
-        documents(), storage_context=storage, transformations=[parser], embed_model=WordEmbedding()
+        documents(), storage_context=storage, transformations=[parser], embed_model=HashEmbedding()
     )
 
 
@@ -76,36 +51,30 @@ def ask(index: VectorStoreIndex, question: str, **options: Any) -> list[Any]:
 
 def test_the_chunk_that_fits_is_found_and_the_rest_cut(storage: StorageContext) -> None:
     index = built(storage)
-    for number, question in (
+    for topic, question in (
         (4, "When does the ferry cross the strait?"),
         (1, "bread in a warm kitchen oven"),
     ):
         nodes = ask(index, question)
-        assert nodes[0].get_content() == TOPICS[number]
-        assert len(nodes) < 5
+        assert nodes[0].get_content() == TOPICS[topic] and len(nodes) < 5
         scores = [n.score for n in nodes]
         assert scores == sorted(scores, reverse=True)
-        assert {type(s) for s in scores} == {float}
-        assert all(0 < s <= 1 for s in scores)
+        assert all(type(s) is float and 0 < s <= 1 for s in scores)
 
 
 def test_nodes_come_back_as_they_were(storage: StorageContext) -> None:
     index = built(storage)
     (node, *_) = ask(index, "When does the ferry cross the strait?")
-    assert isinstance(node.node, TextNode)
-    assert node.metadata == {"source": "b"}
-    assert node.node.ref_doc_id == "b"
-    text = story((3, 4))
-    assert text[node.node.start_char_idx : node.node.end_char_idx] == node.node.text
-    assert node.node.prev_node is not None
-    assert node.node.next_node is None
+    assert node.metadata == {"source": "b"} and node.node.ref_doc_id == "b"
+    assert story((3, 4))[node.node.start_char_idx : node.node.end_char_idx] == node.node.text
+    assert node.node.prev_node is not None and node.node.next_node is None
 
 
 def test_saved_and_asked_again_chroma(tmp_path: Path) -> None:
     before = ask(
         built(StorageContext.from_defaults(vector_store=chroma(tmp_path, "cosine"))), "orchestra hours"
     )
-    loaded = VectorStoreIndex.from_vector_store(chroma(tmp_path, "cosine"), embed_model=WordEmbedding())
+    loaded = VectorStoreIndex.from_vector_store(chroma(tmp_path, "cosine"), embed_model=HashEmbedding())
     after = ask(loaded, "orchestra hours")
     assert [(n.node_id, n.node.get_content()) for n in after] == [
         (n.node_id, n.node.get_content()) for n in before

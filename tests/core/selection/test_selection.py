@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.selection import SCALES, Gradient, gradient_cut, rank_order, select, to_ratio_scale
+from sage_core.selection import SCALES, Gradient, gradient_cut, guess_scale, rank_order, select, to_ratio_scale
 from sage_core.selection.rules import RelativeToTop
 from sage_core.selection.scales import read_scores
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9
@@ -241,3 +241,22 @@ def test_four_rising_scores_are_too_few_to_be_told_for_distances():
 def test_a_number_beyond_floats_is_an_input_error(digits: int) -> None:
     with pytest.raises(InputError, match="score 1"):
         select([0.5, 10**digits])
+
+
+@pytest.mark.parametrize(
+    ("scores", "scale"),
+    [
+        ([0.83, 0.81, 0.8], "cosine"),  # an embedding model in a vector store
+        ([1.0000002, 0.4], "cosine"),  # rounding of unit vectors
+        ([-0.1, 0.2], "cosine"),
+        ([1 / 60, 1 / 61, 1 / 62], "unbounded"),  # reciprocal rank fusion
+        ([1.0, 0.5, 0.0], "cosine"),  # relative score fusion
+        ([12.4, 3.1, 0.0], "unbounded"),  # BM25
+        ([9.0, 8.0, 2.0], "unbounded"),  # an LLM's grades
+        ([4.2, -1.0, -9.3], "logit"),  # a cross-encoder without activation
+        ([-3.0, -9.3], "logit"),
+        ([None, None], "cosine"),
+    ],
+)
+def test_the_scale_is_told_by_the_range(scores, scale):
+    assert guess_scale(scores) == scale

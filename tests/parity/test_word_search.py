@@ -1,0 +1,142 @@
+"""Candidates by meaning and by words, over real stores of both frameworks."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+from llama_index.core import SummaryIndex
+from llama_index.core.schema import TextNode
+
+from sage_core.errors import InputError
+from sage_langchain import SageRetriever as ChainRetriever
+from sage_llamaindex import SageRetriever
+from tests.fakes.llamaindex import FixedRetriever
+from tests.fakes.searched import Documents, Nodes, Passage, WithDocstore, chroma
+
+PART = "Spare parts: seal XK-200/7b fits."
+MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
+PASSAGES = [Passage(text, f"k{i % 2}") for i, text in enumerate([*MANY, PART])]
+QUESTION = "the pump of the ferry painted green, what fits XK-200/7b?"
+
+STORES: dict[str, Callable[[], Any]] = {
+    "index": lambda: Nodes(PASSAGES),
+    "index over Chroma": lambda: Nodes(PASSAGES, chroma=True),
+    "memory": lambda: Documents(PASSAGES),
+    "Chroma, cosine": lambda: Documents(PASSAGES, chroma),
+    "Chroma, ip": lambda: Documents(PASSAGES, lambda model: chroma(model, "ip")),
+    "Chroma, l2": lambda: Documents(PASSAGES, lambda model: chroma(model, "l2")),
+    "docstore": lambda: Documents(PASSAGES, WithDocstore),
+}
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> Any:
+    return STORES[request.param]()
+
+
+PLAIN = pytest.mark.parametrize("store", ["index", "memory"], indirect=True)
+
+
+def candidates(store: Any, question: str = QUESTION, *, awaited: bool = False, **settings: Any) -> Any:
+    retriever = store.retriever(candidates=3, select=False, reranker="none", **settings)
+    return store.found(retriever, question, awaited)
+
+
+def test_a_rare_word_finds_its_text_whatever_the_vector(store: Any) -> None:
+    found = candidates(store)
+    assert PART in found and PART not in candidates(store, words="off")
+    assert candidates(store, awaited=True) == found
+    if isinstance(getattr(store, "store", None), WithDocstore):
+        assert found[PART] is None, "its texts can be read, not its vectors"
+        return
+    exact = store.exact(QUESTION)
+    # Chroma's index is approximate: a search for all may leave one out.
+    assert found == pytest.approx({text: exact.get(text, found[text]) for text in found}, abs=1e-5)
+    assert found[PART] == min(found.values())
+
+
+def test_filters_hold_for_words_too(store: Any) -> None:
+    odd = candidates(store, title="k1")
+    assert odd and {*odd} <= {p.text for p in PASSAGES if p.title == "k1"}
+    assert PART in candidates(store, title="k0")
+
+
+def test_texts_that_come_and_go_are_followed(store: Any) -> None:
+    valve, question = Passage("Valve QZ-9 is red.", "k0"), "the green pump of the ferry, and QZ-9"
+    retriever = store.retriever(candidates=3, select=False, reranker="none")
+    assert valve.text not in store.found(retriever, question)
+    store.add(valve, "new")
+    assert valve.text in store.found(retriever, question)
+    store.remove("new")
+    assert valve.text not in store.found(retriever, question)
+
+
+@PLAIN
+def test_the_index_of_words_is_kept_in_a_file(store: Any, tmp_path: Path) -> None:
+    path = tmp_path / "words.sqlite3"
+    assert PART in candidates(store, words_path=path)
+    before = path.read_bytes()
+    assert PART in candidates(store, words_path=path) and path.read_bytes() == before
+
+
+@PLAIN
+@pytest.mark.parametrize("awaited", [False, True])
+def test_the_question_is_embedded_once(store: Any, awaited: bool) -> None:
+    candidates(store, awaited=awaited)
+    assert store.model.questions == 1
+
+
+@pytest.mark.parametrize("make", [Nodes, Documents])
+def test_headers_are_searched(make: Any) -> None:
+    store = make([*PASSAGES[:80], Passage("It fits.", "Seal XK-200/7b")])
+    assert "It fits." in candidates(store) and "It fits." not in candidates(store, words="off")
+
+
+class Unreadable(VectorStore):
+    """A store of a kind that is not known."""
+
+    similarity_search = WithDocstore.similarity_search
+    from_texts = WithDocstore.from_texts
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
+        return Documents(PASSAGES).store.similarity_search_with_score(query, k)
+
+
+def with_a_search_of_its_own() -> ChainRetriever:
+    store = Unreadable()
+    store.retrieval_mode = "hybrid"
+    return ChainRetriever.from_vectorstore(store)
+
+
+@pytest.mark.parametrize(
+    ("make", "source"),
+    [
+        (lambda: STORES["index"]().retriever(), "docstore"),
+        (lambda: STORES["index over Chroma"]().retriever(), "Chroma collection"),
+        (lambda: STORES["index"]().retriever(words="off"), "none"),
+        (lambda: SageRetriever.from_index(SummaryIndex([])), "none"),
+        (lambda: SageRetriever(FixedRetriever(), nodes=[TextNode(text="x")]), "nodes given"),
+        (lambda: STORES["memory"]().retriever(), "in-memory store"),
+        (lambda: STORES["Chroma, l2"]().retriever(), "Chroma collection"),
+        (lambda: STORES["docstore"]().retriever(), "docstore"),
+        (lambda: STORES["memory"]().retriever(words="off"), "none"),
+        (lambda: ChainRetriever(base_retriever=lambda q: []), "none"),
+        (lambda: ChainRetriever.from_vectorstore(Unreadable()), "none"),
+        (with_a_search_of_its_own, "own"),
+    ],
+)
+def test_it_says_what_it_searches_by_words(make: Callable[[], Any], source: str) -> None:
+    assert source in make().words_from
+
+
+def test_documents_for_a_store_that_cannot_be_read() -> None:
+    documents = [Document(p.text, metadata={"title": p.title}) for p in PASSAGES]
+    settings: dict[str, Any] = {"candidates": 3, "select": False, "documents": documents}
+    found = ChainRetriever.from_vectorstore(Unreadable(), **settings).invoke(QUESTION)
+    assert PART in [d.page_content for d in found]
+    with pytest.raises(InputError):
+        settings["search_kwargs"] = {"filter": {"$or": []}}
+        ChainRetriever.from_vectorstore(Unreadable(), **settings).invoke(QUESTION)
