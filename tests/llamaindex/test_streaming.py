@@ -1,11 +1,12 @@
 """Streaming answers: judged before or after, read as often as one likes, sync and async."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
 from llama_index.core import Settings
+from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.utils import get_tokenizer
@@ -18,28 +19,33 @@ SCORES = (0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def engine(llm: ScriptedLLM, *scores: float, **options: Any) -> SageQueryEngine:
-    options.setdefault("streaming", True)
     sage = SageNodePostprocessor(min_k=2, gradient=0.99, scale="probability")
-    return SageQueryEngine.from_args(
-        FixedRetriever(*(scores or SCORES)), llm=llm, node_postprocessors=[sage], **options
-    )
+    given = {"node_postprocessors": [sage], "streaming": True, **options}
+    return SageQueryEngine.from_args(FixedRetriever(*(scores or SCORES)), llm=llm, **given)
+
+
+async def read(response: Any) -> list[str]:
+    """The pieces of a streamed response, of either kind."""
+    if isinstance(response, AsyncStreamingResponse):
+        return [token async for token in response.response_gen]
+    assert isinstance(response, StreamingResponse)
+    return list(response.response_gen)
+
+
+async def both(made: SageQueryEngine) -> list[Any]:
+    return [made.query("q"), await made.aquery("q")]
 
 
 class TestJudgedBefore:
     def test_the_best_answer_is_streamed_and_can_be_read_again(self) -> None:
         llm = ScriptedLLM.of(["first", "second", "third"], [grade(3, 1), grade(8, 1), grade(2, 1)])
         response = engine(llm).query("q")
-        assert isinstance(response, StreamingResponse)
-        assert list(response.response_gen) == list("second")
-        assert list(response.response_gen) == list("second")
-        assert str(response) == "second"
-        assert response.get_response().response == "second"
-        assert list(response.response_gen) == list("second")
-        assert feedback_of(response).score == 8  # type: ignore[union-attr]
+        assert list(response.response_gen) == list(response.response_gen) == list("second")
+        assert str(response) == response.get_response().response == "second"
+        assert list(response.response_gen) == list("second") and trace_of(response).score == 8
 
     def test_it_prints_as_the_stock_response_does(self, capsys: pytest.CaptureFixture[str]) -> None:
         response = engine(ScriptedLLM.of(["spoken"])).query("q")
-        assert isinstance(response, StreamingResponse)
         response.print_response_stream()
         assert capsys.readouterr().out == "spoken"
         response.print_response_stream()
@@ -48,24 +54,20 @@ class TestJudgedBefore:
     async def test_async(self) -> None:
         llm = ScriptedLLM.of(["first", "second"], [grade(3, 1), grade(9)])
         response = await engine(llm).aquery("q")
-        assert isinstance(response, AsyncStreamingResponse)
         for _ in range(2):
-            assert [t async for t in response.response_gen] == list("second")
-        assert "".join([t async for t in response.async_response_gen()]) == "second"
-        assert "".join([t async for t in response.async_response_gen()]) == "second"
+            assert await read(response) == list("second")
+            assert "".join([t async for t in response.async_response_gen()]) == "second"
         assert (await response.get_response()).response == "second"
-        assert len(response.source_nodes) == feedback_of(response).selection.cut  # type: ignore[union-attr]
+        assert await asyncio.to_thread(str, response) == "second", "as text from another loop"
+        assert len(response.source_nodes) == trace_of(response).selection.cut
 
-    async def test_async_as_text_from_another_loop(self) -> None:
-        response = await engine(ScriptedLLM.of(["spoken"])).aquery("q")
-        assert await asyncio.to_thread(str, response) == "spoken"
-
-    async def test_no_candidates(self) -> None:
-        found = SageQueryEngine.from_args(FixedRetriever(), llm=ScriptedLLM.of(), streaming=True)
-        assert str(found.query("q")) == "Empty Response"
-        response = await found.aquery("q")
-        assert isinstance(response, AsyncStreamingResponse)
-        assert [t async for t in response.response_gen] == ["Empty Response"]
+    @pytest.mark.parametrize("feedback", ["before_stream", "after_stream"])
+    async def test_no_candidates(self, feedback: str) -> None:
+        made = SageQueryEngine.from_args(
+            FixedRetriever(), llm=ScriptedLLM.of(), streaming=True, feedback=feedback
+        )
+        for response in await both(made):
+            assert await read(response) == ["Empty Response"] and trace_of(response).stop_reason == "empty"
 
     def test_the_streaming_switch_is_read_at_each_question(self) -> None:
         found = engine(ScriptedLLM.of(), streaming=False)
@@ -75,39 +77,24 @@ class TestJudgedBefore:
 
 
 class TestJudgedAfter:
-    def test_tokens_come_before_the_grade_is_asked_for(self, recorder: Recorder) -> None:
+    @pytest.mark.parametrize("awaited", [False, True])
+    async def test_tokens_come_before_the_grade_is_asked_for(self, recorder: Recorder, awaited: bool) -> None:
         llm = ScriptedLLM.of(["spoken", "never"], [grade(2, 1)])
-        response = engine(llm, feedback="after_stream").query("q")
-        assert isinstance(response, StreamingResponse)
-        assert next(response.response_gen) == "s"
-        assert llm.asked("critic") == []
-        assert feedback_of(response) is None
-        assert list(response.response_gen) == list("spoken")
+        made = engine(llm, feedback="after_stream")
+        response = await made.aquery("q") if awaited else made.query("q")
+        assert (await anext(response.response_gen) if awaited else next(response.response_gen)) == "s"
+        assert llm.asked("critic") == [] and feedback_of(response) is None
+        assert await read(response) == list("spoken")
         assert len(llm.asked("critic")) == len(llm.asked("answer")) == 1
-        assert response.metadata is not None
         assert response.metadata["sage"]["score"] == 2
-        assert list(response.response_gen) == list("spoken")
-        assert recorder.names().count("SageFeedbackEvent") == 1
-
-    async def test_async(self) -> None:
-        llm = ScriptedLLM.of(["spoken"], [grade(2, 1)])
-        response = await engine(llm, feedback="after_stream").aquery("q")
-        assert isinstance(response, AsyncStreamingResponse)
-        assert await anext(response.response_gen) == "s"
-        assert llm.asked("critic") == []
-        assert [t async for t in response.response_gen] == list("spoken")
-        assert response.metadata is not None
-        assert response.metadata["sage"]["score"] == 2
-        assert [t async for t in response.response_gen] == list("spoken")
-        assert len(llm.asked("critic")) == 1
+        assert await read(response) == list("spoken")
+        assert len(llm.asked("critic")) == recorder.names().count("SageFeedbackEvent") == 1
 
     async def test_without_streaming_the_one_answer_is_graded(self) -> None:
         llm = ScriptedLLM.of(["said"], [grade(2, 1)])
-        found = engine(llm, feedback="after_stream", streaming=False)
-        for response in (found.query("q"), await found.aquery("q")):
-            assert str(response) == "said"
-            assert response.metadata is not None
-            assert (response.metadata["sage"]["score"], response.metadata["sage"]["rounds"]) == (2, 1)
+        for response in await both(engine(llm, feedback="after_stream", streaming=False)):
+            summary = response.metadata["sage"]
+            assert (str(response), summary["score"], summary["rounds"]) == ("said", 2, 1)
 
     @pytest.mark.parametrize("streaming", [False, True])
     @pytest.mark.parametrize("chats", [False, True])
@@ -115,147 +102,101 @@ class TestJudgedAfter:
         counter = TokenCountingHandler(tokenizer=get_tokenizer())
         Settings.callback_manager = CallbackManager([counter])
         llm = ScriptedLLM.of(["some spoken words"], chats=chats, callback_manager=Settings.callback_manager)
-        found = engine(llm, feedback="after_stream", streaming=streaming)
-        for response in (found.query("q"), await found.aquery("q")):
-            if isinstance(response, AsyncStreamingResponse):
-                assert [token async for token in response.response_gen]
+        for response in await both(engine(llm, feedback="after_stream", streaming=streaming)):
+            if streaming:
+                await read(response)
             assert str(response) == "some spoken words"
-            result = trace_of(response)
+            usage = trace_of(response).usage_by_role
             for role in ("generate", "judge"):
-                assert result.usage_by_role[role].calls == 1
-                assert result.usage_by_role[role].prompt > 20
-            assert result.usage_by_role["generate"].completion == 3
+                assert usage[role].calls == 1 and usage[role].prompt > 20
+            assert usage["generate"].completion == 3
             # The handler counts it twice where one method of the fake LLM calls another.
             calls = {(c.prompt, c.completion): c.total_token_count for c in counter.llm_token_counts}
             if not chats:
-                assert abs(result.usage.total - sum(calls.values())) <= 8
+                assert abs(trace_of(response).usage.total - sum(calls.values())) <= 8
 
     async def test_what_the_reader_asks_meanwhile_is_not_counted(self) -> None:
-        found = engine(ScriptedLLM.of(["spoken"]), feedback="after_stream")
-        other = ScriptedLLM.of(["else"])
-        response = found.query("q")
-        assert isinstance(response, StreamingResponse)
+        made, other = engine(ScriptedLLM.of(["spoken"]), feedback="after_stream"), ScriptedLLM.of(["else"])
+        response, awaited = await both(made)
         for _ in response.response_gen:
             other.complete("anything")
-        again = await found.aquery("q")
-        assert isinstance(again, AsyncStreamingResponse)
-        async for _ in again.response_gen:
+        async for _ in awaited.response_gen:
             await other.acomplete("anything")
-        for each in (response, again):
-            assert feedback_of(each).usage.calls == 2  # type: ignore[union-attr]
+        assert [trace_of(each).usage.calls for each in (response, awaited)] == [2, 2]
 
     async def test_a_failing_critic_does_not_break_the_stream(self) -> None:
         llm = ScriptedLLM.of(["spoken"], [ConnectionError("gone")])
-        found = engine(llm, feedback="after_stream")
-        response = found.query("q")
-        assert isinstance(response, StreamingResponse)
-        assert "".join(response.response_gen) == "spoken"
-        other = await found.aquery("q")
-        assert isinstance(other, AsyncStreamingResponse)
-        assert "".join([t async for t in other.response_gen]) == "spoken"
-        for each in (response, other):
-            assert feedback_of(each).stop_reason == "critic_failed"  # type: ignore[union-attr]
-
-    async def test_no_candidates(self) -> None:
-        found = SageQueryEngine.from_args(
-            FixedRetriever(), llm=ScriptedLLM.of(), streaming=True, feedback="after_stream"
-        )
-        response = found.query("q")
-        assert str(response) == "Empty Response"
-        assert feedback_of(response).stop_reason == "empty"  # type: ignore[union-attr]
+        for response in await both(engine(llm, feedback="after_stream")):
+            assert await read(response) == list("spoken")
+            assert trace_of(response).stop_reason == "critic_failed"
 
 
-class TestOff:
-    async def test_the_stock_stream_goes_through(self) -> None:
-        llm = ScriptedLLM.of(["spoken"])
-        found = engine(llm, feedback="off")
-        response = found.query("q")
-        assert isinstance(response, StreamingResponse)
-        other = await found.aquery("q")
-        assert isinstance(other, AsyncStreamingResponse)
+async def test_without_feedback_the_stock_stream_goes_through() -> None:
+    llm = ScriptedLLM.of(["spoken"])
+    for response in await both(engine(llm, feedback="off")):
         for _ in range(2):  # and can be read again
-            assert "".join(response.response_gen) == "spoken"
-            assert "".join([t async for t in other.response_gen]) == "spoken"
-        assert str(response) == "spoken"
-        assert llm.asked("critic") == []
+            assert await read(response) == list("spoken")
+    assert llm.asked("critic") == []
+
+
+async def later(items: Iterable[str]) -> AsyncIterator[str]:
+    for item in items:
+        await asyncio.sleep(0)
+        yield item
 
 
 class TestReplays:
     def test_readers_at_different_places_share_one_source(self) -> None:
         ended: list[str] = []
-        source = iter("abcd")
-        replay = TokenReplay(source, ended.append)
+        replay = TokenReplay(iter("abcd"), ended.append)
         one, two = iter(replay), iter(replay)
         assert [next(one), next(one), next(two)] == ["a", "b", "a"]
-        assert list(two) == ["b", "c", "d"]
-        assert list(one) == ["c", "d"]
-        assert ended == ["abcd"]
-        assert next(replay) == "a"
-        assert replay.send(None) == "b"
+        assert (list(two), list(one), ended) == (["b", "c", "d"], ["c", "d"], ["abcd"])
+        assert (next(replay), replay.send(None)) == ("a", "b")
         replay.close()
         assert list(replay) == list("abcd")
 
     async def test_async_readers(self) -> None:
-        async def source() -> AsyncIterator[str]:
-            for token in "abc":
-                await asyncio.sleep(0)
-                yield token
-
         ended: list[str] = []
 
         async def note(text: str) -> None:
             ended.append(text)
 
-        replay = AsyncTokenReplay(source(), note)
+        replay = AsyncTokenReplay(later("abc"), note)
 
-        async def read() -> str:
+        async def whole() -> str:
             return "".join([token async for token in replay])
 
-        assert await asyncio.gather(read(), read(), read()) == ["abc"] * 3
+        assert await asyncio.gather(whole(), whole(), whole()) == ["abc"] * 3
         assert ended == ["abc"]
-        assert await anext(replay) == "a"
-        assert await replay.asend(None) == "b"
+        assert (await anext(replay), await replay.asend(None)) == ("a", "b")
         await replay.aclose()
 
 
-class TestBrokenStreams:
-    """A stream that breaks off is never taken for a whole answer, however often it is read."""
+class BreaksOff(ScriptedLLM):
+    """An LLM whose connection is gone after half of the answer."""
 
-    def test_every_reader_gets_the_error(self) -> None:
-        def broken() -> Iterator[str]:
-            yield "half "
-            raise ConnectionError("gone")
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
+        yield CompletionResponse(text="half ", delta="half ")
+        raise ConnectionError("gone")
 
-        ended: list[str] = []
-        replay = TokenReplay(broken(), ended.append)
+    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        return later(self.stream_complete(prompt))
+
+
+async def test_a_stream_that_breaks_off_is_never_taken_for_a_whole_answer() -> None:
+    """However often it is read."""
+    llm = BreaksOff.of()
+    for response in await both(engine(llm, feedback="after_stream")):
         for _ in range(3):
-            got: list[str] = []
-            with pytest.raises(ConnectionError, match="gone"):
-                got.extend(_keeping(replay, got))
-            assert got == ["half "]
-        assert ended == [], "what is not whole is not graded"
-
-    async def test_every_async_reader_gets_the_error(self) -> None:
-        async def broken() -> AsyncIterator[str]:
-            yield "half "
-            raise ConnectionError("gone")
-
-        ended: list[str] = []
-
-        async def note(text: str) -> None:
-            ended.append(text)
-
-        replay = AsyncTokenReplay(broken(), note)
-        for _ in range(3):
-            got: list[str] = []
-            with pytest.raises(ConnectionError, match="gone"):
-                async for token in replay:
-                    got.append(token)
-            assert got == ["half "]
-        assert ended == []
-
-
-def _keeping(replay: TokenReplay, got: list[str]) -> list[str]:
-    for token in replay:
-        got.append(token)
-    return []
+            pieces: list[str] = []
+            with pytest.raises(ConnectionError):
+                if isinstance(response, AsyncStreamingResponse):
+                    async for token in response.response_gen:
+                        pieces.append(token)
+                else:
+                    for token in response.response_gen:
+                        pieces.append(token)
+            assert pieces == ["half "]
+        assert feedback_of(response) is None
+    assert llm.asked("critic") == [], "what is not whole is not graded"

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.selection import SCALES, Gradient, gradient_cut, guess_scale, rank_order, select, to_ratio_scale
+from sage_core.selection import (
+    SCALES,
+    Gradient,
+    gradient_cut,
+    guess_scale,
+    rank_order,
+    select,
+    to_ratio_scale,
+)
 from sage_core.selection.rules import RelativeToTop
 from sage_core.selection.scales import read_scores
 from tests.fakes.paper_figures import FIGURE_8, FIGURE_9

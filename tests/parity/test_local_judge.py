@@ -1,0 +1,121 @@
+"""The local judge as evaluator, checker and critic, in both frameworks."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+from llama_index.core.evaluation import BaseEvaluator
+
+from sage_core.answering import LocalJudge
+from sage_core.errors import InputError
+from sage_langchain import GroundingChecker, SageCompressor, SageRetriever, create_sage_chain
+from sage_llamaindex import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
+from tests.fakes.langchain import ListReranker, ScriptedChat
+from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
+from tests.fakes.llamaindex_engines import both, engine
+
+TEXT = "The Kestrel Bridge was opened in 1932 by Jack Lang. It carries eight lanes of traffic."
+JUDGE = LocalJudge(model=False)
+CHECKER = GroundingChecker(JUDGE)
+
+
+class TestEvaluators:
+    async def test_a_supported_response_passes_and_another_does_not(self) -> None:
+        evaluator = LocalFaithfulnessEvaluator(JUDGE)
+        assert isinstance(evaluator, BaseEvaluator) and evaluator.get_prompts() == {}
+        good, bad = [
+            await evaluator.aevaluate("Who opened it?", response, [TEXT])
+            for response in (
+                "Jack Lang opened the Kestrel Bridge in 1932.",
+                "Emperors hunted boars around Vienna in 1571.",
+            )
+        ]
+        assert good.passing and not bad.passing and good.score > bad.score
+        assert "Jack Lang" in good.feedback
+
+    async def test_unsure_is_invalid_not_wrong(self) -> None:
+        result = await LocalFaithfulnessEvaluator(JUDGE).aevaluate(None, "この橋は1932年に開通した。", [TEXT])
+        assert result.invalid_result and result.passing is None and result.score is None
+
+    async def test_relevancy_looks_at_the_contexts(self) -> None:
+        evaluator = LocalContextRelevancyEvaluator(JUDGE)
+        good, bad, none = [
+            await evaluator.aevaluate("When was the Kestrel Bridge opened?", contexts=contexts)
+            for contexts in ([TEXT], ["Seals sleep on rocks."], [])
+        ]
+        assert good.passing and not bad.passing and none.score == 0.0
+        assert "1932" in good.feedback
+
+    def test_what_is_missing_is_told(self) -> None:
+        with pytest.raises(InputError, match="contexts"):
+            LocalFaithfulnessEvaluator(JUDGE).evaluate(response="It opened.")
+        with pytest.raises(InputError, match="query"):
+            LocalContextRelevancyEvaluator(JUDGE).evaluate(contexts=[TEXT])
+        with pytest.raises(InputError, match="threshold"):
+            LocalFaithfulnessEvaluator(JUDGE, threshold=2)
+        with pytest.raises(InputError, match="prompts"):
+            LocalFaithfulnessEvaluator(JUDGE)._update_prompts({"x": None})
+
+
+class TestChecker:
+    async def test_it_follows_a_chain_and_keeps_its_output(self) -> None:
+        answer, question = "It carries eight lanes. Emperors hunted boars.", "How many lanes does it carry?"
+        given = {"input": question, "answer": answer, "context": [Document(TEXT)]}
+        output = (RunnableLambda(lambda _: given) | CHECKER).invoke(question)
+        assert given.items() <= output.items() and await CHECKER.ainvoke(given) == output
+        grounding = output["grounding"]
+        first, second = grounding["claims"]
+        assert first["probability"] > second["probability"]
+        assert answer[slice(*first["span"])] == first["text"]
+        assert 0 < grounding["probability"] < first["probability"] and 0 < grounding["answerable"] < 1
+
+    def test_answers_and_contexts_of_other_kinds(self) -> None:
+        message = AIMessage("It opened in 1932.")
+        output = CHECKER.invoke({"answer": message, "context": [TEXT]})
+        assert output["grounding"]["probability"] > 0.5 and output["answer"] is message
+        assert output["grounding"]["answerable"] is None, "there is no question"
+        assert CHECKER.invoke({"answer": "", "context": "text"})["grounding"]["claims"] == []
+        with pytest.raises(InputError, match="answer"):
+            CHECKER.invoke({"answer": "It carries eight lanes."})
+
+
+class TestCritic:
+    """Grades without a call."""
+
+    async def test_of_an_engine(self) -> None:
+        llm = ScriptedLLM.of(["text 0 and text 1 say so"], [grade(9)])
+        for response in await both(engine(llm, critic="local", max_rounds=1)):
+            trace = trace_of(response)
+            assert (trace.verdict.source, trace.usage_by_role["judge"].calls) == ("local judge", 0)
+        assert llm.asked("critic") == []
+
+    @pytest.mark.parametrize("way", ["sync", "async", "stream"])
+    async def test_of_a_chain(self, way: str) -> None:
+        texts = ["Honey bees dance to tell where flowers are.", "A queen lays two thousand eggs a day."]
+        inner = SageRetriever(
+            base_retriever=lambda _: [Document(text) for text in texts],
+            base_compressor=SageCompressor(reranker=ListReranker([0.9, 0.8]), min_k=2),
+        )
+        llm, question = ScriptedChat(replies=texts[:1] * 3), "Why do honey bees dance?"
+        chain = create_sage_chain(llm, inner, max_rounds=2, critic="local")
+        if way == "stream":
+            trace = next(piece["sage"] for piece in chain.stream(question) if "sage" in piece)
+        else:
+            trace = (chain.invoke(question) if way == "sync" else await chain.ainvoke(question))["sage"]
+        verdict = trace["rounds"][0]["verdict"]
+        assert verdict["source"] == "local judge" and "P(" in verdict["reason"]
+        assert len(llm.seen) == len(trace["rounds"]) and trace["usage"]["judge"]["calls"] == 0
+
+    def test_of_what_kind_it_is(self) -> None:
+        def chain(**settings: str) -> str:
+            return create_sage_chain(ScriptedChat(replies=[]), lambda _: [], **settings).grading
+
+        assert chain(critic="auto") == chain(grading="auto") == "auto" and chain() == "llm"
+        for make in (lambda: chain(grading="nobody"), lambda: engine(ScriptedLLM.of(), critic="nobody")):
+            with pytest.raises(InputError, match="nobody"):
+                make()
+
+    async def test_auto_asks_the_llm_where_the_judge_is_unsure(self) -> None:
+        llm = ScriptedLLM.of(["この橋は1932年に開通した。"], [grade(9)])
+        for response in await both(engine(llm, critic="auto", max_rounds=1)):
+            assert trace_of(response).verdict.source == "critic"
