@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -119,3 +120,19 @@ def graded_call(score: Any, adjust: Any = 0, **usage: int) -> AIMessage:
 def tokens(read: int, written: int) -> Any:
     """Usage as LangChain reports it."""
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+
+
+class WatchingCounter:
+    """Counts characters, and notes each call's thread."""
+
+    name = "watching"
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def count(self, text: str) -> int:
+        return self.count_many([text])[0]
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        self.threads.append(threading.get_ident())
+        return [len(text) for text in texts]

@@ -14,16 +14,13 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from sage_core.answering import answer_messages
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackConfig, FeedbackLoop, run_loop
 from sage_core.feedback.critic import critic_messages
-from sage_core.feedback.parsing import parse_verdict
-from sage_core.llm.usage import TokenUsage
-from sage_core.text.tokens import get_counter
 from sage_langchain import SageChain, SageCompressor, SageRetriever, create_sage_chain
 from tests.fakes.langchain import (
     ListReranker,
     ScriptedChat,
     ToolChat,
+    WatchingCounter,
     WordEmbeddings,
     WordReranker,
     graded,
@@ -60,33 +57,16 @@ def test_two_rounds_and_the_keys_of_the_output():
     assert all("relevance_score" not in d.metadata for d in DOCUMENTS)
 
 
-def test_gives_the_same_prompts_and_trace_as_the_core():
-    replies = ["one", graded(5, 1), "two", graded(4, 1), "three", graded(8)]
-    c = chain(*replies)
-    out = c.invoke("Where are the bees?")
-    counter, asked = get_counter("bert"), []
-    texts = [d.page_content for d in DOCUMENTS]
-    script = iter(replies)
-
-    def ask(messages: list[Any]) -> tuple[str, TokenUsage]:
-        asked.append([(m.role, m.content) for m in messages])
-        reply = next(script)
-        prompt = "\n".join(m.content for m in messages)
-        return reply, TokenUsage(counter.count(prompt), counter.count(reply), 1, estimated=True)
-
-    def judge(s: Any, answer: str) -> Any:
-        reply, usage = ask(critic_messages("Where are the bees?", [texts[i] for i in s.indices], answer))
-        return parse_verdict(reply), usage
-
-    loop = FeedbackLoop(
-        SCORES, "probability", FeedbackConfig(min_k=2, rule="gradient"), sizes=counter.count_many(texts)
-    )
-    result = run_loop(
-        loop, lambda s: ask(answer_messages("Where are the bees?", [texts[i] for i in s.indices])), judge
-    )
-    assert out["sage"] == result.to_dict()
+def test_asks_with_the_prompts_of_the_core():
+    c = chain(*TWO_ROUNDS)
+    expected = []
+    for shown in c.invoke("Where are the bees?")["sage"]["rounds"]:
+        texts = [DOCUMENTS[i].page_content for i in shown["selection"]["indices"]]
+        expected.append(answer_messages("Where are the bees?", texts))
+        expected.append(critic_messages("Where are the bees?", texts, shown["answer"]))
     roles = {"system": "system", "human": "user"}
-    assert [[(roles[m.type], m.content) for m in call] for call in c.llm.seen] == asked
+    asked = [[(roles[m.type], m.content) for m in call] for call in c.llm.seen]
+    assert asked == [[(m.role, m.content) for m in call] for call in expected]
 
 
 async def test_every_way_of_calling_gives_the_same():
@@ -105,31 +85,14 @@ async def test_every_way_of_calling_gives_the_same():
         assert out == {key: "bees?", **expected}
 
 
-class LoopWatcher:
-    """Counts with the default counter, and notes each call from the thread of the running event loop."""
-
-    def __init__(self) -> None:
-        self.counter, self.loop_thread = get_counter(), threading.get_ident()
-        self.name = self.counter.name
-        self.calls, self.on_the_loop = 0, 0
-
-    def count(self, text: str) -> int:
-        return self.count_many([text])[0]
-
-    def count_many(self, texts: Any) -> list[int]:
-        self.calls += 1
-        self.on_the_loop += threading.get_ident() == self.loop_thread
-        return self.counter.count_many(texts)
-
-
 async def test_no_tokens_are_counted_on_the_event_loop(monkeypatch):
-    counter = LoopWatcher()
+    counter = WatchingCounter()
     monkeypatch.setattr("sage_langchain.chain.get_counter", lambda name: counter)
     await chain(*TWO_ROUNDS).ainvoke("bees?")
     async for _ in chain("all of it", graded(4, 1), max_rounds=1).astream("bees?"):
         pass
     await chain("one", graded_call(9), model=ToolChat, critic_method="structured").ainvoke("bees?")
-    assert counter.calls >= 8 and counter.on_the_loop == 0
+    assert len(counter.threads) >= 8 and threading.get_ident() not in counter.threads
 
 
 def sum_of(chunks: list[Any]) -> dict[str, Any]:
@@ -144,27 +107,6 @@ def test_picks_and_pipes():
     assert (chain(*TWO_ROUNDS) | (lambda out: out["sage"]["score"])).invoke("bees?") == 9
     assert chain().get_graph().nodes
     assert set(chain().get_input_jsonschema()["properties"]) == {"input", "options"}
-
-
-def test_batches_with_bounded_concurrency_keep_their_order():
-    lock, live, most = threading.Lock(), 0, 0
-
-    def echo(prompt: Any) -> str:
-        nonlocal live, most
-        with lock:
-            live += 1
-            most = max(most, live)
-        threading.Event().wait(0.002)
-        with lock:
-            live -= 1
-        asked = prompt[-1].content
-        return graded(9) if "Grade the answer" in asked else asked
-
-    questions = [f"question number {i}?" for i in range(12)]
-    outs = create_sage_chain(RunnableLambda(echo), retriever()).batch(questions, {"max_concurrency": 2})
-    for out, question in zip(outs, questions, strict=True):
-        assert question in out["answer"] and out["input"] == question
-    assert most <= 2
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
@@ -190,80 +132,48 @@ async def test_keys_and_stream_order_of_create_retrieval_chain(rounds):
     )
 
 
-def test_the_agreed_no_answer_asks_for_more_without_a_grade():
-    c = chain("The documents do not say.", "two", graded(9))
-    out = c.invoke("bees?")
-    assert (out["answer"], len(c.llm.seen)) == ("two", 3)
-    own = chain("No idea", "two", graded(9), no_answer=("No idea",))
-    assert own.invoke("bees?")["answer"] == "two"
-
-
 # The critic
 
 
-async def critic_ends(*replies: Any, model: Any = ToolChat, **settings: Any) -> dict[str, Any]:
-    sync = chain("the answer", *replies, model=model, **settings).invoke("bees?")
-    assert await chain("the answer", *replies, model=model, **settings).ainvoke("bees?") == sync
-    assert sync["answer"] == "the answer"
-    return sync["sage"]
+BROKEN = {"name": "verdict", "args": '{"score": 9', "id": "1", "error": None, "type": "invalid_tool_call"}
+NO_TOOLS, GONE = RuntimeError("no tools here"), RuntimeError("server gone")
 
 
-async def test_critic_by_structured_output():
-    sage = await critic_ends(graded_call(9, 0))
-    assert (sage["stop_reason"], sage["score"]) == ("accepted", 9)
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("replies", "settings", "score"),
+    [
+        ([graded_call(9, 0)], {}, 9),
+        (["I would say: Score: 9/10, adjust: 0"], {}, 9),  # no call, but it can be read
+        ([AIMessage("Score: 9", invalid_tool_calls=[BROKEN])], {}, 9),
+        ([NO_TOOLS, graded(9)], {}, 9),  # asked again in plain text
+        ([graded(9)], {"critic_method": "prompt"}, 9),
+        (["Splendid!"], {}, None),
+        ([""], {}, None),
+        ([graded_call("excellent", "more")], {}, None),
+        ([graded_call(42)], {}, None),
+        ([NO_TOOLS, GONE], {}, None),
+        ([GONE], {"critic_method": "structured"}, None),
+        ([GONE], {"model": ScriptedChat}, None),
+    ],
+)
+async def test_what_a_critic_replies(replies, settings, score, awaited):
+    c = chain("the answer", *replies, **{"model": ToolChat, **settings})
+    out = await c.ainvoke("bees?") if awaited else c.invoke("bees?")
+    trace = out["sage"]
+    assert (out["answer"], trace["score"]) == ("the answer", score)
+    assert trace["stop_reason"] == ("accepted" if score else "critic_failed")
+    if isinstance(replies[-1], RuntimeError):
+        assert "server gone" in trace["rounds"][0]["error"]
+    else:
+        assert trace["usage"]["judge"]["calls"] == len(replies)
+        assert trace["rounds"][0]["verdict"]["parsed"] is (score is not None)
+
+
+def test_critic_by_structured_output():
     c = chain("one", graded_call(5, 1), "two", graded_call(9), model=ToolChat)
     assert c.invoke("bees?")["answer"] == "two"
     assert c.llm.bound["tools"][0]["title"] == "verdict"
-
-
-async def test_critic_that_answers_in_plain_text_is_read():
-    sage = await critic_ends("I would say: Score: 9/10, adjust: 0")
-    assert (sage["stop_reason"], sage["score"]) == ("accepted", 9)
-
-
-async def test_critic_without_a_verdict_keeps_the_answer():
-    for nothing in (
-        "Splendid!",
-        "",
-        AIMessage(content=""),
-        graded_call("excellent", "more"),
-        graded_call(42),
-    ):
-        sage = await critic_ends(nothing)
-        assert (sage["stop_reason"], sage["score"]) == ("critic_failed", None)
-        assert sage["rounds"][0]["verdict"]["parsed"] is False
-
-
-async def test_critic_with_broken_arguments_is_read_where_possible():
-    broken = {
-        "name": "verdict",
-        "args": '{"score": 9, "adjust": 0',
-        "id": "1",
-        "error": None,
-        "type": "invalid_tool_call",
-    }
-    sage = await critic_ends(AIMessage(content="Score: 9", invalid_tool_calls=[broken]))
-    assert sage["score"] == 9
-
-
-async def test_critic_whose_structured_call_fails_is_asked_in_plain_text():
-    sage = await critic_ends(RuntimeError("no tools here"), graded(9))
-    assert (sage["stop_reason"], sage["score"]) == ("accepted", 9)
-    assert sage["usage"]["judge"]["calls"] == 2
-
-
-async def test_critic_that_fails_altogether_costs_only_the_grade():
-    sage = await critic_ends(RuntimeError("no tools here"), RuntimeError("server gone"))
-    assert sage["stop_reason"] == "critic_failed" and "server gone" in sage["rounds"][0]["error"]
-    sage = await critic_ends(RuntimeError("server gone"), model=ScriptedChat)
-    assert sage["stop_reason"] == "critic_failed"
-
-
-async def test_critic_methods():
-    sage = await critic_ends(graded(9), critic_method="prompt")
-    assert sage["score"] == 9
-    sage = await critic_ends(RuntimeError("x"), critic_method="structured")
-    assert sage["stop_reason"] == "critic_failed"
 
 
 # Failures
@@ -276,11 +186,6 @@ def test_an_error_of_the_first_answer_is_raised():
         list(chain(RuntimeError("server gone"), max_rounds=1).stream("bees?"))
 
 
-def test_an_error_of_a_later_answer_keeps_the_earlier_one():
-    out = chain("one", graded(5, 1), RuntimeError("server gone")).invoke("bees?")
-    assert (out["answer"], out["sage"]["stop_reason"]) == ("one", "answer_failed")
-
-
 def test_no_documents_ask_no_model():
     for settings in ({}, {"max_rounds": 1}):
         c = chain(retriever=lambda _: [], **settings)
@@ -290,17 +195,19 @@ def test_no_documents_ask_no_model():
         assert c.llm.seen == []
 
 
-def test_wrong_construction_is_named():
-    with pytest.raises(InputError, match="max_rounds"):
-        chain(max_rounds=0)
-    with pytest.raises(InputError, match="accept_score"):
-        chain(accept_score=11)
-    with pytest.raises(InputError, match="context"):
-        chain(prompt=ChatPromptTemplate.from_template("{input}"))
-    with pytest.raises(InputError, match="prompt"):
-        chain(prompt="{context} {input}")
-    with pytest.raises(InputError, match="max_round"):
-        chain(max_round=2)
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"max_rounds": 0}, "max_rounds"),
+        ({"accept_score": 11}, "accept_score"),
+        ({"prompt": ChatPromptTemplate.from_template("{input}")}, "context"),
+        ({"prompt": "{context} {input}"}, "prompt"),
+        ({"max_round": 2}, "'max_rounds'"),
+    ],
+)
+def test_wrong_construction_is_named(settings, named):
+    with pytest.raises(InputError, match=named):
+        chain(**settings)
     with pytest.raises(InputError, match="question"):
         chain().invoke({"text": "bees?"})
 
@@ -356,14 +263,6 @@ def test_users_can_count_with_langchain_s_own_callback():
     with get_usage_metadata_callback() as counted:
         chain(*replies).invoke("bees?")
     assert counted.usage_metadata["m"]["total_tokens"] == 110
-
-
-def test_budgets():
-    c = chain("one", max_calls=1)
-    out = c.invoke("bees?")
-    assert (out["answer"], out["sage"]["stop_reason"], len(c.llm.seen)) == ("one", "budget", 1)
-    c = chain("one", graded(5, 1), max_tokens=300)
-    assert c.invoke("bees?")["sage"]["stop_reason"] == "budget"
 
 
 # Prompts

@@ -53,36 +53,26 @@ LIVE = [
 ]
 
 
-async def test_a_single_round_is_streamed_as_the_model_writes_it():
+@pytest.mark.parametrize("grade", [graded(4, 1), RuntimeError("gone")])
+async def test_a_single_round_is_streamed_as_the_model_writes_it(grade):
     def made() -> SageChain:
-        return chain("all of it", graded(4, 1), model=StreamingChat, max_rounds=1)
+        return chain("all of it", grade, model=StreamingChat, max_rounds=1)
 
-    chunks = list(made().stream("bees?"))
-    assert shapes(chunks) == LIVE
-    assert shapes([c async for c in made().astream("bees?")]) == LIVE
-    assert chunks[-1]["sage"]["score"] == 4
-    assert chunks[-1]["sage"]["answer"] == "all of it"
+    for chunks in (list(made().stream("bees?")), [c async for c in made().astream("bees?")]):
+        assert shapes(chunks) == LIVE
+        trace = chunks[-1]["sage"]
+        assert trace["answer"] == "all of it" and trace["score"] == (4 if isinstance(grade, str) else None)
+        assert trace["stop_reason"] == ("max_rounds" if isinstance(grade, str) else "critic_failed")
     assert made().invoke("bees?")["answer"] == "all of it"
 
 
 async def test_the_context_comes_before_the_model_is_asked():
     c = chain("all of it", graded(9), model=StreamingChat, max_rounds=1)
     stream = c.stream("bees?")
-    assert [list(next(stream)) for _ in range(2)] == [["input"], ["context"]]
-    assert c.llm.seen == []
-    assert next(stream) == {"answer": "all "}
-    assert len(c.llm.seen) == 1
+    assert [list(next(stream)) for _ in range(2)] == [["input"], ["context"]] and c.llm.seen == []
+    assert next(stream) == {"answer": "all "} and len(c.llm.seen) == 1
     stream.close()
     assert len(c.llm.seen) == 1
-
-
-async def test_a_failing_critic_after_the_stream_keeps_the_answer():
-    def made() -> SageChain:
-        return chain("all of it", RuntimeError("gone"), model=StreamingChat, max_rounds=1)
-
-    for chunks in (list(made().stream("bees?")), [c async for c in made().astream("bees?")]):
-        assert shapes(chunks) == LIVE
-        assert chunks[-1]["sage"]["stop_reason"] == "critic_failed"
 
 
 async def test_drafts_are_never_streamed_as_the_answer():
@@ -126,43 +116,30 @@ class Tags(BaseCallbackHandler):
         self.events.append((name, data))
 
 
-EXPECTED_TAGS = [
-    ["mine", "sage:generate", "sage:round:1"],
-    ["mine", "sage:critic", "sage:round:1"],
-    ["mine", "sage:generate", "sage:round:2"],
-    ["mine", "sage:critic", "sage:round:2"],
-]
+AWAITED = pytest.mark.parametrize("awaited", [False, True])
 
 
-async def test_tags_reach_the_models_also_inside_chains():
-    for wrap in (lambda m: m, lambda m: RunnableLambda(lambda x: x) | m):
-        for asynchronous in (False, True):
-            seen = Tags()
-            c = create_sage_chain(wrap(ScriptedChat(replies=TWO_ROUNDS)), retriever())
-            config: RunnableConfig = {"callbacks": [seen], "tags": ["mine"]}
-            if asynchronous:
-                await c.ainvoke("bees?", config)
-            else:
-                c.invoke("bees?", config)
-            assert seen.calls == EXPECTED_TAGS
+@AWAITED
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: RunnableLambda(lambda x: x) | m])
+async def test_tags_reach_the_models_also_inside_chains(wrap, awaited):
+    seen, c = Tags(), create_sage_chain(wrap(ScriptedChat(replies=TWO_ROUNDS)), retriever())
+    config: RunnableConfig = {"callbacks": [seen], "tags": ["mine"]}
+    _ = await c.ainvoke("bees?", config) if awaited else c.invoke("bees?", config)
+    assert seen.calls == [
+        ["mine", f"sage:{role}", f"sage:round:{n}"] for n in (1, 2) for role in ("generate", "critic")
+    ]
 
 
-async def test_rounds_are_announced_and_runs_are_named():
-    for asynchronous in (False, True):
-        seen = Tags()
-        c = chain(*TWO_ROUNDS)
-        if asynchronous:
-            await c.ainvoke("bees?", {"callbacks": [seen], "run_name": "mine"})
-        else:
-            c.invoke("bees?", {"callbacks": [seen], "run_name": "mine"})
-        assert [(n, d["round"], d["score"], d["adjust"]) for n, d in seen.events] == [
-            ("sage_round", 1, 5, 1),
-            ("sage_round", 2, 9, 0),
-        ]
-        assert seen.names[:2] == ["mine", "retrieve_documents"]
-        steps = [name for name in seen.names if name in ("sage_select", "sage_generate", "sage_critic")]
-        assert steps == ["sage_select", "sage_generate", "sage_critic"] * 2
-        assert seen.names.count("sage_rerank") == 1
+@AWAITED
+async def test_rounds_are_announced_and_runs_are_named(awaited):
+    seen, c = Tags(), chain(*TWO_ROUNDS)
+    config: RunnableConfig = {"callbacks": [seen], "run_name": "mine"}
+    _ = await c.ainvoke("bees?", config) if awaited else c.invoke("bees?", config)
+    rounds = [(n, d["round"], d["score"], d["adjust"]) for n, d in seen.events]
+    assert rounds == [("sage_round", 1, 5, 1), ("sage_round", 2, 9, 0)]
+    assert seen.names[:2] == ["mine", "retrieve_documents"] and seen.names.count("sage_rerank") == 1
+    steps = [name for name in seen.names if name in ("sage_select", "sage_generate", "sage_critic")]
+    assert steps == ["sage_select", "sage_generate", "sage_critic"] * 2
 
 
 @pytest.mark.parametrize(("rounds", "pieces"), [(3, ["draft two"]), (1, ["draft ", "one"])])
@@ -181,14 +158,10 @@ async def test_events_with_the_final_tag_are_the_final_answer(rounds, pieces):
 
 
 async def test_an_output_fed_back_can_be_streamed_and_added_up():
-    c = create_sage_chain(
-        ScriptedChat(replies=["one", graded(9), "two", graded(9), "three", graded(9)]), retriever()
-    )
-    before = c.invoke({"input": "bees?", "chat_history": []})
-    chunks = list(c.stream({**before, "input": "more?"}))
-    assert set(chunks[0]) == {"input", "chat_history"}
-    whole = sum(chunks[1:], chunks[0])
-    assert whole["answer"] == "two" and len(whole["context"]) == 3
-    chunks = [chunk async for chunk in c.astream({**before, "input": "more?"})]
-    assert set(chunks[0]) == {"input", "chat_history"}
-    assert sum(chunks[1:], chunks[0])["answer"] == "three"
+    replies = ["one", graded(9), "two", graded(9), "three", graded(9)]
+    c = create_sage_chain(ScriptedChat(replies=replies), retriever())
+    again = {**c.invoke({"input": "bees?", "chat_history": []}), "input": "more?"}
+    for chunks, answer in ((list(c.stream(again)), "two"), ([x async for x in c.astream(again)], "three")):
+        assert set(chunks[0]) == {"input", "chat_history"}
+        whole = sum(chunks[1:], chunks[0])
+        assert whole["answer"] == answer and len(whole["context"]) == 3

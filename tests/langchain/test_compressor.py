@@ -44,24 +44,17 @@ def test_keeps_what_is_above_the_cliff_best_first():
 
 def test_scores_are_written_as_python_floats_into_copies():
     given_ = documents()
+    given_[0].metadata["relevance_score"] = 9  # of an earlier question
     before = copy.deepcopy(given_)
     scores = list(np.array(CLIFF, dtype=np.float32))
     out = paper(scores).compress_documents(given_, "question")
     assert given_ == before
     assert [type(d.metadata["relevance_score"]) for d in out] == [float] * 8
+    assert out[0].metadata["relevance_score"] == pytest.approx(0.9)
     assert [d.id for d in out] == [f"id{i}" for i in range(8)]
     out[0].metadata["deep"]["x"].append("changed")
     assert given_ == before
     json.dumps([d.metadata for d in out])
-
-
-def test_stale_scores_are_overwritten_and_never_leak_into_the_next_query():
-    docs = documents(2)
-    for d in docs:
-        d.metadata["relevance_score"] = 9
-    out = SageCompressor(reranker=ListReranker([0.1, 0.2])).compress_documents(docs, "question")
-    assert [d.metadata["relevance_score"] for d in out] == [0.2, 0.1]
-    assert [d.metadata["relevance_score"] for d in docs] == [9, 9]
 
 
 def test_results_can_be_indexed_again_unchanged():
@@ -87,29 +80,31 @@ def test_rerank_only_then_select_only_equals_both_at_once():
     assert SageCompressor(score_key="relevance_score").compress_documents(ranked, "q") == both
 
 
-def test_top_n_and_other_rules():
-    assert kept(SageCompressor(reranker=ListReranker(CLIFF), top_n=3)) == [0, 1, 2]
-    assert len(kept(SageCompressor(reranker=ListReranker(CLIFF), top_n=30))) == 10
-    assert len(kept(SageCompressor(reranker=ListReranker(CLIFF), rule=FixedK(4), min_k=1))) == 4
-    assert len(kept(SageCompressor(reranker=ListReranker(CLIFF), rule=Threshold(0.78), min_k=1))) == 4
+@pytest.mark.parametrize(
+    ("settings", "n"),
+    [
+        ({"top_n": 3}, 3),
+        ({"top_n": 30}, 10),
+        ({"rule": FixedK(4), "min_k": 1}, 4),
+        ({"rule": Threshold(0.78), "min_k": 1}, 4),
+    ],
+)
+def test_top_n_and_other_rules(settings, n):
+    assert kept(SageCompressor(reranker=ListReranker(CLIFF), **settings)) == list(range(n))
 
 
-def test_missing_scores_are_an_error_that_says_what_to_do():
+@pytest.mark.parametrize(
+    ("score", "named"), [(None, "relevance_score"), ("high", "'high'"), (-4.2, r"-4\.2")]
+)
+def test_missing_scores_are_an_error_that_says_what_to_do(score, named):
     docs = documents(3)
-    docs[0].metadata["relevance_score"] = 0.5
-    selector = SageCompressor(score_key="relevance_score")
-    with pytest.raises(InputError, match=r"document 1.*relevance_score"):
-        selector.compress_documents(docs, "q")
-    for d in docs:
-        d.metadata["relevance_score"] = "high"
-    with pytest.raises(InputError, match="'high'"):
-        selector.compress_documents(docs, "q")
-    for d in docs:
-        d.metadata["relevance_score"] = -4.2
-    with pytest.raises(InputError, match=r"-4\.2"):
-        selector.compress_documents(docs, "q")
-    said = SageCompressor(score_key="relevance_score", scale="logit")
-    assert len(said.compress_documents(docs, "q")) == 3
+    for d, s in zip(docs, [0.5, score, score], strict=True):
+        d.metadata |= {} if s is None else {"relevance_score": s}
+    with pytest.raises(InputError, match=named):
+        SageCompressor(score_key="relevance_score").compress_documents(docs, "q")
+    if score == -4.2:
+        said = SageCompressor(score_key="relevance_score", scale="logit")
+        assert len(said.compress_documents(docs, "q")) == 3
 
 
 def test_bad_settings_are_errors_at_once():

@@ -32,21 +32,19 @@ def word_store() -> InMemoryVectorStore:
 
 
 def over_words(**settings: Any) -> SageRetriever:
-    return SageRetriever.from_vectorstore(
-        word_store(), base_compressor=SageCompressor(reranker=WordReranker()), **settings
-    )
+    settings.setdefault("base_compressor", SageCompressor(reranker=WordReranker()))
+    return SageRetriever.from_vectorstore(word_store(), **settings)
 
 
-def over_words_with(compressor: SageCompressor) -> SageRetriever:
-    return SageRetriever.from_vectorstore(word_store(), base_compressor=compressor)
+def fake_store() -> InMemoryVectorStore:
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
+    store.add_texts([f"document {i}" for i in range(20)])
+    return store
 
 
 def fake_store_retriever(**settings: Any) -> SageRetriever:
-    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
-    store.add_texts([f"document {i}" for i in range(20)])
-    return SageRetriever.from_vectorstore(
-        store, base_compressor=SageCompressor(reranker=WordReranker()), **settings
-    )
+    compressor = SageCompressor(reranker=WordReranker())
+    return SageRetriever.from_vectorstore(fake_store(), base_compressor=compressor, **settings)
 
 
 class TestStandard(RetrieversIntegrationTests):
@@ -65,7 +63,7 @@ class TestStandard(RetrieversIntegrationTests):
         return "document 3"
 
 
-class TestStandardScoredSearch(RetrieversIntegrationTests):
+class TestStandardScoredSearch(TestStandard):
     """The same for the scored search alone."""
 
     @property
@@ -74,13 +72,7 @@ class TestStandardScoredSearch(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        store = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
-        store.add_texts([f"document {i}" for i in range(20)])
-        return {"vectorstore": store}
-
-    @property
-    def retriever_query_example(self) -> str:
-        return "document 3"
+        return {"vectorstore": fake_store()}
 
 
 def test_reranks_and_selects():
@@ -91,7 +83,7 @@ def test_reranks_and_selects():
     assert scores == sorted(scores, reverse=True)
     chosen = retriever.invoke("bees")
     assert chosen == ranked, "all of them have fewer than 250 tokens"
-    chosen = over_words_with(SageCompressor(reranker=WordReranker(), min_tokens=50)).invoke("bees")
+    chosen = over_words(base_compressor=SageCompressor(reranker=WordReranker(), min_tokens=50)).invoke("bees")
     assert chosen == ranked[: len(chosen)] and 5 <= len(chosen) < 30
     assert all(d.id is not None and d.metadata["score"] is not None for d in chosen)
 
@@ -104,9 +96,7 @@ async def test_sync_async_and_batches_agree():
     assert retriever.batch(questions) == expected
     assert await retriever.abatch(questions) == expected
     assert list(retriever.stream("bees")) == [expected[0]]
-    awaited = SageRetriever.from_vectorstore(
-        word_store(), base_compressor=SageCompressor(reranker=AsyncWordReranker())
-    )
+    awaited = over_words(base_compressor=SageCompressor(reranker=AsyncWordReranker()))
     assert await awaited.ainvoke("bees") == expected[0]
 
 
@@ -218,17 +208,6 @@ def test_wrong_construction_is_named():
         SageRetriever(base_retriever=lambda q: [], base_compressors=SageCompressor())
 
 
-def test_empty_results_call_no_reranker():
-    class Never:
-        name, scale = "never", "probability"
-
-        def score(self, query, texts):
-            raise AssertionError
-
-    retriever = SageRetriever(base_retriever=lambda q: [], base_compressor=SageCompressor(reranker=Never()))
-    assert retriever.invoke("bees") == []
-
-
 def test_stored_documents_are_never_changed():
     stored = [Document(page_content=f"bees {i}", metadata={"deep": {"x": []}}) for i in range(9)]
     before = copy.deepcopy(stored)
@@ -266,10 +245,6 @@ def test_rerank_and_select_show_in_traces():
     assert runs.metadata[0]["ls_retriever_name"] == "sage"
     assert runs.metadata[0]["ls_vector_store_provider"] == "InMemoryVectorStore"
     assert runs.metadata[0]["ls_embedding_provider"] == "WordEmbeddings"
-
-
-def test_repr_is_short():
-    assert len(repr(over_words())) < 300 and "InMemoryVectorStore" not in repr(over_words())
 
 
 def test_scores_of_the_search_are_selected_on_without_a_reranker():

@@ -1,7 +1,6 @@
 """The text splitter: exact offsets, a hard limit, and the whole of LangChain's interface."""
 
 import asyncio
-import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,13 +87,6 @@ def test_rows_know_their_columns():
     assert "header_path" not in first.metadata and not any("Farm" in d.page_content for d in rest)
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\r\n \t", "\u2003"])
-def test_nothing_but_white_space_gives_no_chunks(text):
-    made = splitter()
-    assert made.split_text(text) == []
-    assert made.split_documents([Document(page_content=text)]) == []
-
-
 def test_metadata_is_copied_deeply_for_every_chunk():
     given_ = {"source": "a", "tags": ["x"]}
     documents = splitter(chunk_size=40).create_documents([TEXT], [given_])
@@ -103,54 +95,40 @@ def test_metadata_is_copied_deeply_for_every_chunk():
     assert documents[1].metadata == {"source": "a", "tags": ["x"]}
 
 
-def test_metadata_holds_no_scores_and_is_json():
-    documents = splitter(add_start_index=True).create_documents([TEXT], [{"source": "a"}])
-    assert all(set(d.metadata) == {"source", "start_index"} for d in documents)
-    json.dumps([d.metadata for d in documents])
-
-
 def test_bad_arguments_are_named():
     made = splitter()
-    with pytest.raises(InputError, match="metadatas"):
-        made.create_documents(["a", "b"], [{}])
-    with pytest.raises(InputError, match="create_documents"):
-        made.create_documents("one text")
-    with pytest.raises(InputError, match="split_documents"):
-        made.split_text(Document(page_content="x"))
-    for size in (0, -1):
-        with pytest.raises(ValueError, match="chunk_size"):
-            splitter(chunk_size=size)
-    with pytest.raises(InputError, match="chunk_size, length_function"):
-        SageTextSplitter(chunk_size=10, segmenter=Segmenter(HashModel()))
+    for named, use in (
+        ("metadatas", lambda: made.create_documents(["a", "b"], [{}])),
+        ("create_documents", lambda: made.create_documents("one text")),
+        ("split_documents", lambda: made.split_text(Document(page_content="x"))),
+    ):
+        with pytest.raises(InputError, match=named):
+            use()
 
 
-def test_sizes_that_are_none_or_do_not_fit_are_named_as_the_user_named_them():
-    with pytest.raises(InputError, match="embeddings"):
-        SageTextSplitter(WordEmbeddings())
-    for size in ("100", 10.5, True):
-        with pytest.raises(InputError, match=r"^chunk_size"):
-            SageTextSplitter(chunk_size=size)
-    with pytest.raises(InputError, match=r"^min_chunk_size"):
-        SageTextSplitter(min_chunk_size=-1)
-    with pytest.raises(InputError, match="min_chunk_size"):
-        SageTextSplitter(chunk_size=100, min_chunk_size=200)
-    with pytest.raises(InputError, match="coarse_size"):
-        SageTextSplitter(chunk_size=100, coarse_size=50, strategy="threshold")
-    with pytest.raises(InputError, match="target_tokens"):
-        SageTextSplitter(chunk_size=1000, target_tokens=100)
-    with pytest.raises(TypeError, match="chunk_size"):
-        SageTextSplitter(max_tokens=100)
-    assert SageTextSplitter(coarse_size=50, strategy="threshold").segmenter.max_tokens == 50
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"chunk_size": WordEmbeddings()}, "embeddings"),
+        *[({"chunk_size": size}, "^chunk_size") for size in ("100", 10.5, True, 0, -1)],
+        ({"chunk_size": 10, "segmenter": Segmenter(HashModel())}, "chunk_size, length_function"),
+        ({"min_chunk_size": -1}, "^min_chunk_size"),
+        ({"chunk_size": 100, "min_chunk_size": 200}, "min_chunk_size"),
+        ({"chunk_size": 100, "coarse_size": 50, "strategy": "threshold"}, "coarse_size"),
+        ({"chunk_size": 1000, "target_tokens": 100}, "target_tokens"),
+        ({"max_tokens": 100}, "chunk_size"),
+    ],
+)
+def test_sizes_that_are_none_or_do_not_fit_are_named_as_the_user_named_them(settings, named):
+    with pytest.raises((InputError, TypeError), match=named):
+        SageTextSplitter(**settings)
 
 
-def test_what_does_nothing_is_told_once_and_accepted():
-    with pytest.warns(UserWarning, match="chunk_overlap") as told:
-        made = splitter(chunk_size=100, chunk_overlap=20)
-    assert len(told) == 1
-    assert made._chunk_overlap == 0
-    with pytest.warns(UserWarning, match="coarse_size") as told:
-        splitter(coarse_size=300)
-    assert len(told) == 1
+@pytest.mark.parametrize("settings", [{"chunk_size": 100, "chunk_overlap": 20}, {"coarse_size": 300}])
+def test_what_does_nothing_is_told_once_and_accepted(settings):
+    with pytest.warns(UserWarning, match="chunk_overlap|coarse_size") as told:
+        made = splitter(**settings)
+    assert len(told) == 1 and made._chunk_overlap == 0
 
 
 def test_a_chunk_size_gives_chunks_of_about_that_size():
@@ -174,6 +152,7 @@ def test_sizes_alone_and_units():
     wide = splitter(chunk_size=5000, length_function=word_length, strategy="threshold")
     assert wide.segmenter.coarse_tokens == 5000
     assert splitter(chunk_size=7, length_function=word_length).segmenter.min_tokens <= 7
+    assert SageTextSplitter(coarse_size=50, strategy="threshold").segmenter.max_tokens == 50
 
 
 def test_every_argument_reaches_the_segmenter():
@@ -186,22 +165,11 @@ def test_every_argument_reaches_the_segmenter():
         keep_separator=True,
     )
     s = made.segmenter
-    assert (s.max_tokens, s.min_tokens, s.threshold, s.coarse_tokens, s.strategy) == (
-        50,
-        5,
-        0.7,
-        200,
-        "threshold",
-    )
+    assert (s.max_tokens, s.min_tokens, s.threshold) == (50, 5, 0.7)
+    assert (s.coarse_tokens, s.strategy) == (200, "threshold")
     ready = Segmenter(HashModel(), max_tokens=33)
     assert SageTextSplitter(segmenter=ready).segmenter is ready
-
-    def lines(text):
-        start = 0
-        for line in text.splitlines(keepends=True):
-            yield start, start + len(line)
-            start += len(line)
-
+    lines = lambda text: text.splitlines(keepends=True)  # noqa: E731
     whole = splitter(sentences=lines, threshold=1.0, strategy="threshold", min_chunk_size=0, chunk_size=200)
     assert whole.split_text("One. Two.\nThree. Four.") == ["One. Two.", "Three. Four."]
 
@@ -265,16 +233,9 @@ def test_pickles_and_threads():
 
 
 def test_texts_are_segmented_in_common_batches():
-    class Counting(HashModel):
-        calls = 0
-
-        def probabilities(self, documents):
-            Counting.calls += 1
-            return super().probabilities(documents)
-
-    made = SageTextSplitter(model=Counting())
-    made.create_documents([f"One {i}. Two. Three." for i in range(50)])
-    assert Counting.calls == 1
+    model = HashModel()
+    SageTextSplitter(model=model).create_documents([f"One {i}. Two. Three." for i in range(50)])
+    assert model.calls == 1
 
 
 def test_lengths_are_not_measured_over_and_over():
@@ -291,23 +252,21 @@ def test_lengths_are_not_measured_over_and_over():
     assert calls <= 3 * 3000
 
 
-def test_huggingface_constructor():
-    tokenizer = Tokenizer.from_file(str(VOCABULARY))
-    tokenizer.no_truncation()
+@pytest.mark.parametrize("kind", ["tokenizers", pytest.param("transformers", marks=pytest.mark.slow)])
+def test_huggingface_constructor(kind):
+    if kind == "tokenizers":
+        tokenizer = Tokenizer.from_file(str(VOCABULARY))
+        tokenizer.no_truncation()
+        count = lambda text: len(tokenizer.encode(text, add_special_tokens=False))  # noqa: E731
+    else:
+        transformers = pytest.importorskip("transformers")
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(VOCABULARY))
+        count = lambda text: len(tokenizer.tokenize(text))  # noqa: E731
     made = SageTextSplitter.from_huggingface_tokenizer(tokenizer, chunk_size=12, model=HashModel())
-    assert type(made) is SageTextSplitter
-    assert max(len(tokenizer.encode(c, add_special_tokens=False)) for c in made.split_text(TEXT)) <= 12
+    assert type(made) is SageTextSplitter and max(map(count, made.split_text(TEXT))) <= 12
     assert pickle.loads(pickle.dumps(made)).split_text(TEXT) == made.split_text(TEXT)
     with pytest.raises(ValueError, match="tokenizer"):
         SageTextSplitter.from_huggingface_tokenizer("bert")
-
-
-@pytest.mark.slow
-def test_huggingface_constructor_with_a_transformers_tokenizer():
-    transformers = pytest.importorskip("transformers")
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(VOCABULARY))
-    made = SageTextSplitter.from_huggingface_tokenizer(tokenizer, chunk_size=12, model=HashModel())
-    assert max(len(tokenizer.tokenize(c)) for c in made.split_text(TEXT)) <= 12
 
 
 def test_tiktoken_constructor(monkeypatch):
@@ -332,27 +291,12 @@ def test_tiktoken_constructor(monkeypatch):
     assert free.split_text("a <|endoftext|> b") == ["a <|endoftext|> b"]
 
 
-def test_fingerprints_tell_length_functions_apart():
-    def closure(n):
-        return lambda text: len(text) // n
-
-    functions = [len, word_length, closure(1), closure(2)]
-    prints = {splitter(chunk_size=50, length_function=f).segmenter.fingerprint for f in functions}
-    assert len(prints) == 4
-    assert (
-        splitter(chunk_size=50, length_function=word_length).segmenter.fingerprint
-        == splitter(chunk_size=50, length_function=word_length).segmenter.fingerprint
-    )
-
-
 def test_accepted_where_langchain_asks_for_a_text_splitter():
     pytest.importorskip("langchain_classic")
     from langchain_classic.retrievers import ParentDocumentRetriever
     from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
     from langchain_classic.storage import InMemoryStore
     from langchain_core.vectorstores import InMemoryVectorStore
-
-    from tests.fakes.langchain import WordEmbeddings
 
     made = splitter(chunk_size=40)
     pipeline = DocumentCompressorPipeline(transformers=[made])
