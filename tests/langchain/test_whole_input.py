@@ -196,11 +196,6 @@ def test_k_is_a_whole_number(k):
         over.invoke("bees", k=k)
 
 
-def test_swapped_arguments_are_named():
-    with pytest.raises(InputError, match=r"create_sage_chain\(llm, retriever\)"):
-        create_sage_chain(retriever(), ScriptedChat(replies=[]))  # type: ignore[arg-type]
-
-
 def test_plain_functions_are_models_and_one_string_is_a_no_answer():
     def answer(messages: Any) -> str:
         return "function says so"

@@ -1,7 +1,10 @@
 """The engine: what it is and what it is made from."""
 
+import inspect
+from typing import Any
+
 import pytest
-from llama_index.core import Document, MockEmbedding, Settings, SummaryIndex, VectorStoreIndex
+from llama_index.core import Document, MockEmbedding, Settings, VectorStoreIndex
 from llama_index.core.base.response.schema import Response
 from llama_index.core.evaluation import CorrectnessEvaluator
 from llama_index.core.postprocessor import SimilarityPostprocessor
@@ -32,98 +35,67 @@ class TestFiveLines:
 
 
 class TestMaking:
-    def test_it_is_a_retriever_query_engine(self) -> None:
-        found = engine(ScriptedLLM.of())
-        assert isinstance(found, RetrieverQueryEngine)
-        assert isinstance(found.retriever, FixedRetriever)
-
     def test_from_args_takes_all_that_the_stock_engine_takes(self) -> None:
-        import inspect
-
-        stock = set(inspect.signature(RetrieverQueryEngine.from_args).parameters) - {"kwargs"}
-        defaults = {
-            name: parameter.default
-            for name, parameter in inspect.signature(RetrieverQueryEngine.from_args).parameters.items()
-            if name in stock - {"retriever", "llm", "response_synthesizer"}
-        }
-        found = SageQueryEngine.from_args(FixedRetriever(1.0), llm=ScriptedLLM.of(["yes"]), **defaults)
-        assert str(found.query("q")) == "yes"
+        stock = inspect.signature(RetrieverQueryEngine.from_args).parameters
+        ours = {"kwargs", "retriever", "llm", "response_synthesizer"}
+        defaults = {name: parameter.default for name, parameter in stock.items() if name not in ours}
+        made = SageQueryEngine.from_args(FixedRetriever(1.0), llm=ScriptedLLM.of(["yes"]), **defaults)
+        assert isinstance(made, RetrieverQueryEngine) and str(made.query("q")) == "yes"
 
     def test_typing_errors_are_told(self) -> None:
-        retriever = FixedRetriever(1.0)
-        with pytest.raises(TypeError, match="'critic'"):
-            SageQueryEngine.from_args(retriever, llm=ScriptedLLM.of(), critics=None)
+        retriever, synthesizer = FixedRetriever(1.0), get_response_synthesizer(llm=ScriptedLLM.of())
         with pytest.raises(TypeError, match="similarity_top"):
-            SageQueryEngine(retriever, get_response_synthesizer(llm=ScriptedLLM.of()), similarity_top=1)
+            SageQueryEngine(retriever, synthesizer, similarity_top=1)
         with pytest.raises(TypeError, match="streaming"):
-            SageQueryEngine.from_args(
-                retriever, response_synthesizer=get_response_synthesizer(llm=ScriptedLLM.of()), streaming=True
-            )
+            SageQueryEngine.from_args(retriever, response_synthesizer=synthesizer, streaming=True)
 
-    def test_settings_out_of_range_are_told_at_once(self) -> None:
-        for bad in (
-            {"accept_score": 11},
-            {"max_rounds": 0},
-            {"policy": "bold"},
-            {"max_calls": 0},
-            {"feedback": "sometimes"},
-            {"critic": "gpt"},
-            {"critic_template": PromptTemplate("{question}")},
-            {"node_postprocessors": [SageNodePostprocessor(), SageNodePostprocessor()]},
-        ):
-            with pytest.raises(ValueError, match=r"accept|rounds|policy|max_calls|feedback|critic|one Sage"):
-                engine(ScriptedLLM.of(), **bad)
+    @pytest.mark.parametrize(
+        ("bad", "named"),
+        [
+            ({"accept_score": 11}, "accept"),
+            ({"max_rounds": 0}, "rounds"),
+            ({"policy": "bold"}, "policy"),
+            ({"max_calls": 0}, "max_calls"),
+            ({"feedback": "sometimes"}, "feedback"),
+            ({"critic": "gpt"}, "critic"),
+            ({"critic_template": PromptTemplate("{question}")}, "critic"),
+            ({"node_postprocessors": [SageNodePostprocessor(), SageNodePostprocessor()]}, "one Sage"),
+            ({"critics": None}, "'critic'"),
+        ],
+    )
+    def test_settings_out_of_range_are_told_at_once(self, bad: dict[str, Any], named: str) -> None:
+        with pytest.raises((ValueError, TypeError), match=named):
+            engine(ScriptedLLM.of(), **bad)
 
     def test_from_index_passes_candidates_and_retriever_arguments(self) -> None:
-        index = VectorStoreIndex(
-            [n.node for n in scored(*[None] * 40)], embed_model=MockEmbedding(embed_dim=4)
-        )
-        found = SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), retriever_args={"alpha": 0.5})
-        assert isinstance(found.retriever, SageRetriever)
-        assert len(found.retriever.retrieve("q")) == 40
-        assert found.retriever._retriever._alpha == 0.5  # type: ignore[attr-defined]
-        assert (
-            len(
-                SageQueryEngine.from_index(index, similarity_top_k=3, llm=ScriptedLLM.of()).retrieve(
-                    QueryBundle("q")
-                )
-            )
-            == 3
-        )
-
-    def test_from_index_with_settings_llm(self) -> None:
-        Settings.llm = ScriptedLLM.of(["by settings"])
-        index = SummaryIndex([n.node for n in scored(None, None)])
-        assert str(SageQueryEngine.from_index(index).query("q")) == "by settings"
+        Settings.llm = ScriptedLLM.of()
+        index = VectorStoreIndex([n.node for n in scored(*[None] * 40)], embed_model=MockEmbedding(4))
+        made = SageQueryEngine.from_index(index, retriever_args={"alpha": 0.5})
+        assert isinstance(made.retriever, SageRetriever) and len(made.retriever.retrieve("q")) == 40
+        assert made.retriever._retriever._alpha == 0.5  # type: ignore[attr-defined]
+        assert len(SageQueryEngine.from_index(index, similarity_top_k=3).retrieve(QueryBundle("q"))) == 3
+        with pytest.raises(TypeError, match="retriever_args"):
+            SageQueryEngine.from_index(index, filters=None)
 
     def test_from_query_engine_leaves_the_old_one_alone(self) -> None:
-        llm = ScriptedLLM.of(["new"])
+        similar = SimilarityPostprocessor(similarity_cutoff=0.75)
         old = RetrieverQueryEngine.from_args(
-            FixedRetriever(*LADDER),
-            llm=llm,
-            node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.75)],
+            FixedRetriever(*LADDER), llm=ScriptedLLM.of(["new"]), node_postprocessors=[similar]
         )
-        found = SageQueryEngine.from_query_engine(old, max_rounds=2)
-        assert len(found.query("q").source_nodes) == 2
-        assert len(old._node_postprocessors) == 1
+        assert len(SageQueryEngine.from_query_engine(old, max_rounds=2).query("q").source_nodes) == 2
+        assert old._node_postprocessors == [similar]
+        sage = SageNodePostprocessor(min_k=1, max_k=1)
+        made = SageQueryEngine.from_query_engine(old, node_postprocessors=[sage])
+        assert made._node_postprocessors == [sage] and len(made.query("q").source_nodes) == 1
+        with pytest.raises(TypeError, match="'max_rounds'"):
+            SageQueryEngine.from_query_engine(old, max_round=1)
         with pytest.raises(ValueError, match="RetrieverQueryEngine"):
             SageQueryEngine.from_query_engine(object())  # type: ignore[arg-type]
 
-    def test_from_query_engine_lets_parts_be_replaced(self) -> None:
-        old = RetrieverQueryEngine.from_args(FixedRetriever(*LADDER), llm=ScriptedLLM.of())
-        sage = SageNodePostprocessor(min_k=1, max_k=1)
-        found = SageQueryEngine.from_query_engine(old, node_postprocessors=[sage])
-        assert found._node_postprocessors == [sage]
-        assert len(found.query("q").source_nodes) == 1
-        with pytest.raises(TypeError, match="'max_rounds'"):
-            SageQueryEngine.from_query_engine(old, max_round=1)
-
-    def test_from_index_tells_where_retriever_arguments_go(self) -> None:
-        index = SummaryIndex([n.node for n in scored(None)])
-        with pytest.raises(TypeError, match="retriever_args"):
-            SageQueryEngine.from_index(index, llm=ScriptedLLM.of(), filters=None)
-
     def test_prompts_of_a_derived_engine_are_its_own(self) -> None:
+        def texts(made: RetrieverQueryEngine) -> dict[str, str]:
+            return {name: prompt.get_template() for name, prompt in made.get_prompts().items()}
+
         stock = RetrieverQueryEngine.from_args(FixedRetriever(*LADDER), llm=ScriptedLLM.of())
         ours = engine(ScriptedLLM.of())
         evaluated = engine(ScriptedLLM.of(), critic=CorrectnessEvaluator(llm=ScriptedLLM.of()))
@@ -134,20 +106,16 @@ class TestMaking:
             (ours, ours.with_retriever(FixedRetriever(0.5))),
             (evaluated, evaluated.with_retriever(FixedRetriever(0.5))),
         ):
-            before = {name: prompt.get_template() for name, prompt in old.get_prompts().items()}
+            before = texts(old)
             made.update_prompts(dict.fromkeys(made.get_prompts(), template))
-            assert {name: prompt.get_template() for name, prompt in old.get_prompts().items()} == before
-            assert {p.get_template() for p in made.get_prompts().values()} == {template.get_template()}
+            assert texts(old) == before and {*texts(made).values()} == {template.get_template()}
 
     def test_with_retriever_keeps_class_options_and_prompts(self) -> None:
         critic = ScriptedLLM.of(grades=[grade(3), grade(9)])
-        found = engine(ScriptedLLM.of(["a", "b"]), critic=critic, accept_score=4, trace_key="trace")
+        made = engine(ScriptedLLM.of(["a", "b"]), critic=critic, accept_score=4, trace_key="trace")
         template = PromptTemplate("You grade an answer {question} {context} {answer} MINE")
-        found.update_prompts({"critic:critic_template": template})
-        other = found.with_retriever(FixedRetriever(0.5))
-        again = SageQueryEngine.from_query_engine(found)
-        for made in (other, again):
-            assert type(made) is SageQueryEngine
-            assert made._options.loop.accept_score == 4
-        assert other.query("q").metadata["trace"]["candidates"] == 1  # type: ignore[index]
-        assert critic.asked("critic")[0].endswith("MINE")
+        made.update_prompts({"critic:critic_template": template})
+        for other in (made.with_retriever(FixedRetriever(0.5)), SageQueryEngine.from_query_engine(made)):
+            assert type(other) is SageQueryEngine and other._options.loop.accept_score == 4
+            assert other.query("q").metadata["trace"]["candidates"] == len(other.retriever.scores)
+        assert all(prompt.endswith("MINE") for prompt in critic.asked("critic"))

@@ -114,11 +114,6 @@ def test_wrong_arguments(wrong, options):
         SageRetriever.from_index(wrong, **options)
 
 
-def test_an_index_is_no_retriever():
-    with pytest.raises(InputError):
-        SageRetriever(simple())
-
-
 def test_the_word_search_of_a_file_survives_a_pickle(tmp_path: Path):
     words = SageRetriever.from_index(simple(), words_path=tmp_path / "w.sqlite3")._words
     words.search("pump", 1)

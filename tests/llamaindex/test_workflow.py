@@ -57,10 +57,8 @@ async def test_the_same_answer_and_trace_as_the_engine(name: str) -> None:
     handler = SageWorkflow(made(name)).run(query="Why?")
     events = await rounds_of(handler)
     response = await handler
-    trace, wanted = feedback_of(response), feedback_of(expected)
-    assert trace is not None
-    assert trace == wanted
-    assert (str(response), response.metadata) == (str(expected), expected.metadata)
+    trace = trace_of(response)
+    assert (trace, str(response), response.metadata) == (trace_of(expected), str(expected), expected.metadata)
     assert [(n.node_id, n.score) for n in response.source_nodes] == [
         (n.node_id, n.score) for n in expected.source_nodes
     ]
@@ -138,12 +136,11 @@ async def test_nodes_keep_their_class_and_their_metadata() -> None:
             return [NodeWithScore(node=picture, score=0.9), NodeWithScore(node=text, score=0.8)]
 
     llm = SavingLLM.of(["one"], [grade(9)])
-    llm._handler = SageWorkflow(engine(llm).with_retriever(Two())).run(query="Why?")
+    workflow = SageWorkflow(engine(llm).with_retriever(Two()))
+    llm._handler = workflow.run(query="Why?")
     await llm._handler
-    workflow = SageWorkflow(engine(ScriptedLLM.of(["one"], [grade(9)])).with_retriever(Two()))
     response = await workflow.run(ctx=Context.from_dict(workflow, json.loads(llm._states[-1][0])))
     assert [found.node for found in response.source_nodes] == [picture, text]
-    assert response.metadata is not None
     assert response.metadata["i"] == {"page": 3}
 
 
@@ -159,17 +156,15 @@ async def test_no_candidates_and_no_feedback() -> None:
 
 
 async def test_many_questions_share_a_workflow() -> None:
-    def echo(prompt: str) -> str:
-        return prompt.split("Query: ")[1].split("\n")[0]
-
     class Echo(ScriptedLLM):
         def _reply(self, prompt: str) -> str:
-            return super()._reply(prompt) if "You grade" in prompt else echo(prompt)
+            graded = "You grade" in prompt
+            return super()._reply(prompt) if graded else prompt.split("Query: ")[1].split("\n")[0]
 
     workflow = SageWorkflow(engine(Echo.of([], [grade(9)])))
-    asked = [f"question {n}?" for n in range(20)]
-    responses = await asyncio.gather(*(workflow.run(query=question) for question in asked))
-    assert [str(response) for response in responses] == asked
+    questions = [f"question {n}?" for n in range(20)]
+    responses = await asyncio.gather(*(workflow.run(query=question) for question in questions))
+    assert [str(response) for response in responses] == questions
 
 
 class Ferry(BaseModel):
@@ -180,23 +175,16 @@ class Ferry(BaseModel):
 
 async def test_a_structured_answer_stays_structured() -> None:
     llm = ScriptedLLM.of(['{"leaves": "at nine"}'], [grade(9)])
-    plain = engine(llm, output_cls=Ferry)
-    expected = await plain.aquery("When?")
-    response = await SageWorkflow(plain).run(query="When?")
-    assert isinstance(response, PydanticResponse)
-    assert isinstance(expected, PydanticResponse)
-    assert response.response == expected.response == Ferry(leaves="at nine")
-
-
-async def test_a_failing_first_answer_is_the_callers_to_see() -> None:
-    with pytest.raises(ConnectionError):
-        await SageWorkflow(engine(ScriptedLLM.of([ConnectionError("no route")]))).run(query="Why?")
+    response = await SageWorkflow(engine(llm, output_cls=Ferry)).run(query="When?")
+    assert isinstance(response, PydanticResponse) and response.response == Ferry(leaves="at nine")
 
 
 @pytest.mark.parametrize("question", ["", "  \n"])
-async def test_a_blank_question(question: str) -> None:
+async def test_a_blank_question_and_a_failing_first_answer_are_the_callers_to_see(question: str) -> None:
     with pytest.raises(InputError, match="blank"):
         await SageWorkflow(engine(ScriptedLLM.of())).run(query=question)
+    with pytest.raises(ConnectionError):
+        await SageWorkflow(engine(ScriptedLLM.of([ConnectionError("no route")]))).run(query="Why?")
 
 
 def test_wrong_engines() -> None:

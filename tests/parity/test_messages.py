@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
-from llama_index.core import Document, MockEmbedding, Settings, VectorStoreIndex
-from llama_index.core.llms import MockLLM
+from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.schema import QueryBundle
 
 import sage_langchain
@@ -18,8 +18,9 @@ from sage_core.embedding import named_embedder
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, named_reranker
 from sage_core.segmentation import Segmenter
-from sage_langchain import SageCompressor, SageRetriever
+from sage_langchain import SageChain, SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
+from sage_llamaindex.query_engine import OPTIONS, refuse_unknown
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM
 
@@ -36,84 +37,136 @@ def test_the_question_comes_before_the_texts(reranker: HybridReranker) -> None:
         reranker.score("q", "abc")
 
 
-def test_a_misspelt_reranker_is_told_with_the_right_name() -> None:
-    for make in (
-        named_reranker,
-        lambda name: SageNodePostprocessor(reranker=name),
-        lambda name: SageCompressor(reranker=name),
-    ):
-        with pytest.raises(ValueError, match="'hybrid'"):
-            make("hybird")
-    with pytest.raises(InputError, match="'sage-minilm'"):
-        named_reranker("sage-minlm")
-    assert named_reranker("cross-encoder/ms-marco-MiniLM-L6-v2").scale == "logit", (
-        "names of the hub are names"
-    )
+DOORS = {
+    "core": named_reranker,
+    "llamaindex": lambda name: SageNodePostprocessor(reranker=name),
+    "langchain": lambda name: SageCompressor(reranker=name),
+}
 
 
-def test_a_folder_that_is_not_there_is_told_at_once() -> None:
-    for make in (named_reranker, named_embedder):
-        with pytest.raises(InputError, match="/no/such/model"):
-            make("/no/such/model")
+@pytest.mark.parametrize("make", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("hybird", "'hybrid'"),
+        ("sage-minlm", "'sage-minilm'"),
+        ("/no/such/model", "/no/such"),
+        (" ", "reranker"),
+    ],
+)
+def test_a_misspelt_reranker_is_told_with_the_right_name(make: Any, name: str, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        make(name)
 
 
-def test_a_model_or_counter_that_is_not_there_is_told_at_once() -> None:
-    with pytest.raises(ModelError, match="'default'"):
-        Segmenter("defualt")
-    with pytest.raises(ModelError, match="/no/such"):
-        Segmenter("/no/such")
-    for name, hint in (
-        ("cl100kbase", "did you mean 'cl100k_base'"),
-        ("cl100k", "did you mean 'cl100k_base'"),
-        ("/no/such/tokenizer", "no tokenizer at"),
-    ):
-        with pytest.raises(InputError, match=hint):
-            Segmenter(counter=name)
-    with pytest.raises(ModelError, match="no-such-counter"):
-        Segmenter(counter="no-such-counter")
+def test_names_of_the_hub_are_names() -> None:
+    assert named_reranker("cross-encoder/ms-marco-MiniLM-L6-v2").scale == "logit"
 
 
-def test_questions_that_are_none(tmp_path: object) -> None:
+@pytest.mark.parametrize(
+    ("make", "error", "named"),
+    [
+        (lambda: named_embedder("/no/such/model"), InputError, "/no/such/model"),
+        (lambda: Segmenter("defualt"), ModelError, "'default'"),
+        (lambda: Segmenter("/no/such"), ModelError, "/no/such"),
+        (lambda: Segmenter(counter="cl100kbase"), InputError, "'cl100k_base'"),
+        (lambda: Segmenter(counter="cl100k"), InputError, "'cl100k_base'"),
+        (lambda: Segmenter(counter="/no/such/tokenizer"), InputError, "/no/such/tokenizer"),
+        (lambda: Segmenter(counter="no-such-counter"), ModelError, "no-such-counter"),
+    ],
+)
+def test_a_model_or_counter_that_is_not_there_is_told_at_once(make: Any, error: type, named: str) -> None:
+    with pytest.raises(error, match=named):
+        make()
+
+
+def test_questions_that_are_none(tmp_path: Path) -> None:
     engine = SageQueryEngine.from_args(FixedRetriever(0.9), llm=ScriptedLLM.of())
-    sage = Sage(str(tmp_path))
-    for ask in (engine.query, sage.ask):
-        with pytest.raises(InputError, match="question"):
-            ask("  ")
-        with pytest.raises(InputError, match="question"):
-            ask(5)  # type: ignore[arg-type]
+    for ask in (engine.query, Sage(tmp_path).ask):
+        for question in ("  ", 5):
+            with pytest.raises(InputError, match="question"):
+                ask(question)  # type: ignore[arg-type]
     assert str(engine.query(QueryBundle("", embedding=[0.1]))) == "an answer"
 
 
-def test_a_text_in_the_place_of_a_path_is_not_repeated_in_full(tmp_path: object) -> None:
+def test_a_text_in_the_place_of_a_path_is_not_repeated_in_full(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        Sage(str(tmp_path)).ingest("The ferry leaves at noon. " * 500)
+        Sage(tmp_path).ingest("The ferry leaves at noon. " * 500)
     assert len(str(caught.value)) < 300
 
 
-class TestLlamaIndex:
-    def test_an_index_is_no_retriever(self) -> None:
-        Settings.llm, Settings.embed_model = MockLLM(), MockEmbedding(4)
-        index = VectorStoreIndex.from_documents([Document(text="a b c")])
-        for make in (SageQueryEngine, SageQueryEngine.from_args):
-            with pytest.raises(InputError, match=r"from_index\(index\)"):
-                make(index)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="retriever"):
-            SageQueryEngine("docs")  # type: ignore[arg-type]
-
-    def test_one_document_is_no_list(self) -> None:
-        with pytest.raises(InputError, match="document"):
-            SageNodeParser().get_nodes_from_documents(Document(text="a."))  # type: ignore[arg-type]
-
-    def test_feedback_of_something_else(self) -> None:
-        with pytest.raises(InputError, match="not str"):
-            feedback_of("abc")  # type: ignore[arg-type]
+def an_index() -> VectorStoreIndex:
+    return VectorStoreIndex([], embed_model=MockEmbedding(4))
 
 
-class TestLangChain:
-    def test_another_kind_of_search(self) -> None:
-        store = InMemoryVectorStore(WordEmbeddings())
-        with pytest.raises(ValueError, match="as_retriever"):
-            SageRetriever.from_vectorstore(store, search_type="mmr")
+def a_store(**settings: Any) -> SageRetriever:
+    return SageRetriever.from_vectorstore(InMemoryVectorStore(WordEmbeddings()), **settings)
+
+
+@pytest.mark.parametrize(
+    ("use", "named"),
+    [
+        (lambda: SageQueryEngine(an_index()), r"from_index\(index\)"),
+        (lambda: SageQueryEngine.from_args(an_index()), r"from_index\(index\)"),
+        (lambda: SageQueryEngine("docs"), "retriever"),
+        (lambda: SageQueryEngine.from_index("x"), "'x'"),
+        (lambda: SageNodeParser().get_nodes_from_documents(Document(text="a.")), "document"),
+        (lambda: SageNodeParser().get_nodes_from_documents(["text"]), "Document"),
+        (lambda: feedback_of("abc"), "str"),
+        (lambda: a_store(search_type="mmr"), "as_retriever"),
+        (lambda: SageRetriever.from_vectorstore(a_store()), "base_retriever"),
+        (lambda: SageTextSplitter().split_documents(["text"]), "create_documents"),
+        (lambda: list(SageTextSplitter().lazy_split_documents(["text"])), "create_documents"),
+        (lambda: create_sage_chain("gpt", a_store()), "'gpt'"),
+        (lambda: create_sage_chain(a_store(), lambda _: "answer"), r"create_sage_chain\(llm, retriever\)"),
+        (lambda: create_sage_chain(lambda _: "answer", a_store(), max_round=3), "'max_rounds'"),
+    ],
+)
+def test_arguments_of_another_kind(use: Any, named: str) -> None:
+    with pytest.raises((InputError, ValueError), match=named):
+        use()
+
+
+async def test_texts_are_no_documents_when_awaited_either() -> None:
+    with pytest.raises(InputError, match="Document"):
+        await SageNodeParser().aget_nodes_from_documents(["text"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("use", "named"),
+    [
+        (lambda: refuse_unknown({"max_retries": 1}, OPTIONS, "from_args"), "'max_retries'.*max_rounds"),
+        (lambda: refuse_unknown({"evaluator": 1}, OPTIONS, "from_args"), "'evaluator'.*critic"),
+        (lambda: SageTextSplitter(separators=1), "separators"),
+        (lambda: SageTextSplitter(100, breakpoint_threshold_type=1), "`threshold`"),
+        (lambda: SageTextSplitter(chunk_sise=1), "'chunk_size'"),
+    ],
+)
+def test_names_of_others_are_translated(use: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=named):
+        use()
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: SageNodePostprocessor(minimum_k=3), "'minimum_k'.*'min_k'"),
+        (lambda: SageCompressor(minimum_k=3), "'minimum_k'.*'min_k'"),
+        (lambda: SageRetriever(base_retriver=1), "'base_retriever'"),
+        (lambda: a_store(minimum_k=3), "'min_k'"),
+        (lambda: SageChain(llm=lambda _: "answer"), "retriever"),
+        (lambda: SageNodeParser(max_tokens="many"), "max_tokens.*integer.*'many'"),
+        (lambda: SageCompressor(min_k="many"), "min_k.*integer.*'many'"),
+        (lambda: SageNodeParser(target_tokens="sentense"), "'sentence', 'passage'.*'sentense'"),
+        (lambda: SageNodePostprocessor().model_copy(update={"max_k": 0}), "max_k"),
+        (lambda: SageCompressor().model_copy(update={"max_k": 0}), "max_k"),
+        (lambda: setattr(SageNodePostprocessor(), "max_k", 0), "max_k"),
+    ],
+)
+def test_errors_of_fields_are_one_line_of_our_own(make: Any, named: str) -> None:
+    with pytest.raises(InputError, match=named) as caught:
+        make()
+    assert "pydantic" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("package", [sage_langchain, sage_llamaindex])
@@ -122,17 +175,19 @@ def test_a_name_that_is_not_there(package: Any) -> None:
         package.Nothing  # noqa: B018
 
 
-def test_missing_packages_are_told_when_the_parts_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [SageCompressor, SageNodePostprocessor])
+def test_missing_packages_are_told_when_the_parts_are_made(
+    monkeypatch: pytest.MonkeyPatch, make: Any
+) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    for make in (SageCompressor, SageNodePostprocessor):
-        with pytest.raises((MissingExtraError, ValueError), match=r"sage-rag\[models\]"):
-            make(reranker="some/model")
-        assert make(reranker="sage-minilm"), "what needs no model needs no package"
+    with pytest.raises((MissingExtraError, ValueError), match=r"sage-rag\[models\]"):
+        make(reranker="some/model")
+    assert make(reranker="sage-minilm"), "what needs no model needs no package"
 
 
 def test_words_without_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ask", "when", "does", "it", "leave"]) == 2
-    assert 'goes in quotes: sage-rag ask "' in capsys.readouterr().err
+    assert 'sage-rag ask "' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,30 @@
 """The same text, scores and replies give the same chunks, selection and trace through all three doors."""
 
+import asyncio
 import json
 import math
-from itertools import cycle
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document as LCDocument
-from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
-from langchain_core.retrievers import BaseRetriever as LCBaseRetriever
-from llama_index.core.base.base_retriever import BaseRetriever as LIBaseRetriever
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core import FeedbackConfig, FeedbackLoop, LLMAnswerer, OpenAIChat, Sage, Segmenter, run_loop, select
+from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Sage, Segmenter, run_loop, select
+from sage_core.errors import LLMError
+from sage_core.feedback import parse_verdict
+from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import named_reranker, score_candidates
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
 from tests.core.text.test_sentences import MESSY
-from tests.fakes.llamaindex import ScriptedLLM, trace_of
-from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.langchain import ScriptedChat
+from tests.fakes.llamaindex import ScriptedLLM, grade, trace_of
 from tests.fakes.models import HashModel
 
 pytestmark = pytest.mark.slow
@@ -98,98 +99,132 @@ def test_the_same_selection(values, scale, min_k, gradient, max_k, rule):
     assert [d.metadata["relevance_score"] for d in chosen] == list(expected.scores)
 
 
+QUESTION = "Who keeps the records?"
+UNSAID = "The documents do not say."
+BUSY = LLMError("busy")
+
+
+class Script(NamedTuple):
+    """Answers and grades in turn, settings of the loop, and how it ends."""
+
+    answers: list[Any]
+    grades: list[Any]
+    stop: str
+    answer: str
+    rounds: int
+    settings: dict[str, Any] = {}  # noqa: RUF012
+
+
 SCRIPTS = {
-    "accepted at once": [("first", 9, 0)],
-    "more, then accepted": [("short", 4, 1), ("long", 9, 0)],
-    "nothing left between": [("a", 5, -1), ("b", 6, 1)],
-    "the first was best": [("good", 7, 1), ("worse", 3, 1), ("worst", 2, 0)],
-    "unreadable critic": [("kept", None, 0)],
+    "accepted at once": Script(["first"], [grade(9)], "accepted", "first", 1),
+    "more, then accepted": Script(["short", "long"], [grade(4, 1), grade(9)], "accepted", "long", 2),
+    "nothing left between": Script(["a", "b"], [grade(5, -1), grade(6, 1)], "unchanged", "b", 2),
+    "the first was best": Script(
+        ["good", "worse", "worst"], [grade(7, 1), grade(3, 1), grade(2)], "max_rounds", "good", 3
+    ),
+    "the second was best": Script(
+        ["a", "b", "c"], [grade(4, 1), grade(7, 1), grade(2)], "max_rounds", "b", 3
+    ),
+    "unreadable critic": Script(["kept"], ["I would rather not say."], "critic_failed", "kept", 1),
+    "the critic fails": Script(["kept"], [BUSY], "critic_failed", "kept", 1),
+    "the second answer fails": Script(["early", BUSY], [grade(4, 1)], "answer_failed", "early", 2),
+    "no answer first": Script([UNSAID, "then"], [grade(9)], "accepted", "then", 2),
+    "no answer of one's own": Script(
+        ["No idea.", "then"], [grade(9)], "accepted", "then", 2, {"no_answer": ("No idea.",)}
+    ),
+    "one call": Script(["one"], [], "budget", "one", 1, {"max_calls": 1}),
+    "four calls": Script(["a", "b"], [grade(2, 1), grade(3, 1)], "budget", "b", 2, {"max_calls": 5}),
+    "few tokens": Script(["one"], [grade(5, 1)], "budget", "one", 1, {"max_tokens": 10}),
+    "an easy critic": Script(["a"], [grade(4, 1)], "accepted", "a", 1, {"accept_score": 4}),
+    "the paper's moves": Script(
+        ["a", "b", "c"], [grade(4, 1), grade(5, -1), grade(6)], "max_rounds", "c", 3, {"policy": "paper"}
+    ),
 }
 
 
-ENDINGS = {
-    "accepted at once": (1, "accepted"),
-    "more, then accepted": (2, "accepted"),
-    "nothing left between": (2, "unchanged"),
-    "the first was best": (3, "max_rounds"),
-    "unreadable critic": (1, "critic_failed"),
-}
-
-
-def reply(score: int | None, adjust: int) -> str:
-    if score is None:
-        return "I would rather not say."
-    return json.dumps({"reason": "as scripted", "score": score, "adjust": adjust})
-
-
-def outline(result: dict) -> dict:
+def outline(result: FeedbackResult) -> dict[str, Any]:
     """What must agree; token counts differ by what each fake model reports."""
-    return {
-        "answer": result["answer"],
-        "score": result["score"],
-        "stop_reason": result["stop_reason"],
-        "best_round": result["best_round"],
-        "rounds": [
-            (r["selection"]["indices"], r["answer"], r["verdict"]["score"], r["verdict"]["adjust"])
-            for r in result["rounds"]
-        ],
-    }
-
-
-def through_core(script):
-    replies = [part for text, score, adjust in script for part in (Reply(text), Reply(reply(score, adjust)))]
-    with LLMServer(replies) as server:
-        answerer = LLMAnswerer(OpenAIChat("scripted", base_url=server.base_url, api_key="sk-test"))
-        loop = FeedbackLoop(SCORES, "probability", FeedbackConfig(min_k=2, rule="gradient"))
-        result = run_loop(
-            loop,
-            lambda s: answerer.generate("Who keeps the records?", [PASSAGES[i] for i in s.indices]),
-            lambda s, a: answerer.judge("Who keeps the records?", [PASSAGES[i] for i in s.indices], a),
+    trace = result.to_dict()
+    rounds = [
+        (
+            r["selection"]["indices"],
+            r["answer"],
+            r["verdict"] and (r["verdict"]["score"], r["verdict"]["adjust"]),
         )
-    return outline(result.to_dict())
+        for r in trace["rounds"]
+    ]
+    return {"rounds": rounds, **{key: trace[key] for key in ("answer", "score", "stop_reason", "best_round")}}
 
 
-class LIFixed(LIBaseRetriever):
-    def _retrieve(self, query_bundle):
-        pairs = enumerate(zip(PASSAGES, SCORES, strict=True))
-        return [NodeWithScore(node=TextNode(id_=str(i), text=p), score=s) for i, (p, s) in pairs]
+def failing(script: list[Any]) -> Any:
+    """The script's next item; an exception is raised."""
+    item = script.pop(0)
+    if isinstance(item, Exception):
+        raise item
+    return item
 
 
-def through_llamaindex(script):
-    llm = ScriptedLLM()
-    llm._answers = [text for text, _, _ in script]
-    llm._grades = [reply(score, adjust) for _, score, adjust in script]
+def through_core(script: Script) -> FeedbackResult:
+    answers, grades = list(script.answers), list(script.grades)
+    loop = FeedbackLoop(SCORES, "probability", FeedbackConfig(min_k=2, rule="gradient", **script.settings))
+    usage = TokenUsage(100, 10, 1)
+    return run_loop(
+        loop, lambda _: (failing(answers), usage), lambda *_: (parse_verdict(failing(grades)), usage)
+    )
+
+
+def through_llamaindex(script: Script, awaited: bool) -> FeedbackResult:
+    nodes = [
+        NodeWithScore(node=TextNode(id_=str(i), text=p), score=s)
+        for i, (p, s) in enumerate(zip(PASSAGES, SCORES, strict=True))
+    ]
     post = SageNodePostprocessor(reranker=None, scale="probability", min_k=2, rule="gradient")
-    engine = SageQueryEngine.from_args(LIFixed(), llm=llm, node_postprocessors=[post])
-    response = engine.query("Who keeps the records?")
+    llm = ScriptedLLM.of(script.answers, script.grades)
+    engine = SageQueryEngine.from_args(Given(nodes), llm=llm, node_postprocessors=[post], **script.settings)
+    response = asyncio.run(engine.aquery(QUESTION)) if awaited else engine.query(QUESTION)
     result = trace_of(response)
     assert str(response) == result.answer
-    return outline(result.to_dict())
+    assert [int(n.node_id) for n in response.source_nodes] == list(result.selection.indices)
+    return result
 
 
-class LCFixed(LCBaseRetriever):
-    def _get_relevant_documents(self, query, *, run_manager=None, **kwargs):
-        pairs = zip(PASSAGES, SCORES, strict=True)
-        return [LCDocument(page_content=p, metadata={"relevance_score": s}) for p, s in pairs]
+class Given(BaseRetriever):
+    """Returns the same nodes for every question."""
+
+    def __init__(self, nodes: list[NodeWithScore]) -> None:
+        self.nodes = nodes
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self.nodes
 
 
-def through_langchain(script):
-    messages = [AIMessage(part) for text, score, adjust in script for part in (text, reply(score, adjust))]
+def through_langchain(script: Script, awaited: bool) -> FeedbackResult:
+    documents = [
+        LCDocument(p, metadata={"relevance_score": s}) for p, s in zip(PASSAGES, SCORES, strict=True)
+    ]
     compressor = SageCompressor(score_key="relevance_score", scale="probability", min_k=2, rule="gradient")
-    retriever = SageRetriever(base_retriever=LCFixed(), base_compressor=compressor)
-    chain = create_sage_chain(GenericFakeChatModel(messages=cycle(messages)), retriever)
-    output = chain.invoke({"input": "Who keeps the records?"})
-    assert output["answer"] == output["sage"]["answer"]
-    return outline(output["sage"])
+    retriever = SageRetriever(base_retriever=lambda _: documents, base_compressor=compressor)
+    llm, critic = ScriptedChat(replies=script.answers), ScriptedChat(replies=script.grades)
+    chain = create_sage_chain(llm, retriever, critic=critic, critic_method="prompt", **script.settings)
+    output = asyncio.run(chain.ainvoke(QUESTION)) if awaited else chain.invoke(QUESTION)
+    result = FeedbackResult.from_dict(output["sage"])
+    assert output["answer"] == result.answer
+    assert [d.page_content for d in output["context"]] == [PASSAGES[i] for i in result.selection.indices]
+    return result
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_the_same_trace(name):
-    script = SCRIPTS[name]
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_the_same_trace(script: Script, awaited: bool) -> None:
     expected = through_core(script)
-    assert (len(expected["rounds"]), expected["stop_reason"]) == ENDINGS[name]
-    assert through_llamaindex(script) == expected
-    assert through_langchain(script) == expected
+    assert (expected.stop_reason, expected.answer, len(expected.rounds)) == (
+        script.stop,
+        script.answer,
+        script.rounds,
+    )
+    assert outline(through_llamaindex(script, awaited)) == outline(expected)
+    assert outline(through_langchain(script, awaited)) == outline(expected)
 
 
 @pytest.mark.parametrize("name", ["hybrid", "sage-minilm"])
@@ -208,14 +243,3 @@ def test_a_reranker_by_name_is_the_same_one_through_every_door(name, tmp_path):
     assert ranking.scores == pytest.approx(expected, abs=1e-5)
     assert [ranked[i] for i in range(len(PASSAGES))] == pytest.approx(expected, abs=1e-5)
     assert ranking.scale == compressor.score_scale == named_reranker(name).scale
-
-
-@pytest.mark.parametrize("blank", ["", "  "])
-def test_a_blank_name_of_a_reranker_is_an_error_at_every_door(blank, tmp_path):
-    for use in (
-        lambda: Sage(tmp_path / "store", reranker=blank),
-        lambda: SageNodePostprocessor(reranker=blank),
-        lambda: SageCompressor(reranker=blank),
-    ):
-        with pytest.raises(ValueError, match="reranker"):
-            use()
