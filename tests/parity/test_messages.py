@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
+from llama_index.core.llms import MockLLM
 from llama_index.core.schema import QueryBundle
 
 import sage_langchain
@@ -107,7 +108,7 @@ def a_store(**settings: Any) -> SageRetriever:
     ("use", "named"),
     [
         (lambda: SageQueryEngine(an_index()), r"from_index\(index\)"),
-        (lambda: SageQueryEngine.from_args(an_index()), r"from_index\(index\)"),
+        (lambda: SageQueryEngine.from_args(an_index(), llm=MockLLM()), r"from_index\(index\)"),
         (lambda: SageQueryEngine("docs"), "retriever"),
         (lambda: SageQueryEngine.from_index("x"), "'x'"),
         (lambda: SageNodeParser().get_nodes_from_documents(Document(text="a.")), "document"),
