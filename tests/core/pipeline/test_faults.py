@@ -25,14 +25,13 @@ import pytest
 from sage_core.answering import LLMAnswerer
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.errors import LLMError, RerankerError
-from sage_core.feedback import FeedbackConfig
 from sage_core.llm import Message, OpenAIChat
-from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.sage import Sage
 from sage_core.ranking import RemoteReranker
 from tests.fakes.bad_server import BadServer, headers_and_nothing
 from tests.fakes.llm_server import LLMServer, Reply, Request
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
+from tests.fakes.sages import small_sage
+from tests.fakes.stores import fill, run
 
 pytest.importorskip("openai")
 
@@ -81,12 +80,9 @@ class Faulty:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("places")
-    for i in range(PLACES):
-        (folder / f"{i}.txt").write_text(f"Place {i} has a lighthouse.\n\nPlace {i} has a pier.\n")
-    made = folder / "store"
-    with Sage(made, segmenter=BlankLineSegmenter(), embedder=HashEmbedder()) as sage:
-        sage.ingest(folder)
-    return made
+    texts = {f"{i}.txt": f"Place {i} has a lighthouse.\n\nPlace {i} has a pier.\n" for i in range(PLACES)}
+    run(folder / "store", fill(folder / "docs", texts))
+    return folder / "store"
 
 
 def chat_with(url: str, **settings: object) -> OpenAIChat:
@@ -179,50 +175,57 @@ def _beginnings(text: str) -> list[str]:
     return [text[:end] for end in range(1, len(text) + 1)]
 
 
+def leaves_nothing_open(some: Callable[[int], None], calls: int) -> None:
+    """Neither files nor threads nor memory grow by more calls of the kind."""
+
+    def pool() -> int:
+        return threading.active_count() - other_threads()
+
+    some(100)
+    gc.collect()
+    files, threads, memory, pooled = open_files(), other_threads(), resident_kib(), pool()
+    some(calls)
+    for _ in range(50):  # sockets are closed by threads of their own
+        gc.collect()
+        # Each thread of the pool has a connection of its own to the store: a database and its log.
+        allowed = files + 8 + 3 * (pool() - pooled)
+        if open_files() <= allowed and other_threads() <= threads:
+            break
+        time.sleep(0.05)
+    assert open_files() <= allowed, f"sockets and the store's files are closed: {open_names()}"
+    assert other_threads() <= threads
+    grown = resident_kib() - memory
+    assert grown < 20_000, f"memory grew by {grown} KiB"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files through /proc")
 @pytest.mark.parametrize("asks", [200])
 def test_asks_leave_nothing_open(store: Path, asks: int) -> None:
     script = Faulty()
-    with LLMServer(script) as server:
 
-        def some(n: int, sage: Sage) -> None:
-            for i in range(n):
-                question = f"Which place of mark-{i} has a lighthouse?"
-                try:
-                    if i % 20 == 0:  # an event loop of its own, as a notebook has
-                        found = asyncio.run(sage.aask(question))
-                    elif i % 20 == 1:  # dropped without `close`
-                        found = asking(store, server.base_url).ask(question)
-                    else:
-                        found = sage.ask(question)
-                except LLMError:
-                    continue
-                assert found.text == f"the answer to mark-{i}"
-                if i % 100 == 99:
-                    # What the server notes is the test's own, and would count as growth. What waits for the
-                    # collector, such as the HTTP client's errors, is no leak: that is what it leaves behind.
-                    server.requests.clear()
-                    script.in_a_row.clear()
-                    gc.collect()
-
-        with asking(store, server.base_url) as sage:
-            some(100, sage)
-            gc.collect()
-            before = open_files(), other_threads(), resident_kib()
-            pool = threading.active_count() - before[1]
-            some(asks, sage)
-            for _ in range(50):
+    def some(n: int) -> None:
+        for i in range(n):
+            question = f"Which place of mark-{i} has a lighthouse?"
+            try:
+                if i % 20 == 0:  # an event loop of its own, as a notebook has
+                    answer = asyncio.run(sage.aask(question))
+                elif i % 20 == 1:  # dropped without `close`
+                    answer = asking(store, server.base_url).ask(question)
+                else:
+                    answer = sage.ask(question)
+            except LLMError:
+                continue
+            assert answer.text == f"the answer to mark-{i}"
+            if i % 100 == 99:
+                # What the server notes is the test's own, and would count as growth. What waits for the
+                # collector, such as the HTTP client's errors, is no leak: that is what it leaves behind.
+                server.requests.clear()
+                script.in_a_row.clear()
                 gc.collect()
-                time.sleep(0.05)
-                # Each thread of the pool has a connection of its own to the store: a database and its log.
-                allowed = 8 + 3 * (threading.active_count() - other_threads() - pool)
-                if open_files() <= before[0] + allowed and other_threads() <= before[1]:
-                    break
-            after = open_files(), other_threads(), resident_kib()
-    assert after[0] <= before[0] + allowed, f"sockets and the store's files are closed: {open_names()}"
-    assert after[1] <= before[1]
-    assert after[2] - before[2] < 20_000, f"memory grew by {after[2] - before[2]} KiB"
+
+    with LLMServer(script) as server, asking(store, server.base_url) as sage:
+        leaves_nothing_open(some, asks)
 
 
 @pytest.mark.slow
@@ -249,55 +252,31 @@ def other_threads() -> int:
 
 
 def asking(store: Path, url: str) -> Sage:
-    return Sage(
-        store,
-        segmenter=BlankLineSegmenter(),
-        embedder=HashEmbedder(),
-        reranker=WordReranker(),
-        answerer=LLMAnswerer(chat_with(url)),
-        config=SageConfig(candidates=10, baseline_top_k=3, feedback=FeedbackConfig(min_k=2)),
-    )
+    return small_sage(store, answerer=LLMAnswerer(chat_with(url)), candidates=10, baseline_top_k=3, min_k=2)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files through /proc")
 @pytest.mark.parametrize("calls", [200])
 def test_calls_leave_nothing_open(calls: int) -> None:
+    def some(n: int) -> None:
+        for i in range(n):
+            if i % 50 == 0:  # an event loop of its own, as a web handler or a notebook has
+                asyncio.run(chat.acomplete(HELLO))
+            elif i % 50 == 1:  # an adapter of its own, dropped without `close`
+                chat_with(server.base_url).complete(HELLO)
+            elif i % 10 == 2:  # a stream left early
+                stream = chat.stream(HELLO)
+                next(stream)
+                stream.close()
+            else:
+                assert chat.complete(HELLO).text == "On the cape."
+        server.requests.clear()
+
     with LLMServer(["On the cape."]) as server:
         chat = chat_with(server.base_url)
-
-        def some(n: int) -> None:
-            for i in range(n):
-                if i % 50 == 0:  # an event loop of its own, as a web handler or a notebook has
-                    asyncio.run(chat.acomplete(HELLO))
-                elif i % 50 == 1:  # an adapter of its own, dropped without `close`
-                    chat_with(server.base_url).complete(HELLO)
-                elif i % 10 == 2:  # a stream left early
-                    stream = chat.stream(HELLO)
-                    next(stream)
-                    stream.close()
-                else:
-                    assert chat.complete(HELLO).text == "On the cape."
-            server.requests.clear()
-
-        def settled() -> tuple[int, int]:
-            for _ in range(50):
-                gc.collect()
-                time.sleep(0.05)
-                if open_files() <= before_files + 8:
-                    break
-            return open_files(), threading.active_count()
-
-        some(200)
-        gc.collect()
-        before_files, before_threads, before_memory = open_files(), threading.active_count(), resident_kib()
-        some(calls)
-        files, threads = settled()
-        grown = resident_kib() - before_memory
+        leaves_nothing_open(some, calls)
         chat.close()
-    assert files <= before_files + 8, "connections are closed or kept for the next call"
-    assert threads <= before_threads
-    assert grown < 20_000, f"memory grew by {grown} KiB"
 
 
 def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:
@@ -306,7 +285,7 @@ def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:
             return Reply('{"reason": "r", "score": 9, "adjust": 0}')
         return Reply("late", delay=30) if "slow" in request.user else Reply("quick")
 
-    async def run(sage: Sage) -> list[str]:
+    async def ask(sage: Sage) -> list[str]:
         slow = [asyncio.ensure_future(sage.aask(f"Is the slow place {i} there?")) for i in range(3)]
         quick = [asyncio.ensure_future(sage.aask(f"Which place is {i}?")) for i in range(5)]
         found = [(await task).text for task in quick]
@@ -319,7 +298,7 @@ def test_cancelling_an_ask_leaves_the_others(store: Path) -> None:
     others = set(threading.enumerate())
     with LLMServer(script) as server, asking(store, server.base_url) as sage:
         began = time.monotonic()
-        assert asyncio.run(run(sage)) == ["quick"] * 6
+        assert asyncio.run(ask(sage)) == ["quick"] * 6
         assert time.monotonic() - began < 15
     left = [t for t in threading.enumerate() if t not in others and t.name.startswith(("sage", "asyncio"))]
     for thread in left:
@@ -359,18 +338,17 @@ def test_keys_are_in_no_log_error_repr_or_pickle(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.DEBUG)
     spill = Reply(status=400, error={"message": f"bad key {KEY}", "code": KEY})
     with LLMServer([spill], embed=lambda text: [1.0], embed_first=[spill] * 9) as server:
-        asked: list[tuple[object, Callable[[], object]]] = []
         embedder = OpenAIEmbedder("m", api_key=KEY, base_url=server.base_url, max_retries=0)
         chat = chat_with(server.base_url, max_retries=0)
-        asked += [(embedder, lambda: embedder.embed_query("q")), (chat, lambda: chat.complete(HELLO))]
-        for thing, call in asked:
+        for thing, call in (
+            (embedder, lambda: embedder.embed_query("q")),
+            (chat, lambda: chat.complete(HELLO)),
+        ):
             with pytest.raises(LLMError) as caught:
                 call()
             assert KEY not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
             assert KEY not in repr(thing) and KEY.encode() not in pickle.dumps(thing)
             assert copy.deepcopy(thing) is not None
-    reranker = RemoteReranker("http://127.0.0.1:1", api_key=KEY)
-    assert KEY not in repr(reranker)
     assert KEY not in caplog.text
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from sage_core.errors import InputError, StoreError
 from sage_core.pipeline.config import SageConfig
-from sage_core.pipeline.sage import Sage
-from sage_core.store import ChromaStore
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder
+from tests.fakes.sages import small_sage
+from tests.fakes.stores import fill
 
 HARBOR = """# Harbor rules
 
@@ -41,28 +40,15 @@ class Reads:
         return [len(asked & set(text.lower().split())) / 10 for text in texts]
 
 
-def make(store: Path | ChromaStore, reranker: object = None, **settings: object) -> Sage:
-    return Sage(
-        store,
-        segmenter=BlankLineSegmenter(),
-        embedder=HashEmbedder(),
-        reranker=reranker,  # type: ignore[arg-type]
-        config=SageConfig(**settings),  # type: ignore[arg-type]
-    )
-
-
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "harbor.md").write_text(HARBOR)
-    (folder / "mill.txt").write_text("The mill spins wool.\n\nThe sheep are brown.\n")
-    return folder
+    texts = {"harbor.md": HARBOR, "mill.txt": "The mill spins wool.\n\nThe sheep are brown.\n"}
+    return fill(tmp_path / "docs", texts)
 
 
 def test_models_read_the_header_and_nobody_else(tmp_path: Path, docs: Path) -> None:
     reads = Reads()
-    with make(tmp_path / "store", reads) as sage:
+    with small_sage(tmp_path / "store", reranker=reads) as sage:
         sage.ingest(docs)
         found = sage.retrieve(QUESTION)
     paid = next(c for c in found.candidates if "arrival" in c.chunk.text)
@@ -80,7 +66,7 @@ def test_models_read_the_header_and_nobody_else(tmp_path: Path, docs: Path) -> N
 def test_neighbors_vouch(tmp_path: Path, docs: Path) -> None:
     scores = {}
     for context in (True, False):
-        with make(tmp_path / f"store-{context}", Reads(), context=context) as sage:
+        with small_sage(tmp_path / f"store-{context}", reranker=Reads(), context=context) as sage:
             sage.ingest(docs)
             found = sage.retrieve("paid spins")
             scores[context] = {c.chunk.text: c.score for c in found.candidates}
@@ -91,7 +77,7 @@ def test_neighbors_vouch(tmp_path: Path, docs: Path) -> None:
 
 def test_without_context_each_chunk_is_by_itself(tmp_path: Path, docs: Path) -> None:
     reads = Reads()
-    with make(tmp_path / "store", reads, context=False) as sage:
+    with small_sage(tmp_path / "store", reranker=reads, context=False) as sage:
         sage.ingest(docs)
         found = sage.retrieve(QUESTION)
     assert "They are paid on arrival." in reads.texts
@@ -99,9 +85,9 @@ def test_without_context_each_chunk_is_by_itself(tmp_path: Path, docs: Path) -> 
 
 
 def test_a_store_is_made_with_or_without(tmp_path: Path, docs: Path) -> None:
-    with make(tmp_path / "store") as sage:
+    with small_sage(tmp_path / "store") as sage:
         sage.ingest(docs)
-    with make(tmp_path / "store", context=False) as sage:
+    with small_sage(tmp_path / "store", context=False) as sage:
         with pytest.raises(StoreError, match="context"):
             sage.ingest(docs)
         assert sage.retrieve(QUESTION).candidates  # asking is allowed either way
@@ -111,12 +97,9 @@ def test_a_store_is_made_with_or_without(tmp_path: Path, docs: Path) -> None:
 
 
 def test_the_word_index_adds_half_as_many_candidates(tmp_path: Path) -> None:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    for i in range(150):
-        (folder / f"{i:03}.txt").write_text(f"The pump of the ferry, number {i}.\n")
-    (folder / "seal.txt").write_text("Seal QX-77 fits.\n")
-    with make(tmp_path / "store", Reads(), candidates=4) as sage:
+    pumps = {f"{i:03}.txt": f"The pump of the ferry, number {i}.\n" for i in range(150)}
+    folder = fill(tmp_path / "docs", {**pumps, "seal.txt": "Seal QX-77 fits.\n"})
+    with small_sage(tmp_path / "store", reranker=Reads(), candidates=4) as sage:
         sage.ingest(folder)
         found = sage.retrieve("the pump of the ferry number with seal QX-77")
     assert 4 < len(found.candidates) <= 6

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackConfig, Verdict
+from sage_core.feedback import Verdict
 from sage_core.llm.usage import TokenUsage
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.results import NamedBy, Retrieval
-from sage_core.pipeline.sage import Sage
+from sage_core.ranking import HybridReranker
 from sage_core.rendering.rows import retrieval_rows
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder
-from tests.fakes.stores import fill
+from tests.fakes.sages import small_sage
+from tests.fakes.stores import fill, run
 
 QUESTION = "who owned the petrel"
 TEXTS = {
@@ -42,14 +42,7 @@ class Shared:
 
 
 def retrieve(folder: Path, reranker: object, question: str = QUESTION, **settings: object) -> Retrieval:
-    config = SageConfig(candidates=5, **settings)  # type: ignore[arg-type]
-    with Sage(
-        folder / "store",
-        segmenter=BlankLineSegmenter(),
-        embedder=HashEmbedder(),
-        reranker=reranker,  # type: ignore[arg-type]
-        config=config,
-    ) as sage:
+    with small_sage(folder / "store", reranker=reranker, candidates=5, **settings) as sage:
         if not sage.store.exists:
             sage.ingest(fill(folder / "docs", TEXTS))
         retrieval = sage.retrieve(question)
@@ -77,8 +70,8 @@ def test_a_document_that_the_best_chunk_names_joins_and_is_vouched_for(tmp_path:
 
 
 def test_the_default_reranker_scores_them_together(tmp_path: Path) -> None:
-    assert not of(retrieve(tmp_path, None, links=False), "holt.md")
-    found = retrieve(tmp_path, None)
+    assert not of(retrieve(tmp_path, HybridReranker(), links=False), "holt.md")
+    found = retrieve(tmp_path, HybridReranker())
     assert len(of(found, "holt.md")) == 3
     assert found.candidates[of(found, "holt.md")[0]].named_by[0].name == "Mara Holt"
 
@@ -150,8 +143,7 @@ def test_a_link_to_a_heading_that_is_not_there_leads_to_the_beginning(tmp_path: 
 
 
 def ingest_again(folder: Path) -> Retrieval:
-    with Sage(folder / "store", segmenter=BlankLineSegmenter(), embedder=HashEmbedder()) as sage:
-        sage.ingest(folder / "docs")
+    run(folder / "store", folder / "docs")
     return retrieve(folder, Shared())
 
 
@@ -214,15 +206,8 @@ class Critic:
 
 
 def test_a_hop_shows_what_the_passages_name_before_it_searches(tmp_path: Path) -> None:
-    config = SageConfig(candidates=5, feedback=FeedbackConfig(min_k=1, max_rounds=2, hops=1, min_tokens=None))
-    with Sage(
-        tmp_path / "store",
-        segmenter=BlankLineSegmenter(),
-        embedder=HashEmbedder(),
-        reranker=Shared(),  # type: ignore[arg-type]
-        answerer=Critic("goats"),  # type: ignore[arg-type]
-        config=config,
-    ) as sage:
+    settings = {"candidates": 5, "min_k": 1, "max_rounds": 2, "hops": 1, "min_tokens": None}
+    with small_sage(tmp_path / "store", reranker=Shared(), answerer=Critic("goats"), **settings) as sage:
         sage.ingest(fill(tmp_path / "docs", TEXTS))
         answer = sage.ask(QUESTION)
     first, second = answer.feedback.rounds

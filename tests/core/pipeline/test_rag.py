@@ -7,25 +7,26 @@ import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LLMAnswerer, abstains
+from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, abstains
 from sage_core.answering.extractive import MIN_PROBABILITY
 from sage_core.errors import InputError, LLMError, StoreError
-from sage_core.feedback import FeedbackConfig
-from sage_core.llm import OpenAIChat
-from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.sage import Sage
+from sage_core.ranking import HybridReranker
 from sage_core.rendering.html.report import answer_report
 from sage_core.rendering.terminal.answers import answer_view
 from sage_core.selection import Scale, select
 from sage_core.selection.rules import default_rule
 from tests.fakes.llm_server import LLMServer, Reply, Request
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
+from tests.fakes.models import HashEmbedder, WordReranker
+from tests.fakes.sages import small_sage
+from tests.fakes.stores import fill, run
 from tests.fakes.threads import together
 
 ANIMALS = [
@@ -37,13 +38,12 @@ ANIMALS = [
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("birds")
-    for i, animal in enumerate(ANIMALS):
-        text = f"The {animal} lays {i + 1} eggs on the cliff.\n\nA {animal} was seen on day {i}.\n"
-        (folder / f"{animal}.txt").write_text(text)
-    made = folder / "store"
-    with Sage(made, segmenter=BlankLineSegmenter(), embedder=HashEmbedder()) as sage:
-        assert len(sage.ingest(folder).added) == len(ANIMALS)
-    return made
+    texts = {
+        f"{animal}.txt": f"The {animal} lays {i + 1} eggs on the cliff.\n\nA {animal} was seen on day {i}.\n"
+        for i, animal in enumerate(ANIMALS)
+    }
+    assert len(run(folder / "store", fill(folder / "docs", texts)).added) == len(ANIMALS)
+    return folder / "store"
 
 
 @pytest.fixture
@@ -52,20 +52,9 @@ def sage(store: Path) -> Iterator[Sage]:
         yield made
 
 
-def make(store: Path, url: str | None = None, **settings: object) -> Sage:
-    answerer = (
-        LLMAnswerer(OpenAIChat("test", base_url=url, api_key="sk-test", max_retries=0)) if url else None
-    )
-    return Sage(
-        store,
-        segmenter=BlankLineSegmenter(),
-        embedder=HashEmbedder(),
-        reranker=WordReranker(),
-        answerer=answerer or ExtractiveAnswerer(),
-        config=SageConfig(
-            candidates=12, baseline_top_k=5, feedback=FeedbackConfig(**{"min_k": 2, **settings})
-        ),  # type: ignore[arg-type]
-    )
+def make(store: Path, url: str | None = None, **settings: Any) -> Sage:
+    parts = {"url": url} if url else {"answerer": ExtractiveAnswerer()}
+    return small_sage(store, **parts, **{"candidates": 12, "baseline_top_k": 5, "min_k": 2, **settings})
 
 
 def script(request: Request) -> Reply | str:
@@ -159,13 +148,12 @@ def test_the_event_loop_is_not_blocked(store: Path) -> None:
             assert loop_ran.wait(30)
             return super().embed_query(text)
 
-    async def run(sage: Sage) -> None:
+    async def ask(sage: Sage) -> None:
         asyncio.get_running_loop().call_later(0.01, loop_ran.set)
         assert (await sage.aask("how many eggs lays the tern?")).text
 
-    embedder = WaitingEmbedder()
-    with Sage(store, embedder=embedder, reranker=WordReranker(), answerer=ExtractiveAnswerer()) as sage:
-        asyncio.run(run(sage))
+    with make(store, embedder=WaitingEmbedder()) as sage:
+        asyncio.run(ask(sage))
 
 
 def test_asking_from_many_threads(sage: Sage) -> None:
@@ -214,7 +202,7 @@ def test_no_store_and_an_empty_store(tmp_path: Path) -> None:
     "embedder", [HashEmbedder("other"), HashEmbedder(salt="x"), HashEmbedder(dimension=9)]
 )
 def test_a_store_of_another_model_is_refused(store: Path, embedder: HashEmbedder) -> None:
-    with Sage(store, embedder=embedder, reranker=WordReranker()) as sage, pytest.raises(StoreError):
+    with make(store, embedder=embedder) as sage, pytest.raises(StoreError):
         sage.retrieve("eggs?")
 
 
@@ -223,10 +211,7 @@ def test_the_name_is_checked_before_the_model_loads(store: Path) -> None:
         def embed_query(self, text: str) -> NDArray[np.float32]:
             raise AssertionError("loaded")
 
-    with (
-        Sage(store, embedder=Unloadable("other"), reranker=WordReranker()) as sage,
-        pytest.raises(StoreError),
-    ):
+    with make(store, embedder=Unloadable("other")) as sage, pytest.raises(StoreError):
         sage.retrieve("eggs?")
 
 
@@ -244,10 +229,7 @@ def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:
         def score(self, query: str, texts: Sequence[str]) -> list[float]:
             return super().score(query, texts)[1:]
 
-    with (
-        Sage(store, embedder=HashEmbedder(), reranker=Short()) as sage,
-        pytest.raises(InputError, match=r"23.*24"),
-    ):
+    with make(store, reranker=Short()) as sage, pytest.raises(InputError, match=r"11.*12"):
         sage.retrieve("eggs?")
 
 
@@ -255,24 +237,17 @@ def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
     class Logits(WordReranker):
         scale: Scale = "logit"
 
-    settings = SageConfig(feedback=FeedbackConfig(min_k=1))
-    with Sage(store, embedder=HashEmbedder(), reranker=WordReranker(), config=settings) as sage:
-        found = sage.retrieve("how many eggs lays the puffin?")
-        assert found.selection == select([c.score for c in found.candidates], min_k=1)
-    with Sage(store, embedder=HashEmbedder(), reranker=Logits(), config=settings) as sage:
-        found = sage.retrieve("how many eggs lays the puffin?")
-        assert found.selection == select(
-            [c.score for c in found.candidates], scale="logit", rule=default_rule("logit"), min_k=1
-        )
+    for reranker in (WordReranker(), Logits()):
+        with make(store, reranker=reranker, min_k=1) as sage:
+            found = sage.retrieve("how many eggs lays the puffin?")
+        scale, scores = reranker.scale, [c.score for c in found.candidates]
+        assert found.selection == select(scores, scale=scale, rule=default_rule(scale), min_k=1)
 
 
 def test_an_abstention_without_an_llm_asks_for_no_further_round(tmp_path: Path) -> None:
     texts = ["The ferry leaves at seven.", "Seals sleep on rocks.", "Tea grows on hills.", "Bees fly far."]
-    for i, text in enumerate(texts):
-        (tmp_path / f"{i}.txt").write_text(text)
-    config = SageConfig(feedback=FeedbackConfig(min_k=1, rule="gradient"))
-    with Sage(tmp_path / "store", embedder=HashEmbedder(), config=config) as sage:
-        sage.ingest([tmp_path / f"{i}.txt" for i in range(len(texts))])
+    with small_sage(tmp_path / "store", reranker=HybridReranker(), min_k=1, rule="gradient") as sage:
+        sage.ingest(fill(tmp_path / "docs", {f"{i}.txt": text for i, text in enumerate(texts)}))
         answer = sage.ask("Who composed the opera about the glacier?")
     assert abstains(answer.text) and len(answer.feedback.rounds) == 1
     assert answer.feedback.verdict is not None and answer.feedback.verdict.adjust == 0

@@ -1,0 +1,42 @@
+"""A `Sage` of small parts that need no download."""
+
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from sage_core.answering import LLMAnswerer
+from sage_core.feedback import FeedbackConfig
+from sage_core.llm import OpenAIChat
+from sage_core.pipeline.config import SageConfig
+from sage_core.pipeline.sage import Sage
+from sage_core.store import ChromaStore
+from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
+
+_OF_THE_LOOP = signature(FeedbackConfig).parameters
+
+
+def small_sage(
+    store: Path | str | ChromaStore,
+    *,
+    url: str | None = None,
+    answerer: Any = None,
+    embedder: Any = None,
+    reranker: Any = None,
+    **settings: Any,
+) -> Sage:
+    """Chunks at blank lines, vectors of hashed words, scores of shared words.
+
+    ``url`` is that of a scripted server, in the place of ``answerer``. ``settings`` are those of `SageConfig`, and of
+    its `FeedbackConfig`.
+    """
+    if url is not None:
+        answerer = LLMAnswerer(OpenAIChat("test", base_url=url, api_key="sk-test", max_retries=0))
+    loop = {name: settings.pop(name) for name in [*settings] if name in _OF_THE_LOOP}
+    return Sage(
+        store,
+        segmenter=BlankLineSegmenter(),
+        embedder=embedder or HashEmbedder(),
+        reranker=reranker or WordReranker(),
+        answerer=answerer,
+        config=SageConfig(feedback=FeedbackConfig(**loop), **settings),
+    )
