@@ -53,10 +53,14 @@ def test_two_labels_without_names_are_minicheck_s(tmp_path: Path) -> None:
     assert scores(judge) == pytest.approx(scores(pickle.loads(pickle.dumps(judge))))
 
 
-def test_a_model_of_sentiment_is_refused(tmp_path: Path) -> None:
-    judge = ModelJudge(tiny(tmp_path, "BertForSequenceClassification", {0: "bad", 1: "fair", 2: "good"}))
+def test_a_model_of_sentiment_and_what_is_no_model_are_refused(tmp_path: Path) -> None:
+    labels = {0: "bad", 1: "fair", 2: "good"}
+    judge = ModelJudge(tiny(tmp_path / "a", "BertForSequenceClassification", labels))
     with pytest.raises(ModelError, match="entailment"):
         judge.grounding(ANSWER, PASSAGES)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError):
+        ModelJudge(str(tmp_path)).grounding(ANSWER, PASSAGES)
 
 
 def test_a_token_classifier_as_lettucedetect(tmp_path: Path) -> None:
@@ -101,13 +105,6 @@ def test_hhem_is_loaded_without_its_own_code(tmp_path: Path) -> None:
         ModelJudge(str(tmp_path)).grounding(ANSWER, PASSAGES)
 
 
-def test_what_is_no_model_is_an_error_of_our_own(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError):
-        ModelJudge(str(tmp_path)).grounding(ANSWER, PASSAGES)
-
-
 def test_an_llm_is_asked_once_a_claim() -> None:
     def script(request: Any) -> str:
         return "Yes." if "Statement: Seals" in request.user else "No, it leaves at six."
@@ -131,15 +128,9 @@ def test_long_passages_are_read_in_windows_and_the_best_one_counts() -> None:
 
 def test_it_goes_where_a_local_judge_goes() -> None:
     judge = ModelJudge(lambda pairs: [float("departs" in claim) for _, claim in pairs])
-    assert [m.support for m in mark_answer(ANSWER, PASSAGES, judge=judge) if m.text.strip()] == [
-        "supported",
-        "unsupported",
-    ]
     marks = StreamMarks(PASSAGES, judge=judge)
-    assert [m.support for m in (*marks.feed(ANSWER), *marks.finish()) if m.text.strip()] == [
-        "supported",
-        "unsupported",
-    ]
+    for found in (mark_answer(ANSWER, PASSAGES, judge=judge), (*marks.feed(ANSWER), *marks.finish())):
+        assert [m.support for m in found if m.text.strip()] == ["supported", "unsupported"]
     assert checker(judge, None) is judge and checker(None, None) is None
     assert isinstance(checker(None, "minicheck"), ModelJudge)
 
@@ -148,9 +139,6 @@ def test_it_goes_where_a_local_judge_goes() -> None:
 def test_wrong_models(wrong: Any) -> None:
     with pytest.raises(InputError):
         ModelJudge(wrong)
-
-
-def test_both_a_judge_and_a_model() -> None:
     with pytest.raises(InputError):
         checker(ModelJudge("hhem"), "hhem")
 

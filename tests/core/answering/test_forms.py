@@ -40,11 +40,6 @@ def test_most_questions_of_a_form_are_answered_rightly(split: str) -> None:
     assert outcomes["turned down"] >= 0.85 * (outcomes["turned down"] + outcomes["said where nothing is"])
 
 
-def test_the_fixture_has_all_forms_and_half_is_held_back() -> None:
-    assert len(QUESTIONS) == 120
-    assert collections.Counter(split for split, *_ in QUESTIONS) == {"tune": 60, "held": 60}
-
-
 @pytest.mark.parametrize(
     ("question", "said"),
     [
@@ -68,26 +63,24 @@ def test_no_form_where_nothing_is_sure(question: str) -> None:
 
 
 def test_an_abstention_says_what_it_knows() -> None:
+    judge, question = LocalJudge(model=False), "Who repaired the clock of the museum tower?"
     passages = ["The keeper of the museum is paid by the town. The museum has a shop and a garden."]
-    judge = LocalJudge(model=False)
-    question = "Who repaired the clock of the museum tower?"
-    probability = judge.answerable(question, passages)
-    assert probability is not None
-    sure = ExtractiveAnswerer(judge=judge, min_probability=probability)
+    sure = ExtractiveAnswerer(judge=judge, min_probability=judge.answerable(question, passages))
     unsure = ExtractiveAnswerer(judge=judge, min_probability=1.0)
     assert "“" in sure.generate(question, passages)[0]
     answer, _ = unsure.generate(question, ["The museum was founded by Ada Lind. Ada Lind was a clock maker."])
     assert abstains(answer) or answer.startswith(NOT_SURE)
-    answer, _ = unsure.generate("Who founded the museum?", ["The museum was founded by Ada Lind."])
+
+    question, passages = "Who founded the museum?", ["The museum was founded by Ada Lind."]
+    answer, _ = unsure.generate(question, passages)
     assert answer.startswith(f"{NOT_SURE} The closest passage (")
     assert answer.endswith("“The museum was founded by Ada Lind.”")
-    passages = ["The museum was founded by Ada Lind."]
-    answer, _ = unsure.generate("Who founded the museum?", passages, places=["town.md, 1. Museum (old)"])
+    answer, _ = unsure.generate(question, passages, places=["town.md, 1. Museum (old)"])
     assert "from town.md, 1. Museum (old)): “The museum" in answer
     (mark,) = [m for m in mark_answer(answer, passages, judge=judge) if m.support != "nothing claimed"]
     assert mark.span.of(answer) == "“The museum was founded by Ada Lind.”"
-    verdict, _ = unsure.judge("Who founded the museum?", ["The museum was founded by Ada Lind."], answer)
-    assert verdict.adjust == 0 and verdict.score is not None and verdict.score < 9
+    verdict, _ = unsure.judge(question, passages, answer)
+    assert verdict.adjust == 0 and verdict.score < 9
 
 
 def test_a_sentence_that_introduces_a_list_brings_it() -> None:
@@ -99,20 +92,16 @@ def test_a_sentence_that_introduces_a_list_brings_it() -> None:
 
 
 def test_a_why_without_a_reason_is_not_graded_ten() -> None:
-    judge = LocalJudge(model=False)
-    passages = ["We do not adopt GraphQL this year."]
-    without = judge.answerable("Why not adopt GraphQL this year?", passages)
-    with_reason = judge.answerable(
-        "Why not adopt GraphQL this year?",
-        ["We do not adopt GraphQL this year, because nobody maintains it."],
+    said, reason = "We do not adopt GraphQL this year", ", because nobody maintains it."
+    judge, question = LocalJudge(model=False), "Why not adopt GraphQL this year?"
+    without, with_reason = (
+        judge.answerable(question, [f"{said}."]),
+        judge.answerable(question, [said + reason]),
     )
-    assert without is not None and with_reason is not None
     assert without < 0.5 and without < with_reason
 
 
 def test_a_verbatim_answer_is_supported_whatever_the_question() -> None:
-    guide = "The tower opens at ten. " + "Visitors leave their bags at the desk by the door. " * 12
-    held = LocalJudge(model=False).supported(
-        "Until when is the garden open?", "The tower opens at ten.", [guide]
-    )
-    assert held is not None and held > 0.9
+    said = "The tower opens at ten."
+    guide = f"{said} " + "Visitors leave their bags at the desk by the door. " * 12
+    assert LocalJudge(model=False).supported("Until when is the garden open?", said, [guide]) > 0.9

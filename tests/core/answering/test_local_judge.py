@@ -67,21 +67,29 @@ def test_spans_are_exact_and_point_at_the_evidence(judge):
 
 def test_word_for_word_and_a_false_quotation_are_decided_without_weighing(judge):
     said = only(judge, "It carries eight lanes of traffic over the harbor.")
-    assert said.probability > 0.95
-    assert "word for word" in said.reason
+    assert said.probability > 0.95 and "word for word" in said.reason
     quoted = only(judge, "Lang called it “the finest bridge of the age” that day.")
-    assert quoted.probability < 0.1
-    assert "quotation" in quoted.reason
+    assert quoted.probability < 0.1 and "quotation" in quoted.reason
 
 
-def test_clauses_are_claims_of_their_own():
-    answer = (
-        "The bridge was opened in 1932 by Jack Lang, and it carries eight lanes of traffic over the harbor."
-    )
-    assert [answer[a:b] for a, b in split_claims(answer)] == [
-        "The bridge was opened in 1932 by Jack Lang",
-        "it carries eight lanes of traffic over the harbor.",
-    ]
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        (
+            "The bridge was opened in 1932 by Jack Lang, and it carries eight lanes of traffic over the harbor.",
+            [
+                "The bridge was opened in 1932 by Jack Lang",
+                "it carries eight lanes of traffic over the harbor.",
+            ],
+        ),
+        (
+            "- It carries eight lanes.\r\n- It opened in 1932.\n",
+            ["It carries eight lanes.", "It opened in 1932."],
+        ),
+    ],
+)
+def test_clauses_and_items_are_claims_of_their_own(answer, claims):
+    assert [answer[a:b] for a, b in split_claims(answer)] == claims
 
 
 @pytest.mark.parametrize(
@@ -114,11 +122,6 @@ def test_an_answer_that_abstains_in_its_own_words_asks_for_more_context():
     mixed = "The passages do not name the painter. The bridge carries eight lanes of traffic."
     assert check.grade(PASSAGES, mixed).score > 1
     assert [mixed[a:b] for a, b in split_claims(mixed)] == ["The bridge carries eight lanes of traffic."]
-
-
-def test_a_list_keeps_its_marks_out_of_the_claims():
-    answer = "- It carries eight lanes.\r\n- 2. It opened in 1932.\n"
-    assert next(answer[a:b] for a, b in split_claims(answer)) == "It carries eight lanes."
 
 
 @pytest.mark.parametrize(
@@ -194,59 +197,38 @@ def drive(answer, passages=PASSAGES, **settings):
     return result, asked
 
 
-def test_llm_is_todays_behavior():
-    assert local_check(FeedbackConfig(), QUESTION, lambda s: []) is None
-    assert drive("It was opened in 1932.")[1] == ["It was opened in 1932."]
-
-
 def test_auto_widens_without_a_call_where_the_context_is_about_something_else():
     seals = ["Seals sleep on rocks.", "They like the afternoon sun very much."]
     result, asked = drive("In 1932.", seals, critic="auto", max_rounds=1)
-    assert asked == []
-    assert result.verdict.source == "local judge"
-    assert result.verdict.adjust == 1
-    assert "P(" in result.verdict.reason
+    assert asked == [] and "P(" in result.verdict.reason
+    assert (result.verdict.source, result.verdict.adjust) == ("local judge", 1)
 
 
 def test_auto_asks_the_llm_where_it_is_unsure():
-    check = LocalCritic(
-        QUESTION, lambda s: PASSAGES, judge=LocalJudge(model=False), accept_at=1.0, widen_below=0.0
-    )
+    settings = {"judge": LocalJudge(model=False), "accept_at": 1.0, "widen_below": 0.0}
+    check = LocalCritic(QUESTION, lambda s: PASSAGES, **settings)
     assert check(select([0.9], min_k=1), "It was opened in 1932.") is None
     assert drive("Der Bau wurde nach vielen Jahren endlich eröffnet, sagt die Chronik.", critic="auto")[1]
+    assert local_check(FeedbackConfig(), QUESTION, lambda s: []) is None, "only where it is asked for"
+    for wrong in ("accept_at", "agree_at"):
+        with pytest.raises(InputError, match=wrong):
+            LocalCritic(QUESTION, lambda s: [], widen_below=0.5, **{wrong: 0.1})
 
 
-def test_local_never_calls():
-    for answer in (
-        "It was opened in 1932.",
-        "In 1947.",
-        "Emperors hunted here.",
-        "この橋は1932年に開通した。",
-    ):
-        result, asked = drive(answer, critic="local")
-        assert asked == []
-        assert result.verdict is not None
-        assert 1 <= result.score <= 10
+@pytest.mark.parametrize(
+    "answer", ["It was opened in 1932.", "In 1947.", "Emperors hunted here.", "この橋は1932年に開通した。"]
+)
+@pytest.mark.parametrize("budget", [None, 1])
+def test_local_never_calls(answer, budget):
+    result, asked = drive(answer, critic="local", max_calls=budget)
+    assert asked == [] and 1 <= result.score <= 10
 
 
-def test_a_budget_of_one_call_still_has_a_local_grade():
-    result, asked = drive("It was opened in 1932.", critic="local", max_calls=1)
-    assert asked == []
-    assert result.score is not None
+def test_without_a_call_left_auto_does_not_ask():
     result, asked = drive(
         "Der Bau wurde nach vielen Jahren endlich eröffnet, sagt er.", critic="auto", max_calls=1
     )
-    assert asked == []
-    assert result.stop_reason == "budget"
-
-
-def test_settings_out_of_range_are_told():
-    with pytest.raises(InputError, match="critic"):
-        FeedbackConfig(critic="nobody")
-    with pytest.raises(InputError, match="accept_at"):
-        LocalCritic(QUESTION, lambda s: [], accept_at=0.1, widen_below=0.5)
-    with pytest.raises(InputError, match="agree_at"):
-        LocalCritic(QUESTION, lambda s: [], agree_at=0.1, widen_below=0.5)
+    assert asked == [] and result.stop_reason == "budget"
 
 
 # Quoting
@@ -256,15 +238,14 @@ FOOTBRIDGE = ["The footbridge is closed in winter. It was built of oak in 1871."
 
 def test_the_extractive_answerer_quotes_by_probability_and_abstains():
     answerer = ExtractiveAnswerer(judge=LocalJudge(model=False), min_probability=0.4)
-    text, usage = answerer.generate("When is the footbridge closed?", FOOTBRIDGE)
-    assert "“The footbridge is closed in winter.”" in text
-    assert usage.calls == 0
-    refused, _ = answerer.generate("Who painted the ceiling of the chapel?", FOOTBRIDGE)
-    assert refused == NO_ANSWER
-    good, _ = answerer.judge("When is the footbridge closed?", FOOTBRIDGE, text)
-    poor, _ = answerer.judge("When is the footbridge closed?", FOOTBRIDGE, "Emperors hunted boars there.")
-    assert good.source == "local judge"
-    assert good.score > poor.score
+    question = "When is the footbridge closed?"
+    text, usage = answerer.generate(question, FOOTBRIDGE)
+    assert "“The footbridge is closed in winter.”" in text and usage.calls == 0
+    assert answerer.generate("Who painted the ceiling of the chapel?", FOOTBRIDGE)[0] == NO_ANSWER
+    good, poor = (
+        answerer.judge(question, FOOTBRIDGE, answer)[0] for answer in (text, "Emperors hunted boars there.")
+    )
+    assert good.source == "local judge" and good.score > poor.score
 
 
 def test_a_short_answer_that_the_judge_finds_too_is_accepted():
@@ -348,13 +329,12 @@ CODES = [
 
 def test_a_code_is_not_another_code() -> None:
     judge = LocalJudge()
-    found = judge.locate("What does error E22 mean?", CODES)
-    assert found is not None and "gas pressure" in found.sentence.of(CODES[found.passage])
-    unknown = judge.answerable("What does error E30 mean?", CODES)
-    assert unknown is not None and unknown < 0.2
-    [right] = judge.grounding("With error E17 the thermocouple is disconnected.", CODES)
-    [wrong] = judge.grounding("With error E22 the thermocouple is disconnected.", CODES)
-    assert right.probability is not None and wrong.probability is not None
+    located = judge.locate("What does error E22 mean?", CODES)
+    assert "gas pressure" in located.sentence.of(CODES[located.passage])
+    assert judge.answerable("What does error E30 mean?", CODES) < 0.2
+    right, wrong = (
+        only(judge, f"With error {code} the thermocouple is disconnected.", CODES) for code in ("E17", "E22")
+    )
     assert wrong.probability < 0.5 < right.probability
 
 

@@ -17,13 +17,11 @@ PASSAGES = [
 
 def test_statements_are_supported_by_their_passage_or_not():
     answer = "Based on the passages, the bridge was opened in 1932. Tickets cost nine crowns on Sundays."
-    opening, supported, space, unsupported = mark_answer(answer, PASSAGES, judge=WORDS)
-    assert (opening.text, opening.support) == ("Based on the passages, ", "nothing claimed")
-    assert supported.support == "supported"
-    assert supported.passage == 1
-    assert supported.evidence.of(PASSAGES[1]) == "The bridge was opened in 1932."
-    assert space.support == "nothing claimed"
-    assert unsupported.support == "unsupported"
+    marks = mark_answer(answer, PASSAGES, judge=WORDS)
+    opening, supported, space, unsupported = marks
+    assert [m.support for m in marks] == ["nothing claimed", "supported", "nothing claimed", "unsupported"]
+    assert opening.text == "Based on the passages, " and not space.text.strip()
+    assert supported.evidence.of(PASSAGES[supported.passage]) == "The bridge was opened in 1932."
     assert unsupported.text == "Tickets cost nine crowns on Sundays."
 
 

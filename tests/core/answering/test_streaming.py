@@ -78,29 +78,11 @@ def test_a_sentence_has_its_mark_before_the_next_one_appears() -> None:
 
 def test_a_contradicted_sentence_ends_the_answer_and_closes_the_source() -> None:
     closed, read = [], []
+    said = "The ferry leaves at seven. It takes 55 minutes to the island."
 
     def pieces() -> Iterator[str]:
         try:
-            for word in [
-                "The",
-                "ferry",
-                "leaves",
-                "at",
-                "seven.",
-                "It",
-                "takes",
-                "55",
-                "minutes",
-                "to",
-                "the",
-                "island.",
-                "It",
-                "is",
-                "blue.",
-                "And",
-                "so",
-                "on.",
-            ]:
+            for word in f"{said} It is blue. And so on.".split():
                 read.append(word)
                 yield f"{word} "
         finally:
@@ -109,7 +91,7 @@ def test_a_contradicted_sentence_ends_the_answer_and_closes_the_source() -> None
     marks = StreamMarks(PASSAGES, stop_on="contradicted")
     found = list(marked_stream(pieces(), marks))
     assert closed and read[-1] == "It" and len(read) == 13
-    assert marks.stopped and marks.text == "The ferry leaves at seven. It takes 55 minutes to the island."
+    assert marks.stopped and marks.text == said
     assert [m.refuted for m in found if isinstance(m, AnswerMark) and m.text.strip()] == [False, True]
     assert marks.feed("more") == marks.finish() == ()
 
