@@ -180,15 +180,12 @@ def with_table() -> bytes:
     table = Table(
         TABLE, style=TableStyle([("GRID", (0, 0), (-1, -1), 0.5, "black")]), colWidths=[150, 90, 110]
     )
-    return _built(
-        [
-            Paragraph(sentences(1)[0], _BODY),
-            Spacer(1, 12),
-            table,
-            Spacer(1, 12),
-            Paragraph(sentences(1, 7)[0], _BODY),
-        ]
-    )
+    return _between_sentences(table)
+
+
+def _between_sentences(table: Table) -> bytes:
+    before, after = (Paragraph(sentences(1, seed)[0], _BODY) for seed in (0, 7))
+    return _built([before, Spacer(1, 12), table, Spacer(1, 12), after])
 
 
 ERRORS = (
@@ -211,15 +208,7 @@ def wrapped_cells(*, columns: int = 3) -> bytes:
     table = Table(
         cells, style=TableStyle([("VALIGN", (0, 0), (-1, -1), "TOP")]), colWidths=[60, 180, 160][:columns]
     )
-    return _built(
-        [
-            Paragraph(sentences(1)[0], _BODY),
-            Spacer(1, 12),
-            table,
-            Spacer(1, 12),
-            Paragraph(sentences(1, 7)[0], _BODY),
-        ]
-    )
+    return _between_sentences(table)
 
 
 def empty_cells() -> bytes:

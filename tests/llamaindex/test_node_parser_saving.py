@@ -101,11 +101,6 @@ class TestPickling:
         assert [n.get_content() for n in again([document])] == [n.get_content() for n in parser([document])]
         assert again.model_fields_set == parser.model_fields_set
 
-    def test_the_model_is_not_in_the_pickle(self) -> None:
-        parser = SageNodeParser()
-        parser.split_text(story())
-        assert len(pickle.dumps(parser)) < 1000
-
     def test_what_cannot_be_pickled_is_an_error_not_a_default(self) -> None:
         with pytest.raises((pickle.PicklingError, AttributeError)):
             pickle.dumps(SageNodeParser(id_func=lambda i, doc: "x"))

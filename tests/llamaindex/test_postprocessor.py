@@ -162,15 +162,6 @@ async def test_async_reranking_lets_the_loop_run() -> None:
     assert kept[0].score == 0.25
 
 
-def test_a_reranker_that_loses_texts_is_an_error() -> None:
-    class Lossy(WordReranker):
-        def score(self, query: str, texts: Sequence[str]) -> list[float]:
-            return [1.0]
-
-    with pytest.raises(ValueError, match=r"1.*2"):
-        SageNodePostprocessor(reranker=Lossy()).postprocess_nodes(scored(1.0, 2.0), query_str="q")
-
-
 def test_the_scale_is_told_by_the_range_and_a_named_one_wins() -> None:
     fused = scored(*[1 / (60 + r) for r in range(20)])  # reciprocal rank fusion has no cliff
     assert len(SageNodePostprocessor(reranker=None, min_k=1).postprocess_nodes(fused)) == 15

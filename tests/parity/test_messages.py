@@ -90,12 +90,6 @@ def test_questions_that_are_none(tmp_path: Path) -> None:
     assert str(engine.query(QueryBundle("", embedding=[0.1]))) == "an answer"
 
 
-def test_a_text_in_the_place_of_a_path_is_not_repeated_in_full(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        Sage(tmp_path).ingest("The ferry leaves at noon. " * 500)
-    assert len(str(caught.value)) < 300
-
-
 def an_index() -> VectorStoreIndex:
     return VectorStoreIndex([], embed_model=MockEmbedding(4))
 

@@ -19,15 +19,9 @@ PAGE = """<html><body><nav><a href="home.html">Home</a></nav><main><h1>Club</h1>
 
 def test_links_of_a_page() -> None:
     page = read_html(PAGE)
+    places = [("the dues", "rules.html#dues"), ("One", "a.html"), ("One", "b.html"), ("X file", "x.html")]
     said = [(page.text[link.start : link.end], link.target) for link in page.links]
-    assert said[:4] == [
-        ("the dues", "rules.html#dues"),
-        ("One", "a.html"),
-        ("One", "b.html"),
-        ("X file", "x.html"),
-    ]
-    assert said[4:] == [("run()", "code.html")]
-    assert page.links[1].end <= page.links[2].start
+    assert said == [*places, ("run()", "code.html")] and page.links[1].end <= page.links[2].start
 
 
 def test_links_of_a_notebook_and_of_text() -> None:
@@ -48,12 +42,8 @@ def test_links_of_a_word_file() -> None:
 
 def test_links_of_a_pdf() -> None:
     out = io.BytesIO()
-    canvas = Canvas(out)
-    for y, line in (
-        (700, "The ferry leaves at seven."),
-        (680, "What it costs is in the rules."),
-        (640, "Bees fly."),
-    ):
+    canvas, said = Canvas(out), "What it costs is in the rules."
+    for y, line in ((700, "The ferry leaves at seven."), (680, said), (640, "Bees fly.")):
         canvas.drawString(72, y, line)
     canvas.linkURL("rules.pdf", (72, 676, 250, 692))
     canvas.linkURL("https://example.org", (72, 696, 250, 712))
@@ -61,8 +51,7 @@ def test_links_of_a_pdf() -> None:
     canvas.save()
     document = parse_document("a.pdf", out.getvalue())
     [found] = document.links
-    said = document.text[found.start : found.end]
-    assert (said, found.target) == ("What it costs is in the rules.", "rules.pdf")
+    assert (document.text[found.start : found.end], found.target) == (said, "rules.pdf")
 
 
 @pytest.mark.parametrize("name", ["a.md", "a.html"])

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.errors import InputError, LLMError, MissingExtraError
 from sage_core.feedback import VERDICT_SCHEMA
 from sage_core.llm import Completion, Message, OpenAIChat
@@ -72,6 +73,9 @@ def test_a_reply_and_its_usage() -> None:
 def test_usage_that_is_absent_is_estimated_and_marked() -> None:
     reply, _ = ask([Reply("On the north cape.", usage=None)])
     assert reply.usage == TokenUsage(3 + 4 + 6 + 4, 5, 1, estimated=True)
+    with LLMServer([Reply("On the north cape.", usage=None)]) as server:
+        assert streamed(server)[1].usage == reply.usage
+    assert ask([Reply(None, refusal="I will not.")])[0].text == "I will not.", "a refusal is a reply"
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
@@ -113,23 +117,24 @@ def test_broken_replies_for_good_are_an_error() -> None:
     assert error.retryable
 
 
+SPENT = {"message": "out of money", "code": "insufficient_quota", "type": "insufficient_quota"}
+
+
 @pytest.mark.parametrize(
-    ("status", "words"), [(401, "check the API key"), (403, "API key"), (404, "no such model")]
+    ("trouble", "words"),
+    [
+        (Reply(status=401), "API key"),
+        (Reply(status=403), "API key"),
+        (Reply(status=404), "no such model"),
+        (Reply(status=429, error=SPENT), "quota is used up"),
+        (Reply(status=400, error={"message": "context too long"}), "context too long"),
+        (Reply(None, finish_reason="length"), "length"),
+        (Reply(None, finish_reason="content_filter"), "content_filter"),
+    ],
 )
-def test_lasting_trouble_is_not_retried(status: int, words: str) -> None:
-    error, server = ask_and_fail([Reply(status=status)])
-    assert words in str(error)
-    assert (len(server.requests), error.retryable) == (2, False)
-
-
-def test_a_spent_quota_is_not_retried() -> None:
-    spent = Reply(
-        status=429,
-        error={"message": "out of money", "code": "insufficient_quota", "type": "insufficient_quota"},
-    )
-    error, server = ask_and_fail([spent])
-    assert "quota is used up" in str(error)
-    assert len(server.requests) == 2
+def test_lasting_trouble_is_not_retried(trouble: Reply, words: str) -> None:
+    error, server = ask_and_fail([trouble])
+    assert words in str(error) and (len(server.requests), error.retryable) == (2, False)
 
 
 def test_no_server_at_all() -> None:
@@ -197,24 +202,6 @@ def test_settings_a_model_refuses_are_adapted() -> None:
     assert len(server.requests) == 3
 
 
-def test_a_bad_request_about_something_else_is_an_error() -> None:
-    error, server = ask_and_fail([Reply(status=400, error={"message": "context too long"})])
-    assert "context too long" in str(error)
-    assert len(server.requests) == 2
-
-
-def test_a_refusal_is_a_reply() -> None:
-    reply, _ = ask([Reply(None, refusal="I will not.")])
-    assert reply.text == "I will not."
-
-
-@pytest.mark.parametrize("reason", ["length", "content_filter"])
-def test_no_text_with_a_reason_is_an_error_at_once(reason: str) -> None:
-    error, server = ask_and_fail([Reply(None, finish_reason=reason)])
-    assert reason in str(error)
-    assert len(server.requests) == 2
-
-
 def streamed(server: LLMServer, **settings: object) -> tuple[list[str], Completion]:
     """Stream sync and async; both must give the same."""
     pieces = list(chat_with(server, **settings).stream(HELLO))
@@ -233,13 +220,6 @@ def test_streaming() -> None:
     assert pieces == ["On ", "the ", "north ", "cape."]
     assert whole == Completion("On the north cape.", TokenUsage(100, 10, 1), "stop")
     assert server.requests[0].body["stream_options"] == {"include_usage": True}
-
-
-def test_streaming_without_usage_estimates() -> None:
-    with LLMServer([Reply("On the north cape.", usage=None)]) as server:
-        _, whole = streamed(server)
-    assert whole.usage.estimated
-    assert whole.usage.completion == 5
 
 
 def test_a_stream_that_fails_before_its_first_piece_is_retried() -> None:
@@ -307,9 +287,13 @@ def test_a_server_that_repeats_the_key_does_not_spread_it(
     caplog.set_level(logging.DEBUG)
     spill = Reply(status=status, error={"message": f"bad key {key}, Bearer {key}", "code": key, "param": key})
     error, _ = ask_and_fail([spill], max_retries=1, api_key=key)
-    for text in texts_of(error):
+    with LLMServer([], embed=lambda text: [1.0], embed_first=[spill] * 9) as server:
+        embedder = OpenAIEmbedder("m", api_key=key, base_url=server.base_url, max_retries=0)
+        with pytest.raises(LLMError) as caught:
+            embedder.embed_query("q")
+    for text in (*texts_of(error), *texts_of(caught.value), caplog.text, repr(embedder)):
         assert key not in text
-    assert key not in caplog.text
+    assert key.encode() not in pickle.dumps(embedder)
 
 
 def test_the_key_is_in_no_repr_log_or_pickle(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,12 +1,10 @@
 """Many questions against a server with random faults; nothing lost, mixed up, left open or leaked."""
 
 import asyncio
-import copy
 import gc
 import json
 import logging
 import os
-import pickle
 import random
 import re
 import signal
@@ -23,7 +21,6 @@ from pathlib import Path
 import pytest
 
 from sage_core.answering import LLMAnswerer
-from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.errors import LLMError, RerankerError
 from sage_core.llm import Message, OpenAIChat
 from sage_core.pipeline.sage import Sage
@@ -332,24 +329,6 @@ def test_an_interrupt_ends_a_waiting_call(call: str) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (out, process.returncode, err) == ("interrupted\n", 0, "")
-
-
-def test_keys_are_in_no_log_error_repr_or_pickle(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    spill = Reply(status=400, error={"message": f"bad key {KEY}", "code": KEY})
-    with LLMServer([spill], embed=lambda text: [1.0], embed_first=[spill] * 9) as server:
-        embedder = OpenAIEmbedder("m", api_key=KEY, base_url=server.base_url, max_retries=0)
-        chat = chat_with(server.base_url, max_retries=0)
-        for thing, call in (
-            (embedder, lambda: embedder.embed_query("q")),
-            (chat, lambda: chat.complete(HELLO)),
-        ):
-            with pytest.raises(LLMError) as caught:
-                call()
-            assert KEY not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
-            assert KEY not in repr(thing) and KEY.encode() not in pickle.dumps(thing)
-            assert copy.deepcopy(thing) is not None
-    assert KEY not in caplog.text
 
 
 @pytest.mark.parametrize("secret", [KEY, "gsk_0123456789abcdef", "0123456789abcdef0123456789abcdef"])

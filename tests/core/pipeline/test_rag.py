@@ -174,17 +174,6 @@ def test_an_unreachable_llm_costs_the_answer_not_the_chunks(store: Path) -> None
         assert caught.value.chunks == expected
 
 
-def test_chunks_are_added_to_an_error_that_has_none(sage: Sage) -> None:
-    class Failing(ExtractiveAnswerer):
-        def generate(self, *_: object, **__: object) -> tuple[str, object]:  # type: ignore[override]
-            raise LLMError("no", retryable=True)
-
-    sage.answerer = Failing()
-    with pytest.raises(LLMError) as caught:
-        sage.ask("how many eggs lays the puffin?")
-    assert caught.value.chunks and caught.value.retryable
-
-
 def test_no_store_and_an_empty_store(tmp_path: Path) -> None:
     with make(tmp_path / "none") as sage, pytest.raises(StoreError):
         sage.ask("anything?")

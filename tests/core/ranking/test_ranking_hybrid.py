@@ -3,7 +3,6 @@
 import json
 import math
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -148,11 +147,6 @@ def test_order_of_the_candidates_does_not_matter(order):
     np.testing.assert_allclose(shuffled, [found[i] for i in order], rtol=1e-6)
 
 
-def test_the_same_text_twice_scores_the_same():
-    first, second, _ = HybridReranker().score(QUERY, [TEXTS[1], TEXTS[1], TEXTS[0]])
-    assert first == second > 0
-
-
 def test_scores_must_be_one_per_text_and_numbers():
     with pytest.raises(InputError, match=r"1.*5"):
         HybridReranker().score(QUERY, TEXTS, [None])
@@ -196,14 +190,6 @@ def test_a_cache_of_any_size_changes_nothing():
         reranker = HybridReranker(cache_size=size)
         for _ in range(2):
             assert reranker.score(QUERY, TEXTS, SCORES) == expected
-
-
-def test_threads_agree():
-    reranker = HybridReranker(cache_size=2)
-    expected = reranker.score(QUERY, TEXTS, SCORES)
-    with ThreadPoolExecutor(8) as pool:
-        for scores in pool.map(lambda _: reranker.score(QUERY, TEXTS, SCORES), range(40)):
-            assert scores == expected
 
 
 def test_it_pickles_without_what_it_kept():

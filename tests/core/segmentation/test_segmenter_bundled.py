@@ -3,12 +3,10 @@
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 
-from sage_core.errors import ModelError
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.models.load import load_model
 from sage_core.segmentation.models.protocol import BoundaryModel, CountingModel
@@ -95,11 +93,6 @@ def test_pickles_are_small_and_know_their_model(segmenter: Segmenter) -> None:
     again = pickle.loads(data)
     assert again.fingerprint == segmenter.fingerprint
     assert again.segment(ARTICLE) == segmenter.segment(ARTICLE)
-
-
-def test_an_unknown_model_is_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="nowhere"):
-        Segmenter(tmp_path / "nowhere")
 
 
 def test_a_text_that_is_no_unicode_can_be_explained():

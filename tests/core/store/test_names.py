@@ -99,10 +99,3 @@ def test_a_store_without_names_is_searched_and_gets_them_when_it_is_written_to(t
         assert opened.known(["mara holt"]) == opened.beginnings(["mara holt"]) == set()
     run(store, docs)
     assert named(store, "mara holt", "the mill") == {"mara holt": ["holt.md"], "the mill": ["mill.md"]}
-
-
-def test_two_stores_with_the_same_titles_keep_apart(tmp_path: Path) -> None:
-    for name in "ab":
-        run(tmp_path / name, fill(tmp_path / f"docs-{name}", {f"{name}.md": HOLT}))
-    assert named(tmp_path / "a", "mara holt") == {"mara holt": ["a.md"]}
-    assert named(tmp_path / "b", "mara holt") == {"mara holt": ["b.md"]}

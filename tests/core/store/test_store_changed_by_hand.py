@@ -177,11 +177,3 @@ def test_a_lock_that_may_not_be_opened_is_an_error_of_our_own(tmp_path: Path) ->
     (store / "writer.lock").chmod(0)
     with pytest.raises(StoreError, match=r"writer\.lock"):
         run(store, folder)
-
-
-def test_a_folder_in_place_of_the_lock_is_an_error_of_our_own(tmp_path: Path) -> None:
-    folder, store = made(tmp_path)
-    (store / "writer.lock").unlink(missing_ok=True)
-    (store / "writer.lock").mkdir()
-    with pytest.raises(StoreError, match=r"writer\.lock"):
-        run(store, folder)
