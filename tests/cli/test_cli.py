@@ -12,8 +12,9 @@ from sage_core import LLMAnswerer, OpenAIChat, Sage, SageConfig
 from sage_core.cli.main import run
 from sage_core.feedback import FeedbackConfig
 from sage_core.rendering.terminal.answers import watch_answer
-from tests.cli.support import DEMO, QUESTION, TANK
+from tests.cli.support import DEMO, QUESTION, TANK, as_json, shown
 from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.stores import fill
 
 pytestmark = pytest.mark.slow
 
@@ -21,23 +22,14 @@ pytestmark = pytest.mark.slow
 def test_ingest_then_skip_then_replace_then_remove(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    docs, store = tmp_path / "docs", tmp_path / "store"
-    docs.mkdir()
-    (docs / "a.md").write_text("# One\n\nThe ferry sails at seven.")
-    (docs / "b.txt").write_text("The mill spins wool.")
-
-    def ingest() -> dict[str, object]:
-        assert run(["ingest", str(docs), "--store", str(store), "--json"]) == 0
-        report: dict[str, object] = json.loads(capsys.readouterr().out)
-        return report
-
-    assert len(ingest()["added"]) == 2  # type: ignore[arg-type]
-    assert len(ingest()["unchanged"]) == 2  # type: ignore[arg-type]
+    docs = fill(tmp_path / "docs", {"a.md": "# One\n\nAt seven.", "b.txt": "The mill spins wool."})
+    ingest = ("ingest", docs, "--store", tmp_path / "store")
+    assert len(as_json(capsys, *ingest)["added"]) == len(as_json(capsys, *ingest)["unchanged"]) == 2
     (docs / "a.md").write_text("# One\n\nThe ferry sails at eight.")
     (docs / "b.txt").unlink()
-    report = ingest()
+    report = as_json(capsys, *ingest)
     assert report["changed"] == [str(docs / "a.md")] and report["removed"] == [str(docs / "b.txt")]
-    assert report["store"]["documents"] == 1  # type: ignore[index]
+    assert report["store"]["documents"] == 1
 
 
 def test_ask_stays_open_for_more_questions(
@@ -54,44 +46,39 @@ def test_ask_stays_open_for_more_questions(
 
 
 def test_ask_shows_every_step(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ask", QUESTION, "--store", str(store)]) == 0
-    out = capsys.readouterr().out
-    assert "2.60 pounds for each metre" in out
-    assert "extractive, no LLM" in out
-    assert re.search(r"^ *1 +0\.\d{3} .*harbour-rules\.pdf:p\. \d", out, re.MULTILINE)
-    assert re.search(r"kept +\d+ of \d+ chunks: ", out)
-    assert re.search(r"tokens +[\d,]+ sent; plain top-10 would send [\d,]+ \([+-]\d+%\)", out)
-    assert re.search(r"grade +likely right: \d+% by the local judge", out)
-    assert re.search(r"rounds +\d", out) and re.search(r"stopped +\w.* \(\w+\)", out)
+    out = shown(capsys, "ask", QUESTION, "--store", store)
+    assert "2.60 pounds for each metre" in out and "extractive, no LLM" in out
+    for line in (
+        r"^ *1 +0\.\d{3} .*harbour-rules\.pdf:p\. \d",
+        r"kept +\d+ of \d+ chunks: ",
+        r"tokens +[\d,]+ sent; plain top-10 would send [\d,]+ \([+-]\d+%\)",
+        r"grade +likely right: \d+% by the local judge",
+        r"rounds +\d",
+        r"stopped +\w.* \(\w+\)",
+    ):
+        assert re.search(line, out, re.MULTILINE), line
 
 
 def test_ask_with_the_local_judge(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = ["--critic", "local", "--rule", "FixedK(2)", "--max-rounds", "1", "--json"]
-    assert run(["ask", QUESTION, "--store", str(store), *chosen]) == 0
-    captured = capsys.readouterr()
-    answer = json.loads(captured.out)
-    assert answer["retrieval"]["selection"]["cut"] == 2 and len(answer["feedback"]["rounds"]) == 1
-    assert captured.err == ""
-    assert answer["feedback"]["rounds"][0]["verdict"]["source"] in ("local judge", "no answer")
+    ask = ["ask", QUESTION, "--store", str(store)]
+    chosen = ["--critic", "local", "--rule", "FixedK(2)", "--max-rounds", "1"]
+    answer = as_json(capsys, *ask, *chosen)
+    [only] = answer["feedback"]["rounds"]
+    assert answer["retrieval"]["selection"]["cut"] == 2
+    assert only["verdict"]["source"] in ("local judge", "no answer")
     assert answer["feedback"]["usage"]["total"]["calls"] == 0
-    assert run(["ask", QUESTION, "--store", str(store), "--critic", "auto", "--hops", "1"]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "--critic auto: no LLM is asked, so the local judge grades alone"
-    assert told[1].startswith("--hops: no LLM is asked") and told[1].endswith(
-        "(--model or --base-url asks one)"
-    )
-    assert run(["ask", QUESTION, "--store", str(store), "--critic", "loca"]) != 0
-    assert "unknown critic" in capsys.readouterr().err
-    assert run(["ask", QUESTION, "--store", str(store), "--critic", "nobody/at-all"]) != 0
-    assert "'nobody/at-all'" in capsys.readouterr().err
+    assert run([*ask, "--critic", "auto", "--hops", "1"]) == 0
+    critic, hops = capsys.readouterr().err.splitlines()
+    assert critic.startswith("--critic auto: ") and hops.startswith("--hops: ")
+    for wrong, told in (("loca", "unknown critic"), ("nobody/at-all", "'nobody/at-all'")):
+        assert run([*ask, "--critic", wrong]) != 0
+        assert told in capsys.readouterr().err
 
 
 def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ask", QUESTION, "--store", str(store), "--json", "--min-k", "2", "--max-k", "3"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = as_json(capsys, "ask", QUESTION, "--store", store, "--min-k", "2", "--max-k", "3")
     assert answer["answerer"] == "extractive, no LLM"
-    assert 2 <= answer["retrieval"]["selection"]["cut"] <= 3
-    assert answer["retrieval"]["tokens"]["selected"] > 0
+    assert 2 <= answer["retrieval"]["selection"]["cut"] <= 3 and answer["retrieval"]["tokens"]["selected"] > 0
     chunk = answer["retrieval"]["candidates"][0]
     assert chunk["source"].endswith("harbour-rules.pdf") and chunk["page"] in (1, 2)
     assert "".join(mark["text"] for mark in answer["marks"]) == answer["answer"]
@@ -100,17 +87,17 @@ def test_ask_as_json(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_ask_prunes_on_request(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tokens = {}
-    for option in ([], ["--prune"]):
-        assert run(["ask", QUESTION, "--store", str(store), "--json", *option]) == 0
-        answer = json.loads(capsys.readouterr().out)
-        tokens[bool(option)] = answer["retrieval"]["tokens"]
-        for chunk in answer["retrieval"]["candidates"]:
-            assert ("pruned" in chunk) <= bool(option)
-            for start, end in chunk.get("pruned", {}).get("kept", []):
-                assert chunk["text"][start:end].strip()
-    assert tokens[False]["pruned"] == 0 < tokens[True]["pruned"]
-    assert tokens[True]["selected"] + tokens[True]["pruned"] == tokens[False]["selected"]
+    plain, pruned = (
+        as_json(capsys, "ask", QUESTION, "--store", store, *option)["retrieval"]
+        for option in ([], ["--prune"])
+    )
+    assert not any("pruned" in chunk for chunk in plain["candidates"])
+    for chunk in pruned["candidates"]:
+        for start, end in chunk.get("pruned", {}).get("kept", []):
+            assert chunk["text"][start:end].strip()
+    before, after = plain["tokens"], pruned["tokens"]
+    assert before["pruned"] == 0 < after["pruned"]
+    assert after["selected"] + after["pruned"] == before["selected"]
 
 
 def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,26 +106,16 @@ def test_an_llm_answers_over_base_url(store: Path, capsys: pytest.CaptureFixture
         return '{"score": 9, "adjust": 0}' if request.is_critic else "2.60 pounds a metre."
 
     with LLMServer(script) as server:
-        arguments = ["--store", str(store), "--base-url", server.base_url, "--model", "some-model"]
-        assert run(["ask", QUESTION, *arguments]) == 0
-        out = capsys.readouterr().out
-        assert run(["ask", QUESTION, *arguments, "--hops", "1"]) == 0
+        ask = ["ask", QUESTION, "--store", store, "--base-url", server.base_url, "--model", "some-model"]
+        out = shown(capsys, *ask)
+        shown(capsys, *ask, "--hops", "1")
         asked = ['"missing"' in request.system for request in server.critic_requests]
+        assert not any(request.streamed for request in server.requests)
+        assert "2.60 pounds a metre." in shown(capsys, *ask, "--stream")
+        assert [r.streamed for r in server.requests[-2:]] == [True, False]
     assert asked == [False, True]
-    assert "2.60 pounds a metre." in out and "some-model" in out
-    assert "9 of 10 by the critic" in out
+    assert "2.60 pounds a metre." in out and "some-model" in out and "9 of 10 by the critic" in out
     assert "2 LLM calls, 200 tokens sent and 20 received" in out
-
-
-def test_an_answer_is_shown_while_it_is_written(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def script(request: Request) -> str:
-        assert request.streamed != request.is_critic
-        return '{"score": 9, "adjust": 0}' if request.is_critic else "2.60 pounds a metre."
-
-    with LLMServer(script) as server:
-        asking = ["ask", QUESTION, "--store", str(store), "--base-url", server.base_url, "--model", "m"]
-        assert run([*asking, "--stream"]) == 0
-    assert "2.60 pounds a metre." in capsys.readouterr().out
 
 
 def test_each_sentence_of_a_stream_has_its_mark(tmp_path: Path) -> None:
@@ -230,19 +207,12 @@ def test_prices_show_what_an_answer_cost(
 ) -> None:
     prices = tmp_path / "prices.json"
     prices.write_text('{"m": {"prompt": 1000, "completion": 2000}}')
-    replies = [
-        Reply("2.60 pounds a metre.", usage=(100, 10)),
-        Reply('{"score": 9, "adjust": 0}', usage=(200, 20)),
-    ]
-    with LLMServer(replies) as server:
-        ask = ["ask", QUESTION, "--store", str(store), "--base-url", server.base_url, "--model", "m"]
-        assert run([*ask, "--prices", str(prices), "--json"]) == 0
-    cost = json.loads(capsys.readouterr().out)["cost"]
+    grade = Reply('{"score": 9, "adjust": 0}', usage=(200, 20))
+    with LLMServer(lambda r: grade if r.is_critic else Reply("2.60 pounds.", usage=(100, 10))) as server:
+        ask = ["ask", QUESTION, "--store", store, "--base-url", server.base_url, "--model", "m"]
+        cost = as_json(capsys, *ask, "--prices", prices)["cost"]
+        assert "total: 2 calls, 300 + 30 tokens, 0.360000" in shown(capsys, *ask, "--prices", prices)
     assert cost["money"] == {"generate": pytest.approx(0.12), "judge": pytest.approx(0.24)}
-    with LLMServer(replies) as server:
-        ask[5] = server.base_url
-        assert run([*ask, "--prices", str(prices)]) == 0
-    assert "total: 2 calls, 300 + 30 tokens, 0.360000" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["a\0b.html", "a\ud800b.html"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sage_core.cli.main import run
-from tests.cli.support import DEMO, QUESTION, mistake
+from tests.cli.support import DEMO, QUESTION, as_json, mistake, shown
 from tests.fakes.llm_server import LLMServer, Reply
 
 pytestmark = pytest.mark.slow
@@ -22,41 +22,31 @@ def test_ask_writes_a_page_and_names_it(
 ) -> None:
     page = tmp_path / "report.html"
     page.write_text("an older one")
-    assert run(["ask", QUESTION, "--store", str(store), "--html", str(page), "--min-k", "3"]) == 0
-    assert f"page    {page}" in capsys.readouterr().out
+    assert f"page    {page}" in shown(
+        capsys, "ask", QUESTION, "--store", store, "--html", page, "--min-k", "3"
+    )
     html = page.read_text(encoding="utf-8")
-    for expected in (
+    expected = (
         QUESTION,
         "2.60 pounds for each metre",
         "harbour-rules.pdf:p. ",
         "extractive, no LLM",
         "hybrid",
-    ):
-        assert expected in html, expected
+    )
+    assert [part for part in expected if part not in html] == []
     assert re.search(r"<dt>min k</dt><dd><span[^>]*>3<", html)
     assert os.listdir(tmp_path) == ["report.html"]
 
 
 def test_ask_as_json_writes_it_too(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prices = tmp_path / "prices.json"
+    page, prices = tmp_path / "report.html", tmp_path / "prices.json"
     prices.write_text('{"some-model": {"prompt": 1000000, "completion": 0}}')
-    page = tmp_path / "report.html"
     with LLMServer(["2.60 pounds <b>a metre</b>.", '{"score": 9, "adjust": 0}']) as server:
-        arguments = [
-            "--base-url",
-            server.base_url,
-            "--model",
-            "some-model",
-            "--prices",
-            str(prices),
-            "--json",
-        ]
-        assert run(["ask", QUESTION, "--store", str(store), "--html", str(page), *arguments]) == 0
-    assert json.loads(capsys.readouterr().out)["score"] == 9
+        llm = ["--base-url", server.base_url, "--model", "some-model", "--prices", prices]
+        assert as_json(capsys, "ask", QUESTION, "--store", store, "--html", page, *llm)["score"] == 9
     html = page.read_text(encoding="utf-8")
-    assert (
-        "2.60 pounds &lt;b&gt;a metre&lt;/b&gt;." in html and "grade 9 of 10" in html and "200.000000" in html
-    )
+    expected = ("2.60 pounds &lt;b&gt;a metre&lt;/b&gt;.", "grade 9 of 10", "200.000000")
+    assert [part for part in expected if part not in html] == []
 
 
 def test_an_llm_that_fails_leaves_a_page_of_the_chunks(
@@ -79,22 +69,17 @@ def test_a_place_that_cannot_be_written_costs_no_call(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with LLMServer(["never asked"]) as server:
-        arguments = ["--store", store, "--base-url", server.base_url, "--model", "m"]
-        code, error = mistake(capsys, "ask", QUESTION, *arguments, "--html", tmp_path / "no" / "report.html")
-        assert code == 2 and "no folder" in error and "make it first" in error
-        code, error = mistake(capsys, "ask", QUESTION, *arguments, "--html", tmp_path)
-        assert code == 2 and "is a folder" in error
-        assert server.requests == []
-    code, error = mistake(capsys, "segment", DEMO / "water-works.txt", "--html", tmp_path / "no" / "x.html")
-    assert code == 2 and "no folder" in error
+        ask = ["ask", QUESTION, "--store", store, "--base-url", server.base_url, "--model", "m"]
+        for command in (ask, ["segment", DEMO / "water-works.txt"]):
+            code, error = mistake(capsys, *command, "--html", tmp_path / "no" / "report.html")
+            assert code == 2 and "no folder" in error
+        code, error = mistake(capsys, *ask, "--html", tmp_path)
+        assert code == 2 and "is a folder" in error and server.requests == []
 
 
 def test_segment_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "cuts.html"
-    assert (
-        run(["segment", str(DEMO / "lighthouse-history.txt"), "--html", str(page), "--max-tokens", "60"]) == 0
-    )
-    assert f"page: {page}" in capsys.readouterr().out
+    page, text = tmp_path / "cuts.html", DEMO / "lighthouse-history.txt"
+    assert f"page: {page}" in shown(capsys, "segment", text, "--html", page, "--max-tokens", "60")
     html = page.read_text(encoding="utf-8")
     assert "lighthouse-history.txt" in html and "P(same)" in html and 'class="chunk c1"' in html
     assert re.search(r"<dt>max tokens</dt><dd><span[^>]*>60<", html)

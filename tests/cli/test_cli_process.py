@@ -12,36 +12,25 @@ from pathlib import Path
 import pytest
 
 from sage_core.cli.main import run
-from tests.cli.support import DEMO, QUESTION
+from tests.cli.support import COMMAND, DEMO, QUESTION, started
 from tests.fakes.bad_server import BadServer, headers_and_nothing
 from tests.fakes.llm_server import LLMServer
+from tests.fakes.stores import fill
 
 pytestmark = pytest.mark.slow
 
 
 def test_segment_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "sage_core.cli.main", "segment", "-", "--json"]
+    command = [*COMMAND, "segment", "-", "--json"]
     text = "The ferry sails at seven. It returns at noon."
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
     assert json.loads(done.stdout)["chunks"][0]["text"] == text
 
 
 def test_ctrl_c_leaves_a_store_that_the_next_run_finishes(tmp_path: Path) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    text = (DEMO / "water-works.txt").read_text(encoding="utf-8")
-    for i in range(12):
-        (docs / f"{i:02}.txt").write_text(f"Document {i}.\n\n{text}", encoding="utf-8")
-    store = tmp_path / "store"
-    command = [sys.executable, "-m", "sage_core.cli.main", "ingest", str(docs), "--store", str(store)]
-    # Whoever runs the tests in the background may have switched Ctrl-C off for all that it starts.
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    text, store = (DEMO / "water-works.txt").read_text(encoding="utf-8"), tmp_path / "store"
+    docs = fill(tmp_path / "docs", {f"{i:02}.txt": f"Document {i}.\n\n{text}" for i in range(12)})
+    process = started("ingest", docs, "--store", store, stderr=subprocess.PIPE)
     while not store.exists() and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -62,7 +51,7 @@ def test_output_cut_off_by_a_reader_is_no_crash() -> None:
 
 def test_a_terminal_without_unicode() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "sage_core.cli.main", "segment", str(DEMO / "water-works.txt")]
+    command = [*COMMAND, "segment", str(DEMO / "water-works.txt")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert "chunk 1" in done.stdout
 
@@ -109,14 +98,8 @@ def test_a_missing_extra_is_one_line_with_the_pip_command(
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
 def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
     with BadServer(headers_and_nothing) as server:
-        command = [sys.executable, "-m", "sage_core.cli.main", "ask", QUESTION, "--store", str(store)]
-        process = subprocess.Popen(
-            [*command, "--base-url", server.base_url, "--model", "m"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
+        llm = ["--base-url", server.base_url, "--model", "m"]
+        process = started("ask", QUESTION, "--store", store, *llm, stderr=subprocess.PIPE)
         while not server.requests and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
@@ -128,17 +111,16 @@ def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
 
 def test_documents_names_and_llms_send_the_terminal_no_command(tmp_path: Path) -> None:
     wild = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e [red]x[/] <script>"
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a \x1b[2J ferry.txt").write_text(f"The ferry {wild} leaves at seven.")
-    (tmp_path / "docs" / "b \x1b[2J.md").write_text(f"# Title {wild}\n\nBees {wild} fly.")
-    (tmp_path / "docs" / "c \x1b[2J.pdf").write_text("no pdf")
+    ferry, bees = f"The ferry {wild} leaves at seven.", f"# Title {wild}\n\nBees {wild} fly."
+    texts = {"a \x1b[2J ferry.txt": ferry, "b \x1b[2J.md": bees, "c \x1b[2J.pdf": "no pdf"}
+    fill(tmp_path / "docs", texts)
     store = str(tmp_path / "store")
     replies = [f"At seven {wild}", json.dumps({"reason": wild, "score": 4, "adjust": 1})]
     with LLMServer(lambda request: replies[request.is_critic]) as server:
         llm = ["--base-url", server.base_url, "--model", f"m {wild}"]
         ask = ["ask", f"When does the ferry leave? {wild}", "--store", store, *llm]
         for arguments in (["ingest", str(tmp_path / "docs"), "--store", store], ask, [*ask, "--json"]):
-            command = [sys.executable, "-m", "sage_core.cli.main", *arguments]
+            command = [*COMMAND, *arguments]
             done = subprocess.run(command, capture_output=True, check=False)
             assert done.returncode == 0, done.stderr
             shown = (done.stdout + done.stderr).decode()

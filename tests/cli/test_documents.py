@@ -1,6 +1,5 @@
 """`sage-rag list` and `sage-rag remove`: which documents a name stands for, and what is asked before."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from sage_core import FolderStore
 from sage_core.cli.main import run
-from tests.cli.support import mistake
+from tests.cli.support import as_json, mistake, shown
 from tests.fakes.stores import fill
 from tests.fakes.stores import run as ingest
 
@@ -22,8 +21,6 @@ TEXTS = {
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    for folder in ("docs/a", "docs/b"):
-        (tmp_path / folder).mkdir(parents=True)
     ingest(tmp_path / "store", fill(tmp_path / "docs", TEXTS))
     return tmp_path / "store"
 
@@ -33,14 +30,8 @@ def left(store: Path) -> set[str]:
         return {"/".join(Path(d.source).parts[-2:]) for d in opened.documents()}
 
 
-def as_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
-    assert run([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_the_documents_are_listed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["list", "--store", str(made)]) == 0
-    out = capsys.readouterr().out
+    out = shown(capsys, "list", "--store", made)
     assert "ferry.md" in out and "4 documents" in out
     found = as_json(capsys, "list", "*.md", "--store", made)
     [document] = found["documents"]

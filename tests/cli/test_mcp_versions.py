@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -16,7 +15,7 @@ import pytest
 pytest.importorskip("mcp")
 
 from sage_core import Sage
-from tests.cli.support import DEMO, TANK
+from tests.cli.support import DEMO, TANK, started
 
 pytestmark = pytest.mark.slow
 
@@ -44,15 +43,11 @@ def _conversation(
         }
         for i, (name, arguments) in enumerate(calls, 2)
     ]
-    command = [sys.executable, "-m", "sage_core.cli.main", "mcp", "--store", str(store), "--offline"]
-    process = subprocess.Popen(
-        [*command, "--allow-ingest", "--root", str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    arguments = ["mcp", "--store", store, "--offline", "--allow-ingest", "--root", root]
     replies = []
-    with process:
-        assert process.stdin is not None and process.stdout is not None
+    with started(*arguments, stdin=subprocess.PIPE) as process:
         for request in requests:
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **request}).encode() + b"\n")
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **request}) + "\n")
             process.stdin.flush()
             if "id" in request:
                 while "id" not in (reply := json.loads(process.stdout.readline())):
@@ -72,7 +67,7 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     (tmp_path / "secret.txt").write_text("The code of the vault is 4711.")
     (root / "link.txt").symlink_to(tmp_path / "secret.txt")
     notes: list[dict] = []
-    listed, found, other, none, long, empty, ingested, answered = _conversation(
+    listed, found, other, none, long, empty, outside, ingested, answered = _conversation(
         store,
         root,
         ("search", {"question": TANK, "max_passages": 1}),
@@ -80,6 +75,7 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
         ("search", {"question": TANK, "max_passages": 0}),
         ("segment", {"text": "a. " * 100_000}),
         ("ingest", {"paths": [""]}),
+        ("ingest", {"paths": ["../secret.txt"]}),
         ("ingest", {"paths": ["."]}),
         ("ask", {"question": "Who coached the curling team of Norway in 1974?"}),
         notes=notes,
@@ -94,22 +90,16 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     assert len(found["structuredContent"]["passages"]) == 1 and found["structuredContent"]["relevant"] is True
     assert other["structuredContent"]["passages"] == [] and other["structuredContent"]["relevant"] is False
     assert none["isError"] and long["isError"] and empty["isError"]
+    assert outside["isError"] and "outside" in outside["content"][0]["text"]
     assert [Path(p).name for p in ingested["structuredContent"]["added"]] == ["a.txt"]
     assert "link.txt" in ingested["structuredContent"]["skipped"][0]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
 def test_one_ctrl_c_ends_it_while_the_client_waits(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sage_core.cli.main", "mcp", "--store", str(tmp_path / "store"), "--offline"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        # Whoever runs the tests in the background may have switched Ctrl-C off for all that it starts.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert process.stdin is not None and process.stdout is not None
+    process = started("mcp", "--store", tmp_path / "store", "--offline", stdin=subprocess.PIPE)
     request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": START}
-    process.stdin.write(json.dumps(request).encode() + b"\n")
+    process.stdin.write(json.dumps(request) + "\n")
     process.stdin.flush()
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
@@ -134,14 +124,8 @@ def _status(address: str, **headers: str) -> int:
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
 def test_http_is_for_this_machine_and_refuses_other_sites(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sage_core.cli.main", "mcp", "--store", str(tmp_path / "store")]
-    process = subprocess.Popen(
-        [*command, "--offline", "--http", "0"],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    assert process.stderr is not None
+    arguments = ["mcp", "--store", tmp_path / "store", "--offline", "--http", "0"]
+    process = started(*arguments, stderr=subprocess.PIPE)
     line = next(line for line in process.stderr if "http://127.0.0.1:" in line)
     address = line.split("MCP server: ")[1].split()[0]
     try:

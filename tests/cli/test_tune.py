@@ -9,7 +9,7 @@ import pytest
 from sage_core import Sage, SageSettings
 from sage_core.cli.main import EXIT_INTERRUPTED, run
 from sage_core.tuning import tuner as tuning
-from tests.cli.support import DEMO, mistake
+from tests.cli.support import DEMO, as_json, mistake, shown
 from tests.fakes.llm_server import LLMServer
 
 QUESTIONS = [
@@ -41,25 +41,18 @@ def test_tune_compares_recommends_and_writes_settings_that_load(
     assert "the settings as they stand find nearly all quotations" in out
     assert "only 2 questions: too few" in out
     assert "not used: Who painted the door? (not found" in out
-    assert (
-        "chunks of 100 tokens" in out
-        and "chunks by topic alone" in out
-        and "no reranker" in out
-        and "noise" in out
-    )
+    for part in ("chunks of 100 tokens", "chunks by topic alone", "no reranker", "noise"):
+        assert part in out
     assert "Recommended: the settings as they stand" in out and str(output) in out
     settings = SageSettings.load(output)
     assert settings.measured["questions"] == 2 and settings.segmenter == {}
 
     store = tmp_path / "store"
-    assert (
-        run(["ingest", str(DEMO / "ferry-handbook.md"), "--store", str(store), "--settings", str(output)])
-        == 0
-    )
-    assert run(["ask", "When does the ferry leave?", "--store", str(store), "--settings", str(output)]) == 0
+    loaded = ["--store", store, "--settings", output]
+    shown(capsys, "ingest", DEMO / "ferry-handbook.md", *loaded)
+    shown(capsys, "ask", "When does the ferry leave?", *loaded)
     with Sage.from_settings(output, store) as sage:
         assert sage.retrieve("When does the ferry leave?").candidates
-    capsys.readouterr()
 
     # Again, of the store's documents, as JSON: no file is written where nothing is recommended.
     monkeypatch.chdir(tmp_path)
@@ -67,14 +60,12 @@ def test_tune_compares_recommends_and_writes_settings_that_load(
     found = questions.with_name("one.jsonl")
     found.write_text(json.dumps(QUESTIONS[1]))
     arguments = ["tune", "--store", str(store), "--questions", str(found), "--reranker", "none"]
-    assert run([*arguments, "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = as_json(capsys, *arguments)
     assert data["finished"] and data["questions"] == 1 and data["settings_file"] is None
     assert not output.exists()
-    assert (
-        run([*arguments, "-o", str(output), "--json"]) == run([*arguments, "-o", str(output), "--json"]) == 0
-    )
-    assert output.exists()
+    for _ in range(2):
+        as_json(capsys, *arguments, "-o", output)
+        assert output.exists()
 
 
 @pytest.mark.slow
@@ -85,8 +76,7 @@ def test_settings_on_the_command_line_give_way_to_options(
     file = str(DEMO / "water-works.txt")
     sizes = []
     for arguments in ([], ["--settings", str(path)], ["--settings", str(path), "--target-tokens", "50"]):
-        assert run(["segment", file, *arguments, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = as_json(capsys, "segment", file, *arguments)
         sizes.append((found["max_tokens"], len(found["chunks"])))
     assert sizes[0][0] == 130 and sizes[1][0] == sizes[2][0] == 60
     assert sizes[0][1] < sizes[2][1] < sizes[1][1]
@@ -138,11 +128,8 @@ def test_mistakes_are_told_before_any_work(
     other.write_text('{"mine": 1}')
     code, message = mistake(capsys, "tune", guide, "--questions", questions, "-o", other)
     assert code == 2 and "is there already, and no settings file" in message
-    assert (
-        "no folder"
-        in mistake(capsys, "tune", guide, "--questions", questions, "-o", tmp_path / "a/b.json")[1]
-    )
-    assert "minutes" in mistake(capsys, "tune", guide, "--questions", questions, "--minutes", 0)[1]
+    for option, told in ((["-o", tmp_path / "a/b.json"], "no folder"), (["--minutes", 0], "minutes")):
+        assert told in mistake(capsys, "tune", guide, "--questions", questions, *option)[1]
     nowhere = tmp_path / "store"
     assert mistake(capsys, "tune", "--store", nowhere, "--questions", questions)[0] == 1
     lone = tmp_path / "lone.jsonl"
