@@ -180,27 +180,20 @@ def sections(user: str) -> dict[str, str]:
 @pytest.mark.parametrize("hostile", INJECTIONS)
 @pytest.mark.parametrize("place", ["question", "passage", "answer"])
 def test_hostile_text_stays_inside_its_fence(hostile: str, place: str) -> None:
-    parts = {
-        "question": "Who built the mill?",
-        "passage": "Mara Holt built the mill.",
-        "answer": "Mara Holt.",
-    }
+    parts = {"question": "Who built the mill?", "passage": "Mara Holt built it.", "answer": "Mara Holt."}
     parts[place] = hostile
     system, user = critic_messages(parts["question"], [parts["passage"], "A second one."], parts["answer"])
     assert (system.role, user.role) == ("system", "user")
     # The instructions are the same whatever the documents say.
-    assert system.content == CRITIC_SYSTEM
-    assert hostile not in system.content
-    assert sections(user.content) == {
-        "QUESTION": parts["question"],
-        "PASSAGES": f"[1] {parts['passage']}\n\n[2] A second one.",
-        "ANSWER": parts["answer"],
-    }
+    assert system.content == CRITIC_SYSTEM and hostile not in system.content
+    fenced = sections(user.content)
+    passages = f"[1] {parts['passage']}\n\n[2] A second one."
+    assert fenced == {"QUESTION": parts["question"], "PASSAGES": passages, "ANSWER": parts["answer"]}
     outside = user.content
-    for name, text in sections(user.content).items():
-        outside = outside.replace(f"{name}", "").replace(text, "")
+    for name, text in fenced.items():
+        outside = outside.replace(name, "").replace(text, "")
     assert hostile not in outside
-    assert user.content.endswith("Grade the answer. Reply with the JSON object only.")
+    assert outside.endswith("Grade the answer. Reply with the JSON object only.")
 
 
 @given(st.lists(st.text() | st.text(alphabet="0123456789abcdef<>ENDBEGIN \n"), min_size=1, max_size=4))

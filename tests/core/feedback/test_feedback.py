@@ -29,29 +29,19 @@ from tests.fakes.feedback_scripts import CLIFF, ONE_CALL, UNREADABLE, cuts, driv
 from tests.fakes.paper_figures import FIGURE_8
 
 
-def test_a_good_first_answer_is_returned_at_once() -> None:
-    result = drive([grade(9)])
-    assert (result.answer, result.score, result.stop_reason) == ("from 9", 9, "accepted")
-    assert result.usage == TokenUsage(200, 20, 2)
-    assert result.best_round == 1
-
-
-def test_the_paper_policy_repeats_its_own_context() -> None:
-    paper = FeedbackConfig(policy="paper")
-    assert cuts(drive([grade(3, 1)] * 3, paper)) == [9, 9, 9]
-    assert cuts(drive([grade(3, -1)] * 3, paper)) == [9, 9, 9]
-    assert [r.min_k for r in drive([grade(3, 1)] * 3, paper).rounds] == [7, 8, 9]
-
-
-def test_the_paper_policy_never_falls_below_one_chunk() -> None:
-    result = drive([grade(3, -1)] * 4, FeedbackConfig(policy="paper", min_k=2, max_rounds=4), [9.0, 1.0, 0.1])
-    assert [r.min_k for r in result.rounds] == [2, 1, 1, 1]
-    assert min(cuts(result)) == 1
-
-
-def test_the_paper_policy_keeps_to_max_k() -> None:
-    result = drive([grade(3, 1)] * 3, FeedbackConfig(policy="paper", min_k=2, max_k=2))
-    assert cuts(result) == [2, 2, 2]
+@pytest.mark.parametrize(
+    ("adjust", "settings", "scores", "kept", "floors"),
+    [
+        (1, {}, None, [9, 9, 9], [7, 8, 9]),  # it repeats its own context
+        (-1, {}, None, [9, 9, 9], [7, 6, 5]),
+        (1, {"min_k": 2, "max_k": 2}, None, [2, 2, 2], [2, 2, 2]),
+        (-1, {"min_k": 2, "max_rounds": 4}, [9.0, 1.0, 0.1], [2, 1, 1, 1], [2, 1, 1, 1]),
+    ],
+)
+def test_the_papers_policy(adjust, settings, scores, kept, floors) -> None:
+    given = {} if scores is None else {"scores": scores}
+    result = drive([grade(3, adjust)] * len(kept), FeedbackConfig(policy="paper", **settings), **given)
+    assert (cuts(result), [r.min_k for r in result.rounds]) == (kept, floors)
 
 
 def test_doubling_then_halfway() -> None:
@@ -65,11 +55,27 @@ def test_doubling_then_halfway() -> None:
     assert result.stop_reason == "unchanged"
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "settings", "stop", "score", "calls"),
+    [
+        ([grade(9)], {}, "accepted", 9, 2),
+        ([UNREADABLE], {}, "critic_failed", None, 2),
+        ([grade(4, 1), UNREADABLE], {}, "critic_failed", 4, 4),
+        ([], {"max_calls": 1}, "budget", None, 1),
+        ([grade(3, 1)], {"max_calls": 3}, "budget", 3, 2),  # no round begins that cannot be graded
+        ([], {"max_tokens": 1}, "budget", None, 1),
+    ],
+)
+def test_how_it_ends(verdicts, settings, stop, score, calls) -> None:
+    result = drive(verdicts, FeedbackConfig(**settings))
+    assert (result.answer, result.score, result.best_round) == ("from 9", score, 1)
+    assert (result.stop_reason, result.usage.calls) == (stop, calls)
+
+
 def test_the_best_answer_wins_over_the_last() -> None:
     result = drive([grade(5, 1), grade(7, 1), grade(2, 1)], FeedbackConfig(min_k=3), CLIFF)
     assert (result.stop_reason, result.score, result.best_round) == ("max_rounds", 7, 2)
-    assert result.answer == f"from {cuts(result)[1]}"
-    assert result.selection == result.rounds[1].selection
+    assert (result.answer, result.selection) == (f"from {cuts(result)[1]}", result.rounds[1].selection)
 
 
 def test_a_tie_goes_to_fewer_tokens() -> None:
@@ -81,32 +87,11 @@ def test_a_tie_goes_to_fewer_tokens() -> None:
     assert drive([grade(5, -1), grade(5, -1), grade(5, -1)], sizes=sizes).best_round == 1
 
 
-def test_an_unreadable_verdict_keeps_the_answer() -> None:
-    result = drive([UNREADABLE])
-    assert (result.answer, result.score, result.stop_reason) == ("from 9", None, "critic_failed")
-    assert result.rounds[0].verdict == UNREADABLE
-
-
-def test_an_unreadable_later_verdict_keeps_the_graded_answer() -> None:
-    result = drive([grade(4, 1), UNREADABLE])
-    assert (result.answer, result.score, result.best_round) == ("from 9", 4, 1)
-
-
 def test_no_candidates() -> None:
     result = drive([], scores=[])
     assert (result.answer, result.stop_reason, result.rounds, result.best_round) == ("", "empty", (), 0)
     assert result.usage == NO_USAGE
     assert "empty" in str(result)
-
-
-def test_a_budget_of_one_call_answers_without_a_grade() -> None:
-    result = drive([], FeedbackConfig(max_calls=1))
-    assert (result.answer, result.score, result.stop_reason) == ("from 9", None, "budget")
-
-
-def test_a_budget_of_calls_does_not_begin_a_round_it_cannot_grade() -> None:
-    result = drive([grade(3, 1)], FeedbackConfig(max_calls=3))
-    assert (result.stop_reason, result.usage.calls) == ("budget", 2)
 
 
 def test_a_budget_of_tokens_foresees_the_next_round() -> None:
@@ -116,11 +101,6 @@ def test_a_budget_of_tokens_foresees_the_next_round() -> None:
     sizes = [50] * len(FIGURE_8)
     assert drive([grade(3, 1)], FeedbackConfig(max_tokens=1039), sizes=sizes).stop_reason == "budget"
     assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=1040), sizes=sizes).rounds) == 2
-
-
-def test_a_budget_too_small_for_a_grade_still_answers() -> None:
-    result = drive([], FeedbackConfig(max_tokens=1))
-    assert (result.answer, result.stop_reason) == ("from 9", "budget")
 
 
 def test_unknown_usage_counts_as_a_call() -> None:
@@ -164,23 +144,20 @@ def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
         assert asked == ["“The documents do not say”"]
 
 
-def test_no_answer_anywhere_is_an_answer() -> None:
-    loop = FeedbackLoop([0.9, 0.8], "probability")
-    result = run_loop(loop, lambda s: (NO_ANSWER, ONE_CALL), lambda s, a: (grade(9), ONE_CALL))
-    assert (result.answer, result.score, result.stop_reason) == (NO_ANSWER, 1, "unchanged")
-    assert result.usage.calls == 1
-
-
-def test_no_answer_does_not_replace_a_graded_answer() -> None:
-    def generate(selection: Selection) -> tuple[str, TokenUsage]:
-        return (NO_ANSWER if selection.cut > 3 else "Perhaps."), ONE_CALL
-
+@pytest.mark.parametrize(
+    ("scores", "first", "expected"),
+    [
+        (CLIFF, "Perhaps.", ("Perhaps.", 4, "max_rounds")),  # it does not replace a graded answer
+        ([0.9, 0.8], NO_ANSWER, (NO_ANSWER, 1, "unchanged")),  # where there is no other, it is one
+    ],
+)
+def test_an_answer_that_says_there_is_none(scores, first, expected) -> None:
     result = run_loop(
-        FeedbackLoop(CLIFF, "unbounded", FeedbackConfig(min_k=3)),
-        generate,
+        FeedbackLoop(scores, "unbounded", FeedbackConfig(min_k=3)),
+        lambda s: (first if s.cut <= 3 else NO_ANSWER, ONE_CALL),
         lambda s, a: (grade(4, 1), ONE_CALL),
     )
-    assert (result.answer, result.score, result.stop_reason) == ("Perhaps.", 4, "max_rounds")
+    assert (result.answer, result.score, result.stop_reason) == expected
 
 
 @pytest.mark.parametrize("needed", range(1, 25))

@@ -1,6 +1,8 @@
 """The drivers of the feedback loop, plain and async: what fails, and a check before the critic."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,31 +16,34 @@ from tests.fakes.feedback_scripts import ONE_CALL, drive, grade
 from tests.fakes.paper_figures import FIGURE_8
 
 
-def test_a_critic_that_raises_keeps_the_answer() -> None:
-    def fails(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        raise LLMError("the server is gone")
+def raising(error: Exception) -> Callable[..., Any]:
+    def fails(*_: object) -> Any:
+        raise error
 
-    result = run_loop(FeedbackLoop(FIGURE_8, "unbounded"), lambda s: ("kept", ONE_CALL), fails)
+    return fails
+
+
+def kept(selection: Selection) -> tuple[str, TokenUsage]:
+    return "kept", ONE_CALL
+
+
+def test_a_critic_that_raises_keeps_the_answer() -> None:
+    result = run_loop(FeedbackLoop(FIGURE_8, "unbounded"), kept, raising(LLMError("the server is gone")))
     assert (result.answer, result.stop_reason) == ("kept", "critic_failed")
     assert result.rounds[0].error == "the server is gone"
     assert result.usage_by_role["judge"].calls == 1
 
 
 def test_other_errors_of_a_critic_are_not_hidden() -> None:
-    def wrong(_selection: Selection, _answer: str) -> tuple[Verdict, TokenUsage]:
-        raise ZeroDivisionError
-
+    wrong = raising(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        run_loop(FeedbackLoop(FIGURE_8, "unbounded"), lambda s: ("kept", ONE_CALL), wrong)
-    loop = FeedbackLoop(FIGURE_8, "unbounded")
-    kept = run_loop(loop, lambda s: ("kept", ONE_CALL), wrong, failures=(ZeroDivisionError,))
-    assert kept.stop_reason == "critic_failed"
+        run_loop(FeedbackLoop(FIGURE_8, "unbounded"), kept, wrong)
+    result = run_loop(FeedbackLoop(FIGURE_8, "unbounded"), kept, wrong, failures=(ZeroDivisionError,))
+    assert result.stop_reason == "critic_failed"
 
 
 def test_a_first_answer_that_fails_is_raised() -> None:
-    def fails(_selection: Selection) -> tuple[str, TokenUsage]:
-        raise LLMError("no answer", chunks=("a chunk",))
-
+    fails = raising(LLMError("no answer", chunks=("a chunk",)))
     with pytest.raises(LLMError) as caught:
         run_loop(FeedbackLoop(FIGURE_8, "unbounded"), fails, lambda s, a: (grade(9), ONE_CALL))
     assert caught.value.chunks == ("a chunk",)

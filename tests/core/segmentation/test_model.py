@@ -166,11 +166,9 @@ class TestFiles:
         other = copy_of(folder, tmp_path / "other", calibration={"scale": 2.0, "shift": 0.0})
         assert load_model(other).fingerprint != original
 
-    def test_a_name_that_is_no_model_lists_those_there_are(self):
+    def test_what_is_no_model_says_what_one_is(self, tmp_path):
         with pytest.raises(ModelError, match="default"):
             load_model("no-such-model")
-
-    def test_a_folder_without_a_model_says_what_one_holds(self, tmp_path):
         with pytest.raises(ModelError, match=r"model\.safetensors"):
             load_model(tmp_path)
 
@@ -179,6 +177,7 @@ class TestFiles:
         [
             ("model.safetensors", b""),
             ("model.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{not json}......"),
+            ("model.safetensors", None),
             ("config.json", b"{"),
             ("config.json", b"[1]"),
             ("config.json", b'{"format": 99, "kind": "pair"}'),
@@ -189,15 +188,9 @@ class TestFiles:
     )
     def test_damaged_files_are_refused(self, folder, tmp_path, name, content):
         broken = copy_of(folder, tmp_path / "broken")
-        (broken / name).write_bytes(content)
+        whole = (broken / name).read_bytes()
+        (broken / name).write_bytes(whole[:-1000] if content is None else content)  # None: cut short
         with pytest.raises(ModelError):
-            load_model(broken)
-
-    def test_a_file_cut_short_is_refused(self, folder, tmp_path):
-        broken = copy_of(folder, tmp_path / "broken")
-        weights = (broken / "model.safetensors").read_bytes()
-        (broken / "model.safetensors").write_bytes(weights[:-1000])
-        with pytest.raises(ModelError, match="damaged"):
             load_model(broken)
 
     @pytest.mark.parametrize("fault", ["missing", "shape", "nan"])
