@@ -211,6 +211,3 @@ def test_a_header_that_the_text_does_not_begin_with_takes_nothing_off() -> None:
         [LCDocument("Island life", metadata={"header": "Island"})], "When?"
     )
     assert kept[0].page_content == "Island life" and kept[0].metadata["header"] == "Island"
-
-
-# -- neighbors in the vectors ---------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Neighbors vouch in the same way in the core and in both frameworks."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -28,12 +29,13 @@ class Fixed:
 EXPECTED = dict(zip(TEXTS, vouch(list(SCORES.values()), link(PLACES), "probability"), strict=True))
 
 
-def nodes(*, related: bool) -> list[NodeWithScore]:
+def nodes(*, related: bool = False) -> list[NodeWithScore]:
+    """By their places in their documents, or where ``related`` by their relationships alone."""
     made = []
     for i, (text, place) in enumerate(zip(TEXTS, PLACES, strict=True)):
         node = TextNode(text=text, id_=str(i), start_char_idx=place.start, end_char_idx=place.end)
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=str(place.document))
-        made.append(NodeWithScore(node=node, score=0.5))
+        made.append(NodeWithScore(node=node, score=SCORES[text]))
     if related:
         for node in made:
             node.node.start_char_idx = node.node.end_char_idx = None
@@ -42,51 +44,36 @@ def nodes(*, related: bool) -> list[NodeWithScore]:
     return made
 
 
-def documents() -> list[Document]:
-    return [
-        Document(text, metadata={"source": p.document, "start_index": p.start})
+def by_llamaindex(related: bool = False, **settings: Any) -> dict[str, float | None]:
+    sage = SageNodePostprocessor(**{"reranker": Fixed(), "min_k": 4, **settings})
+    return {n.text: n.score for n in sage.postprocess_nodes(nodes(related=related), query_str="When?")}
+
+
+def by_langchain(**settings: Any) -> dict[str, float]:
+    documents = [
+        Document(text, metadata={"source": p.document, "start_index": p.start, "s": SCORES[text]})
         for text, p in zip(TEXTS, PLACES, strict=True)
     ]
+    sage = SageCompressor(**{"reranker": Fixed(), "min_k": 4, **settings})
+    kept = sage.compress_documents(documents, "When?")
+    return {d.page_content: d.metadata["relevance_score"] for d in kept}
 
 
-def test_the_core_links_the_first_two():
+def test_the_core_links_the_first_two() -> None:
     assert EXPECTED[TEXTS[1]] == pytest.approx(1 - 0.8 * (1 - 0.3 * 0.8))
     assert EXPECTED[TEXTS[2]] == SCORES[TEXTS[2]] and EXPECTED[TEXTS[3]] == SCORES[TEXTS[3]]
 
 
-@pytest.mark.parametrize("related", [True, False])
-def test_llamaindex(related: bool):
-    sage = SageNodePostprocessor(reranker=Fixed(), min_k=4)
-    found = {n.text: n.score for n in sage.postprocess_nodes(nodes(related=related), query_str="When?")}
-    assert found == pytest.approx(EXPECTED)
-    sage = SageNodePostprocessor(reranker=Fixed(), min_k=4, neighbors=False)
-    found = {n.text: n.score for n in sage.postprocess_nodes(nodes(related=related), query_str="When?")}
-    assert found == SCORES
+@pytest.mark.parametrize(
+    "ranked", [by_llamaindex, lambda **settings: by_llamaindex(related=True, **settings), by_langchain]
+)
+def test_neighbors_vouch_unless_told_not_to(ranked: Any) -> None:
+    assert ranked() == pytest.approx(EXPECTED)
+    assert ranked(neighbors=False) == SCORES
 
 
-def test_langchain():
-    sage = SageCompressor(reranker=Fixed(), min_k=4)
-    found = {
-        d.page_content: d.metadata["relevance_score"] for d in sage.compress_documents(documents(), "When?")
-    }
-    assert found == pytest.approx(EXPECTED)
-    sage = SageCompressor(reranker=Fixed(), min_k=4, neighbors=False)
-    found = {
-        d.page_content: d.metadata["relevance_score"] for d in sage.compress_documents(documents(), "When?")
-    }
-    assert found == SCORES
-
-
-def test_scores_that_were_there_are_left_alone_unless_asked():
-    given = [NodeWithScore(node=n.node, score=SCORES[n.text]) for n in nodes(related=True)]
-    for neighbors, expected in ((None, SCORES), (True, EXPECTED)):
-        sage = SageNodePostprocessor(reranker=None, scale="probability", min_k=4, neighbors=neighbors)
-        assert {n.text: n.score for n in sage.postprocess_nodes(given)} == pytest.approx(expected)
-        marked = [
-            Document(d.page_content, metadata={**d.metadata, "s": SCORES[d.page_content]})
-            for d in documents()
-        ]
-        chosen = SageCompressor(score_key="s", min_k=4, neighbors=neighbors).compress_documents(
-            marked, "When?"
-        )
-        assert {d.page_content: d.metadata["relevance_score"] for d in chosen} == pytest.approx(expected)
+@pytest.mark.parametrize(("neighbors", "expected"), [(None, SCORES), (True, EXPECTED)])
+def test_scores_that_were_there_are_left_alone_unless_asked(neighbors: Any, expected: Any) -> None:
+    mine = by_llamaindex(reranker=None, scale="probability", neighbors=neighbors)
+    theirs = by_langchain(reranker=None, score_key="s", neighbors=neighbors)
+    assert mine == theirs == pytest.approx(expected)

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -30,45 +31,56 @@ WORDS_ONLY = dict(zip(TEXTS, HybridReranker().score(QUERY, TEXTS), strict=True))
 
 
 def by_llamaindex(
-    scores: Sequence[float | None], texts: Sequence[str] = TEXTS, **settings: object
+    scores: Sequence[Any], texts: Sequence[str] = TEXTS, awaited: bool = False, **settings: Any
 ) -> dict[str, float | None]:
-    nodes = [
-        NodeWithScore(node=TextNode(text=t, id_=str(i)), score=s)
-        for i, (t, s) in enumerate(zip(texts, scores, strict=True))
-    ]
-    kept = SageNodePostprocessor(min_k=len(texts), **settings).postprocess_nodes(nodes, query_str=QUERY)
+    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(texts, scores, strict=True)]
+    sage = SageNodePostprocessor(**{"min_k": len(texts), **settings})
+    kept = (
+        asyncio.run(sage.apostprocess_nodes(nodes, query_str=QUERY))
+        if awaited
+        else sage.postprocess_nodes(nodes, query_str=QUERY)
+    )
     assert [n.score for n in nodes] == list(scores), "the caller's own are never changed"
     return {n.node.get_content(): n.score for n in kept}
 
 
 def by_langchain(
-    scores: Sequence[object], texts: Sequence[str] = TEXTS, **settings: object
+    scores: Sequence[Any],
+    texts: Sequence[str] = TEXTS,
+    awaited: bool = False,
+    key: str = "score",
+    **settings: Any,
 ) -> dict[str, float]:
-    documents = [Document(t, metadata={"score": s}) for t, s in zip(texts, scores, strict=True)]
-    kept = SageCompressor(min_k=len(texts), **settings).compress_documents(documents, QUERY)
+    documents = [Document(t, metadata={key: s}) for t, s in zip(texts, scores, strict=True)]
+    sage = SageCompressor(**{"min_k": len(texts), **settings})
+    kept = (
+        asyncio.run(sage.acompress_documents(documents, QUERY))
+        if awaited
+        else sage.compress_documents(documents, QUERY)
+    )
     return {d.page_content: d.metadata["relevance_score"] for d in kept}
+
+
+BOTH = pytest.mark.parametrize("ranked", [by_llamaindex, by_langchain])
 
 
 def test_scores_matter():
     assert EXPECTED[TEXTS[0]] > WORDS_ONLY[TEXTS[0]] and pytest.approx(WORDS_ONLY) != EXPECTED
 
 
+@BOTH
+@pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("line", [lambda s: s, lambda s: 100 * s - 60, lambda s: s / 50])
-def test_any_rising_line_gives_the_same_in_both_frameworks(line):
-    moved = [line(s) for s in SCORES]
-    assert by_llamaindex(moved) == pytest.approx(EXPECTED)
-    assert by_langchain(moved) == pytest.approx(EXPECTED)
+def test_any_rising_line_gives_the_same(ranked: Any, line: Any, awaited: bool) -> None:
+    assert ranked([line(s) for s in SCORES], awaited=awaited) == pytest.approx(EXPECTED)
 
 
-def test_distances_are_turned_around_first():
-    distances = [1 - s for s in SCORES]
-    assert by_llamaindex(distances, scale="distance") == pytest.approx(EXPECTED)
-    fifth = "The lamp of the lighthouse is lit at dusk."
-    five, likeness = [*TEXTS, fifth], [*SCORES, 0.7]
-    expected = dict(zip(five, HybridReranker().score(QUERY, five, likeness), strict=True))
-    rising = [1 - s for s in likeness]
-    assert by_llamaindex(rising, texts=five) == pytest.approx(expected)
-    assert by_langchain(rising, texts=five) == pytest.approx(expected)
+def test_distances_are_turned_around_first() -> None:
+    assert by_llamaindex([1 - s for s in SCORES], scale="distance") == pytest.approx(EXPECTED)
+    texts, likeness = [*TEXTS, "The lamp of the lighthouse is lit at dusk."], [*SCORES, 0.7]
+    expected = dict(zip(texts, HybridReranker().score(QUERY, texts, likeness), strict=True))
+    for ranked in (by_llamaindex, by_langchain):  # five that rise are told for distances
+        assert ranked([1 - s for s in likeness], texts=texts) == pytest.approx(expected)
 
 
 def test_equal_texts_do_not_use_up_the_selection() -> None:
@@ -87,29 +99,17 @@ def test_equal_texts_do_not_use_up_the_selection() -> None:
     assert [d.id for d in kept] == ["1", "2", "3", "4"]
 
 
-def test_awaited_it_is_the_same():
-    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(TEXTS, SCORES, strict=True)]
-    kept = asyncio.run(SageNodePostprocessor(min_k=4).apostprocess_nodes(nodes, query_str=QUERY))
-    assert {n.node.get_content(): n.score for n in kept} == pytest.approx(EXPECTED)
-    documents = [Document(t, metadata={"score": s}) for t, s in zip(TEXTS, SCORES, strict=True)]
-    kept = asyncio.run(SageCompressor(min_k=4).acompress_documents(documents, QUERY))
-    assert {d.page_content: d.metadata["relevance_score"] for d in kept} == pytest.approx(EXPECTED)
+@BOTH
+def test_equal_scores_say_nothing_so_words_decide(ranked: Any) -> None:
+    assert ranked([0.5] * 4) == pytest.approx(WORDS_ONLY)
 
 
-def test_equal_scores_say_nothing_so_words_decide():
-    assert by_langchain([0.5] * 4) == pytest.approx(WORDS_ONLY)
-    assert by_llamaindex([0.5] * 4) == pytest.approx(WORDS_ONLY)
-
-
-@pytest.mark.parametrize("scores", [[None] * 4, [math.nan] * 4])
-def test_without_scores_the_order_of_the_search_stands_for_them(scores):
-    made = HybridReranker().score(QUERY, TEXTS, [-math.log(place) for place in (1, 2, 3, 4)])
-    expected = dict(zip(TEXTS, made, strict=True))
-    assert by_langchain(scores) == pytest.approx(expected)
-    documents = [Document(t) for t in TEXTS]
-    kept = SageCompressor(min_k=4).compress_documents(documents, QUERY)
-    assert {d.page_content: d.metadata["relevance_score"] for d in kept} == pytest.approx(expected)
-    assert by_llamaindex([None if s is None or s != s else s for s in scores]) == pytest.approx(expected)
+@BOTH
+@pytest.mark.parametrize("nothing", [None, math.nan])
+def test_without_scores_the_order_of_the_search_stands_for_them(ranked: Any, nothing: float | None) -> None:
+    if nothing is None or ranked is by_langchain:  # nan is not equal to itself, so not the caller's own
+        made = HybridReranker().score(QUERY, TEXTS, [-math.log(place) for place in (1, 2, 3, 4)])
+        assert ranked([nothing] * 4) == pytest.approx(dict(zip(TEXTS, made, strict=True)))
 
 
 @pytest.mark.parametrize("scores", [[4.5, 1.0, 5.0, 2.0], ["A", "B", "C", "D"]])
@@ -117,15 +117,12 @@ def test_a_score_of_something_else_is_not_taken_for_that_of_a_search(scores):
     assert by_langchain(scores) == pytest.approx(WORDS_ONLY)
 
 
-def test_a_named_key_is_taken_at_its_word():
-    documents = [Document(t, metadata={"near": s}) for t, s in zip(TEXTS, reversed(SCORES), strict=True)]
-    sage = SageCompressor(min_k=4, search_score_key="near")
-    found = {d.page_content: d.metadata["relevance_score"] for d in sage.compress_documents(documents, QUERY)}
+def test_a_named_key_is_taken_at_its_word() -> None:
+    named = {"key": "near", "search_score_key": "near"}
     expected = HybridReranker().score(QUERY, TEXTS, SCORES[::-1])
-    assert found == pytest.approx(dict(zip(TEXTS, expected, strict=True)))
-    documents[1].metadata["near"] = "far"
+    assert by_langchain(SCORES[::-1], **named) == pytest.approx(dict(zip(TEXTS, expected, strict=True)))
     with pytest.raises(InputError, match="near"):
-        sage.compress_documents(documents, QUERY)
+        by_langchain([0.1, "far", 0.2, 0.3], **named)
 
 
 def test_a_vector_store_s_scores_reach_the_hybrid():
@@ -148,16 +145,10 @@ def test_after_a_reranker_of_llamaindex_s_the_engine_selects_on_its_scores():
     assert engine._node_postprocessors[-1].reranker == "hybrid"
 
 
-def test_on_stock_nodes_one_is_kept_in_both_frameworks():
-    texts = [f"{t} " + "More is said here. " * 120 for t in TEXTS]
-    scores = [0.95, 0.5, 0.4, 0.3]
-    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(texts, scores, strict=True)]
-    sage = SageNodePostprocessor(reranker=None, scale="probability", rule="auto")
-    steep = [NodeWithScore(node=n.node, score=s) for n, s in zip(nodes, [0.9, 0.1, 0.1, 0.1], strict=True)]
-    assert len(sage.postprocess_nodes(steep, query_str=QUERY)) == 1
-    documents = [Document(t, metadata={"s": n.score}) for t, n in zip(texts, steep, strict=True)]
-    assert len(SageCompressor(score_key="s").compress_documents(documents, QUERY)) == 1
-    assert len(SageCompressor(score_key="s", min_k=3).compress_documents(documents, QUERY)) == 3
-    assert SageCompressor(score_key="s", empty_below=0.95).compress_documents(documents, QUERY) == []
-    sage = SageNodePostprocessor(reranker=None, scale="probability", empty_below=0.95)
-    assert sage.postprocess_nodes(steep, query_str=QUERY) == []
+def test_on_stock_nodes_one_is_kept_in_both_frameworks() -> None:
+    texts, steep = [f"{t} " + "More is said here. " * 120 for t in TEXTS], [0.9, 0.1, 0.1, 0.1]
+    mine = {"texts": texts, "reranker": None, "scale": "probability"}
+    theirs = {"texts": texts, "score_key": "score"}
+    for settings, n in (({"min_k": None}, 1), ({"min_k": 3}, 3), ({"min_k": None, "empty_below": 0.95}, 0)):
+        assert len(by_llamaindex(steep, **mine, **settings)) == n
+        assert len(by_langchain(steep, **theirs, **settings)) == n

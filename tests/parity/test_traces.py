@@ -19,17 +19,14 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from sage_core import Sage
-from sage_core.answering import LLMAnswerer
-from sage_core.feedback import FeedbackConfig
-from sage_core.llm import OpenAIChat
-from sage_core.pipeline.config import SageConfig
 from sage_langchain import create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from tests.fakes.langchain import ScriptedChat, WordEmbeddings
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade
 from tests.fakes.llm_server import LLMServer
-from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
+from tests.fakes.models import WordReranker
+from tests.fakes.sages import small_sage
+from tests.fakes.stores import fill
 
 TEXTS = ["bees on the roof", "the press by the canal", "bees in winter", "tea on the mountain"]
 
@@ -73,41 +70,34 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trace]:
 def test_llamaindex_has_a_span_for_every_step(trace: Trace, awaited: bool) -> None:
     llm = ScriptedLLM.of(["a draft", "the answer"], [grade(3, 1), grade(9)])
     sage = SageNodePostprocessor(reranker=WordReranker(), min_k=1, max_k=4, gradient=0.9)
-    engine = SageQueryEngine.from_args(
-        FixedRetriever(0.9, 0.8, 0.7, 0.6), llm=llm, node_postprocessors=[sage]
-    )
+    retriever = FixedRetriever(0.9, 0.8, 0.7, 0.6)
+    engine = SageQueryEngine.from_args(retriever, llm=llm, node_postprocessors=[sage])
     response = asyncio.run(engine.aquery("text 0 1")) if awaited else engine.query("text 0 1")
     assert str(response) == "the answer"
     a = "a" if awaited else ""
-    engine_span = f"SageQueryEngine._{a}query"
     (reranked,) = trace.named(f"SageNodePostprocessor.{a}rerank")
-    attributes = reranked.attributes or {}
-    assert attributes["openinference.span.kind"] == "RERANKER" and trace.parent(reranked) == engine_span
-    for side, n in (("input", 4), ("output", 4)):
-        documents = [
-            k for k in attributes if k.startswith(f"reranker.{side}_documents") and k.endswith("score")
-        ]
-        assert len(documents) == n
+    assert trace.parent(reranked) == f"SageQueryEngine._{a}query"
+    for side in ("input", "output"):
+        places = (k for k in reranked.attributes or {} if k.startswith(f"reranker.{side}_documents"))
+        assert sum(place.endswith("score") for place in places) == 4
     kinds = {s.name: (s.attributes or {}).get("openinference.span.kind") for s in trace.spans}
     assert [name for name, kind in kinds.items() if kind == "RERANKER"] == [reranked.name]
     selected = trace.named("SageQuestion.select")
     assert [read(s, "input.value")["round_number"] for s in selected] == [1, 2]
     for span in selected:
-        assert len(read(span, "input.value")["scores"]) == 4
         found = read(span, "output.value")
+        assert len(read(span, "input.value")["scores"]) == 4
         assert found["reason"] and len(found["scores"]) == found["cut"] < 5
     answered, graded = trace.named(f"SageQuestion.{a}answer"), trace.named(f"SageQuestion.{a}critic")
     assert [read(s, "output.value")[0] for s in answered] == ["a draft", "the answer"]
     assert [read(s, "output.value")[0]["score"] for s in graded] == [3, 9]
     assert [read(s, "input.value")["round_number"] for s in graded] == [1, 2]
-    calls = [s for s in trace.spans if s.name.startswith("ScriptedLLM.") and kinds[s.name] == "LLM"]
-    ids = {s.context.span_id: s for s in trace.spans if s.context}
+    by_id = {s.context.span_id: s for s in trace.spans if s.context}
     steps = {s.context.span_id for s in (*answered, *graded) if s.context}
-    for call in calls:
-        above = call
-        while above.context and above.context.span_id not in steps:
-            assert above.parent is not None, "every LLM call is below an answer or a critic"
-            above = ids[above.parent.span_id]
+    for call in (s for s in trace.spans if s.name.startswith("ScriptedLLM.") and kinds[s.name] == "LLM"):
+        while call.context.span_id not in steps:
+            assert call.parent is not None, "every LLM call is below an answer or a critic"
+            call = by_id[call.parent.span_id]
     (feedback,) = trace.named("SageQuestion.feedback")
     assert read(feedback, "output.value")["stop_reason"] == "accepted"
     assert len(read(feedback, "input.value")["trace"]["rounds"]) == 2
@@ -151,20 +141,13 @@ def test_langchain_has_a_run_for_every_step(trace: Trace, awaited: bool) -> None
 
 @pytest.mark.parametrize("awaited", [False, True])
 def test_sage_itself_has_a_span_for_every_step(trace: Trace, awaited: bool, tmp_path: Path) -> None:
-    for i, text in enumerate(TEXTS):
-        (tmp_path / f"{i}.txt").write_text(text)
-    with LLMServer(["a draft", grade(3, 1), "the answer", grade(9)]) as server:
-        sage = Sage(
-            tmp_path / "store",
-            segmenter=BlankLineSegmenter(),
-            embedder=HashEmbedder(),
-            reranker=WordReranker(),
-            answerer=LLMAnswerer(OpenAIChat("m", base_url=server.base_url, api_key="k")),
-            config=SageConfig(feedback=FeedbackConfig(min_k=1, gradient=0.99)),
-        )
-        with sage:
-            sage.ingest(tmp_path)
-            answer = asyncio.run(sage.aask("bees in winter")) if awaited else sage.ask("bees in winter")
+    fill(tmp_path, {f"{i}.txt": text for i, text in enumerate(TEXTS)})
+    with (
+        LLMServer(["a draft", grade(3, 1), "the answer", grade(9)]) as server,
+        small_sage(tmp_path / "store", url=server.base_url, min_k=1, gradient=0.99) as sage,
+    ):
+        sage.ingest(tmp_path)
+        answer = asyncio.run(sage.aask("bees in winter")) if awaited else sage.ask("bees in winter")
     assert answer.text == "the answer"
     names = [
         s.name for s in sorted(trace.spans, key=lambda s: s.start_time or 0) if s.name.startswith("sage.")
