@@ -29,15 +29,10 @@ def test_what_can_be_no_name_is_an_input_error(load: Callable[[Any], Any], name:
         load(name)
 
 
-@pytest.mark.parametrize("address", ["http://[::1", "http://h:99999/c", "http://h:x/c"])
+@pytest.mark.parametrize("address", ["http://[::1", "http://h:99999/c", "http://h:x/c", "store \ud800"])
 def test_an_address_that_no_server_can_have_is_an_input_error(address: str) -> None:
     with pytest.raises(InputError):
         open_store(address)
-
-
-def test_a_path_that_no_file_system_takes_is_an_input_error() -> None:
-    with pytest.raises(InputError):
-        open_store("store \ud800")
 
 
 def test_prices_nested_deeply_are_an_input_error(tmp_path: Path) -> None:

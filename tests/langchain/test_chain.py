@@ -255,16 +255,6 @@ def test_usage_that_is_not_reported_is_estimated_and_says_so():
     assert words["generate"]["completion"] == 2
 
 
-def test_users_can_count_with_langchain_s_own_callback():
-    from langchain_core.callbacks import get_usage_metadata_callback
-
-    named = {"response_metadata": {"model_name": "m"}}
-    replies = [AIMessage(content="one", usage_metadata=tokens(100, 10), **named), graded(9)]
-    with get_usage_metadata_callback() as counted:
-        chain(*replies).invoke("bees?")
-    assert counted.usage_metadata["m"]["total_tokens"] == 110
-
-
 # Prompts
 
 

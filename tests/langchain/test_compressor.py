@@ -254,16 +254,6 @@ def test_is_a_langchain_compressor_in_a_pipeline():
         dropped.compress_documents(documents(), "q")
 
 
-def test_without_scores_the_order_of_the_search_counts():
-    texts = [f"The ferry leaves at {hour}." for hour in ("seven", "eight", "nine")]
-    ranked = SageCompressor().rank([Document(text) for text in texts], "When does the ferry leave?")
-    assert [document.page_content for document in ranked] == texts
-    scores = [document.metadata["relevance_score"] for document in ranked]
-    assert scores[0] > scores[1] > scores[2]
-    other = [Document("Bees fly.", metadata={"relevance_score": 1.0}), Document(texts[0])]
-    assert SageCompressor().rank(other, "When does the ferry leave?")[0].page_content == texts[0]
-
-
 def test_nan_under_a_score_key_is_no_score():
     docs = [Document(page_content=str(i), metadata={"s": s}) for i, s in enumerate([math.nan, 0.9, 0.8])]
     out = SageCompressor(score_key="s", min_k=1).rank(docs, "question")

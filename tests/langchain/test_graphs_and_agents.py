@@ -4,8 +4,7 @@ from typing import Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.prompts import PromptTemplate
 from langchain_core.tools import create_retriever_tool
 
@@ -72,23 +71,3 @@ async def test_a_retriever_tool_gives_documents_with_scores():
         assert isinstance(message, ToolMessage)
         assert message.content.startswith("Passage 3 about bees. (1.0)")
         assert [d.metadata["relevance_score"] for d in message.artifact] == [1.0, 0.5]
-
-
-class ToolCallingFake(GenericFakeChatModel):
-    """The framework's fake model, let loose on tools."""
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        return self
-
-
-def test_an_agent_uses_the_retriever_as_its_tool():
-    agents = pytest.importorskip("langchain.agents")
-    call = {"name": "search", "args": {"query": "Passage 3"}, "id": "1", "type": "tool_call"}
-    model = ToolCallingFake(
-        messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="It is passage 3.")])
-    )
-    agent = agents.create_agent(model, [retriever_tool()])
-    messages = agent.invoke({"messages": [("user", "Which passage?")]})["messages"]
-    assert messages[-1].content == "It is passage 3."
-    (found,) = [m for m in messages if isinstance(m, ToolMessage)]
-    assert found.artifact[0].metadata == {"i": 3, "relevance_score": 1.0}

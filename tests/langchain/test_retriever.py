@@ -8,14 +8,13 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sage_core.errors import InputError
 from sage_langchain import SageCompressor, SageRetriever, ScoredVectorStoreRetriever
-from tests.fakes.langchain import AsyncWordReranker, ListReranker, WordEmbeddings
+from tests.fakes.langchain import AsyncWordReranker, WordEmbeddings
 from tests.fakes.models import WordReranker
 
 TOPICS = ("bees", "presses", "tea", "bridges", "ferries", "lamps")
@@ -114,10 +113,6 @@ async def test_explicit_k_means_exactly_k():
     assert len(plain.invoke("bees")) == 4
     assert len(plain.invoke("bees", k=9)) == 9
     assert len(plain.bind(k=2).invoke("bees")) == 2
-    with pytest.raises(InputError, match=r"\bk\b"):
-        plain.invoke("bees", k=0)
-    with pytest.raises(InputError):
-        over_words(k=0)
 
 
 async def test_configuration_reaches_the_inner_retriever_on_direct_calls():
@@ -254,19 +249,3 @@ def test_scores_of_the_search_are_selected_on_without_a_reranker():
     assert best.metadata["relevance_score"] == pytest.approx(best.metadata["near"])
     with pytest.raises(InputError, match="scale"):
         SageRetriever.from_vectorstore(store, score_key="score", scale="cosine")
-
-
-def test_in_ensembles_and_mergers():
-    pytest.importorskip("langchain_classic")
-    from langchain_classic.retrievers import EnsembleRetriever, MergerRetriever
-
-    retriever = over_words()
-    assert isinstance(retriever, BaseRetriever)
-    merged = MergerRetriever(retrievers=[retriever, over_words(k=1)]).invoke("bees")
-    assert len(merged) == len(retriever.invoke("bees")) + 1
-    both = EnsembleRetriever(retrievers=[retriever, over_words()])
-    # Scores of an ensemble's parts cannot be compared, so rerank after it; stale scores go.
-    after = SageRetriever(
-        base_retriever=both, base_compressor=SageCompressor(reranker=ListReranker([0.5] * 30))
-    )
-    assert {d.metadata["relevance_score"] for d in after.invoke("bees")} == {0.5}

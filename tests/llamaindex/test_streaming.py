@@ -44,13 +44,6 @@ class TestJudgedBefore:
         assert str(response) == response.get_response().response == "second"
         assert list(response.response_gen) == list("second") and trace_of(response).score == 8
 
-    def test_it_prints_as_the_stock_response_does(self, capsys: pytest.CaptureFixture[str]) -> None:
-        response = engine(ScriptedLLM.of(["spoken"])).query("q")
-        response.print_response_stream()
-        assert capsys.readouterr().out == "spoken"
-        response.print_response_stream()
-        assert capsys.readouterr().out == "spoken\n"
-
     async def test_async(self) -> None:
         llm = ScriptedLLM.of(["first", "second"], [grade(3, 1), grade(9)])
         response = await engine(llm).aquery("q")

@@ -24,7 +24,6 @@ from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.selectors import LLMSingleSelector
 from llama_index.core.tools import QueryEngineTool
-from llama_index.core.tools.eval_query_engine import EvalQueryEngineTool
 
 from sage_core.segmentation import Segmenter
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, feedback_of
@@ -51,14 +50,6 @@ class TestToolsAndAgents:
         assert output.content == "second"
         assert feedback_of(output.raw_output) is not None
         assert (await found.acall("Why?")).content == "second"
-
-    async def test_eval_query_engine_tool(self) -> None:
-        llm = ScriptedLLM.of(["said"])
-        for reply, content in (("YES", "said"), ("NO", "Could not use tool docs")):
-            evaluator = RelevancyEvaluator(llm=ScriptedLLM.of([reply]))
-            found = EvalQueryEngineTool.from_defaults(engine(llm), name="docs", evaluator=evaluator)
-            assert found.call("Why?").content.startswith(content)
-            assert (await found.acall("Why?")).content.startswith(content)
 
     async def test_an_agent_asks_it(self) -> None:
         inner = ScriptedLLM.of(["It crosses at noon."])

@@ -122,13 +122,6 @@ class TestSage:
         assert sum(request.is_critic for request in server.requests) == 1
         assert events[-1].text == RIGHT and events[-1].score == 9
 
-    def test_leaving_the_stream_closes_the_connection(self, tmp_path: Path) -> None:
-        with sage(tmp_path, [RIGHT]) as (own, _):
-            stream = own.stream(QUESTION)
-            assert isinstance(next(stream), str)
-            stream.close()  # type: ignore[attr-defined]
-            assert list(stream) == []
-
 
 class TestLlamaIndex:
     async def test_the_workflow_streams_marks(self) -> None:

@@ -10,10 +10,10 @@ from langchain_core.documents import Document
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from sage_core import LLMAnswerer, OpenAIChat, Sage, SageConfig
 from sage_core.answering import vetoed
 from sage_core.errors import InputError, ModelError
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
+from sage_core.ranking import HybridReranker
 from sage_core.rendering.feedback_text import format_trace
 from sage_core.rendering.wording import grade_words
 from sage_langchain import SageRetriever, create_sage_chain
@@ -23,7 +23,8 @@ from tests.core.answering.test_checkers import tiny
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request
-from tests.fakes.models import HashEmbedder, WordReranker
+from tests.fakes.models import WordReranker
+from tests.fakes.sages import small_sage
 
 TEXT = "The ferry leaves at seven and takes 40 minutes to the island."
 QUESTION = "How long does the ferry take to the island?"
@@ -41,14 +42,12 @@ def sage(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
         return GRADE if request.is_critic else answer
 
     (folder / "ferry.txt").write_text(TEXT)
-    with LLMServer(script) as server:
-        chat = OpenAIChat("m", base_url=server.base_url, api_key="sk-test", backoff=0.0)
-        config = SageConfig(feedback=FeedbackConfig(**settings))
-        with Sage(
-            folder / "store", embedder=HashEmbedder(), answerer=LLMAnswerer(chat), config=config
-        ) as own:
-            own.ingest(folder / "ferry.txt")
-            return own.ask(QUESTION).feedback
+    with (
+        LLMServer(script) as server,
+        small_sage(folder / "store", url=server.base_url, reranker=HybridReranker(), **settings) as own,
+    ):
+        own.ingest(folder / "ferry.txt")
+        return own.ask(QUESTION).feedback
 
 
 def llamaindex(answer: str, folder: Path, **settings: Any) -> FeedbackResult:
@@ -102,30 +101,25 @@ def test_a_model_that_checks_answers_grades_by_its_name(door: Any, tmp_path: Pat
         door(RIGHT, tmp_path, critic="gpt-4o")
 
 
-def test_events_say_who_vetoed() -> None:
-    retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
+async def test_events_say_who_vetoed() -> None:
+    ours, llm = SageNodePostprocessor(reranker=WordReranker()), ScriptedLLM.of([WRONG], [GRADE])
+    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], max_rounds=1)
+    handler = SageWorkflow(engine).run(query=QUESTION)
+    rounds = [event async for event in handler.stream_events() if isinstance(event, SageRoundEvent)]
+    await handler
+    assert [(e.score, e.source, e.vetoed_by) for e in rounds] == [(3.0, "critic", "local judge")]
+
     events: list[Any] = []
 
     class Handler(BaseCallbackHandler):
         def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
             events.append((name, data["score"], data["vetoed_by"]))
 
-    chat, critic = ScriptedChat(replies=[WRONG]), ScriptedChat(replies=[GRADE])
-    chain = create_sage_chain(chat, retriever, critic=critic, critic_method="prompt", max_rounds=1)
+    retriever = SageRetriever(base_retriever=lambda _: [Document(TEXT)], reranker=WordReranker())
+    critic = {"critic": ScriptedChat(replies=[GRADE]), "critic_method": "prompt", "max_rounds": 1}
+    chain = create_sage_chain(ScriptedChat(replies=[WRONG]), retriever, **critic)
     chain.invoke(QUESTION, {"callbacks": [Handler()]})
     assert events == [("sage_round", 3.0, "local judge")]
-
-
-async def test_a_workflow_s_event_says_who_vetoed() -> None:
-    ours = SageNodePostprocessor(reranker=WordReranker())
-    llm = ScriptedLLM.of([WRONG], [GRADE])
-    engine = SageQueryEngine.from_args(Nodes(), llm=llm, node_postprocessors=[ours], max_rounds=1)
-    handler = SageWorkflow(engine).run(query=QUESTION)
-    found = [event async for event in handler.stream_events() if isinstance(event, SageRoundEvent)]
-    await handler
-    assert [(event.score, event.source, event.vetoed_by) for event in found] == [
-        (3.0, "critic", "local judge")
-    ]
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,3 @@ def test_parts_are_the_whole_answer_in_order(answer: str, passages: list[str]):
     for mark in marks:
         if mark.evidence is not None:
             assert mark.evidence.of(passages[mark.passage])
-
-
-def test_showing_an_answer_twice_asks_the_judge_once(monkeypatch: pytest.MonkeyPatch):
-    asked = []
-    whole = LocalJudge.grounding
-    monkeypatch.setattr(
-        LocalJudge, "grounding", lambda self, *given: asked.append(given) or whole(self, *given)
-    )
-    for _ in range(3):
-        mark_answer("The ferry leaves at seven, said nobody else.", PASSAGES)
-    assert len(asked) == 1

@@ -112,15 +112,6 @@ async def test_async_is_the_same() -> None:
     assert own == plain
 
 
-def test_an_error_of_the_source_is_raised() -> None:
-    def broken() -> Iterator[str]:
-        yield "The ferry "
-        raise ConnectionError("gone")
-
-    with pytest.raises(ConnectionError):
-        list(marked_stream(broken(), StreamMarks(PASSAGES)))
-
-
 @pytest.mark.parametrize(("passages", "stop_on"), [("one text", None), (PASSAGES, "always")])
 def test_wrong_arguments(passages: object, stop_on: str | None) -> None:
     with pytest.raises(InputError):

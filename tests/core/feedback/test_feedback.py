@@ -1,7 +1,6 @@
 """The feedback loop: what it asks for, when it stops, what it returns."""
 
 import json
-import math
 import pickle
 
 import pytest
@@ -27,6 +26,7 @@ from sage_core.selection.cut import Selection
 # Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
 from tests.fakes.feedback_scripts import CLIFF, ONE_CALL, UNREADABLE, cuts, drive, grade
 from tests.fakes.paper_figures import FIGURE_8
+from tests.fakes.scores import ANY_SCORE, on_scale
 
 
 @pytest.mark.parametrize(
@@ -109,18 +109,6 @@ def test_unknown_usage_counts_as_a_call() -> None:
     step = loop.answered("yes")
     assert isinstance(step, Done)
     assert step.result.usage == UNKNOWN_USAGE
-
-
-def test_usage_by_role_and_round() -> None:
-    loop = FeedbackLoop(FIGURE_8, "unbounded")
-    verdicts = iter([grade(3, 1), grade(9)])
-    result = run_loop(
-        loop,
-        lambda s: ("a", TokenUsage(s.cut * 10, 5, 1)),
-        lambda s, a: (next(verdicts), TokenUsage(s.cut * 11, 7, 1)),
-    )
-    assert result.usage_by_role == {"generate": TokenUsage(240, 10, 2), "judge": TokenUsage(264, 14, 2)}
-    assert [r.grade_usage.prompt for r in result.rounds] == [99, 165]
 
 
 def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
@@ -229,10 +217,7 @@ def test_the_trace_prints_and_serialises() -> None:
     assert pickle.loads(pickle.dumps(result)) == result
 
 
-SCORES = st.lists(
-    st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 0.5, 1.0])),
-    max_size=40,
-)
+SCORES = st.lists(ANY_SCORE | st.sampled_from([0.0, 0.5, 1.0]), max_size=40)
 VERDICTS = st.lists(
     st.one_of(
         st.builds(Verdict, st.integers(1, 10), st.sampled_from([-1, 0, 1])),
@@ -256,11 +241,7 @@ VERDICTS = st.lists(
 )
 def test_whatever_the_critic_says(scores, verdicts, scale, policy, rounds, min_k, room, max_calls) -> None:
     """Ends, keeps its budgets and an answer, never repeats an adaptive selection, and is deterministic."""
-    if scale == "probability":
-        scores = [
-            s if s is None or math.isnan(s) or s == -math.inf else math.atan(s) / math.pi + 0.5
-            for s in scores
-        ]
+    scores = on_scale(scores, scale)
     max_k = None if room is None else min_k + room
     config = FeedbackConfig(policy=policy, max_rounds=rounds, min_k=min_k, max_k=max_k, max_calls=max_calls)
 

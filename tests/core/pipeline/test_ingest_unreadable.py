@@ -140,13 +140,6 @@ class TestPaths:
         with pytest.raises(InputError, match="path"):
             as_path("~nobody-of-that-name/docs")
 
-    def test_may_come_from_any_iterable(self, tmp_path: Path) -> None:
-        folder = fill(tmp_path / "docs")
-        with FolderStore(tmp_path / "store") as store:
-            paths = (path for path in sorted(folder.iterdir()))
-            report = ingest(store, paths, BlankLineSegmenter(), HashEmbedder())
-        assert len(report.added) == 3
-
     def test_the_source_of_a_loop_is_its_own_name(self, tmp_path: Path) -> None:
         (tmp_path / "round").symlink_to(tmp_path / "round")
         assert source_of(tmp_path / "round") == str(tmp_path / "round")

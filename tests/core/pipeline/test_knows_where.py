@@ -70,18 +70,10 @@ def test_neighbors_vouch(tmp_path: Path, docs: Path) -> None:
             sage.ingest(docs)
             found = sage.retrieve("paid spins")
             scores[context] = {c.chunk.text: c.score for c in found.candidates}
+            assert any(c.chunk.headings or c.chunk.header for c in found.candidates) == context
     assert scores[False]["The sheep are brown."] == 0
     assert scores[True]["The sheep are brown."] == pytest.approx(0.3 * 0.1)
     assert scores[True]["The mill spins wool."] == pytest.approx(scores[False]["The mill spins wool."])
-
-
-def test_without_context_each_chunk_is_by_itself(tmp_path: Path, docs: Path) -> None:
-    reads = Reads()
-    with small_sage(tmp_path / "store", reranker=reads, context=False) as sage:
-        sage.ingest(docs)
-        found = sage.retrieve(QUESTION)
-    assert "They are paid on arrival." in reads.texts
-    assert not any(c.chunk.headings or c.chunk.header for c in found.candidates)
 
 
 def test_a_store_is_made_with_or_without(tmp_path: Path, docs: Path) -> None:

@@ -45,6 +45,7 @@ from tests.fakes.results_to_show import (
     retrieval,
     usual,
 )
+from tests.fakes.scores import ANY_SCORE, on_scale
 
 VOID = {"meta", "br", "hr"}
 ALLOWED = {
@@ -332,16 +333,9 @@ def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
     assert titles[3:] == ["rank 4: none, dropped", "rank 5: none, dropped"]
 
 
-NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
-
-
-@given(st.lists(NUMBERS, max_size=30), st.sampled_from(["probability", "logit", "cosine", "unbounded"]))
+@given(st.lists(ANY_SCORE, max_size=30), st.sampled_from(["probability", "logit", "cosine", "unbounded"]))
 def test_any_scores_give_a_picture_within_its_frame(scores, scale):
-    if scale == "probability":
-        scores = [
-            s if s is None or math.isnan(s) or s == -math.inf else math.atan(s) / math.pi + 0.5
-            for s in scores
-        ]
+    scores = on_scale(scores, scale)
     chosen = select(scores, scale=scale, min_k=2)
     svg = svg_of(score_curve_svg(scores, chosen, scale=scale, top_k=3, marks=[Mark(5, "x")]))
     _, _, right, bottom = map(float, svg.get("viewBox").split())

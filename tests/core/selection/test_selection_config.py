@@ -27,21 +27,6 @@ def test_it_selects_as_select_does(scores, rule, min_k, max_k):
     assert (step.selection if isinstance(step, Generate) else step.result.selection) == expected
 
 
-def test_keywords_replace_values_of_the_config():
-    config = FeedbackConfig(selection=SelectionConfig(min_k=2, max_k=8), max_k=5)
-    assert config.selection == SelectionConfig(min_k=2, max_k=5)
-    assert (config.min_k, config.max_k, config.gradient, config.rule) == (2, 5, None, "auto")
-    assert config == FeedbackConfig(min_k=2, max_k=5)
-    assert hash(config) == hash(FeedbackConfig(min_k=2, max_k=5))
-
-
-def test_replace_keeps_the_rest():
-    config = FeedbackConfig(min_k=2, gradient=0.5, accept_score=7)
-    assert replace(config, max_rounds=1) == FeedbackConfig(7, 1, min_k=2, gradient=0.5)
-    assert replace(config, min_k=3).selection == SelectionConfig(min_k=3, gradient=0.5)
-    assert replace(config, selection=SelectionConfig()).selection.gradient is None
-
-
 def test_capped():
     assert SelectionConfig(min_k=5).capped(3) == SelectionConfig(min_k=3, max_k=3)
     assert SelectionConfig(max_k=2).capped(3) == SelectionConfig(max_k=2)

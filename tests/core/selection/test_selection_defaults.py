@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -80,31 +81,20 @@ def test_numpy_arrays_generators_and_mixes_are_scores():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("name", "values"),
     [
-        {"min_k": -1},
-        {"min_k": 2.0},
-        {"min_k": True},
-        {"min_k": "3"},
-        {"max_k": math.nan},
-        {"max_k": 0},
-        {"gradient": -0.1},
-        {"gradient": 1.1},
-        {"gradient": math.nan},
-        {"gradient": "0.3"},
-        {"rule": 3},
-        {"rule": FixedK},
-        {"rule": "top-k"},
+        ("min_k", (-1, 2.0, True, "3")),
+        ("max_k", (math.nan, 0)),
+        ("gradient", (-0.1, 1.1, math.nan, "0.3")),
+        ("rule", (3, FixedK, "top-k")),
     ],
 )
-def test_wrong_arguments_of_a_selection_are_named(wrong):
-    (name,) = wrong
-    for door in (partial(select, FALLING), SelectionConfig, FeedbackConfig, SelectionConfig().updated):
+def test_wrong_arguments_of_a_selection_are_named(name, values):
+    doors = [partial(select, FALLING), SelectionConfig, FeedbackConfig, SelectionConfig().updated]
+    doors += [partial(gradient_cut, FALLING)] * (name in ("min_k", "gradient"))
+    for door, value in product(doors, values):
         with pytest.raises(InputError, match=name):
-            door(**wrong)
-    if name in ("min_k", "gradient"):
-        with pytest.raises(InputError, match=name):
-            gradient_cut(FALLING, **wrong)
+            door(**{name: value})
 
 
 def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
@@ -116,38 +106,25 @@ def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("config", "name", "values"),
     [
-        ("accept_score", 0),
-        ("accept_score", 11),
-        ("accept_score", math.nan),
-        ("accept_score", "9"),
-        ("accept_score", True),
-        ("max_rounds", 0),
-        ("max_rounds", 2.5),
-        ("max_rounds", "3"),
-        ("policy", "bold"),
-        ("max_calls", 0),
-        ("max_calls", 1.5),
-        ("max_tokens", 0),
-        ("max_tokens", True),
-        ("no_answer", "no"),
-        ("no_answer", (1,)),
+        (FeedbackConfig, "accept_score", (0, 11, math.nan, "9", True)),
+        (FeedbackConfig, "max_rounds", (0, 2.5, "3")),
+        (FeedbackConfig, "policy", ("bold",)),
+        (FeedbackConfig, "max_calls", (0, 1.5)),
+        (FeedbackConfig, "max_tokens", (0, True)),
+        (FeedbackConfig, "no_answer", ("no", (1,))),
+        (SageConfig, "candidates", (2.5,)),
+        (SageConfig, "baseline_top_k", (True, 0)),
+        (SageConfig, "feedback", ({"min_k": 3},)),
+        (SageConfig, "order", ("best",)),
+        (SageConfig, "max_context_tokens", (0, 1.5)),
     ],
 )
-def test_wrong_settings_of_the_loop_are_named(name, value):
-    with pytest.raises(InputError, match=name):
-        FeedbackConfig(**{name: value})
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"candidates": 2.5}, {"baseline_top_k": True}, {"baseline_top_k": 0}, {"feedback": {"min_k": 3}}],
-)
-def test_wrong_settings_of_sage_are_named(wrong):
-    (name,) = wrong
-    with pytest.raises(InputError, match=name):
-        SageConfig(**wrong)
+def test_wrong_settings_are_named(config, name, values):
+    for value in values:
+        with pytest.raises(InputError, match=name):
+            config(**{name: value})
 
 
 @pytest.mark.parametrize(
