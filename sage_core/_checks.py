@@ -136,11 +136,11 @@ def refused(owner: str, problems: Iterable[Mapping[str, Any]], known: Iterable[s
             # A union has a problem for each of its members.
             words = str(problem["msg"]).partition(", unable")[0].removeprefix("Input should be ")
             wrong.setdefault(name, ([], problem["input"]))[0].append(words)
-    for name, (found, given) in wrong.items():
-        if found == ["missing"]:
+    for name, (expected, value) in wrong.items():
+        if expected == ["missing"]:
             said += [] if name in meant else [f"{owner} needs {name}="]
         else:
-            said.append(f"{name} of {owner} should be {' or '.join(dict.fromkeys(found))}, not {given!r:.80}")
+            said.append(f"{name} of {owner} should be {' or '.join(dict.fromkeys(expected))}, not {value!r:.80}")
     return InputError("; ".join(dict.fromkeys(said)))
 
 
@@ -152,11 +152,11 @@ def likely_typo(name: str, known: Iterable[str]) -> str | None:
     if name in (known := list(known)) or "/" in name or os.sep in name or Path(name).exists():
         return None
     folded = {other.casefold(): other for other in known}
-    given = name.casefold()
-    near = difflib.get_close_matches(given, folded, n=1, cutoff=0.8)
-    if near and (_numbers(near[0]) == _numbers(given) or not _numbers(given)):
+    folded_name = name.casefold()
+    near = difflib.get_close_matches(folded_name, folded, n=1, cutoff=0.8)
+    if near and (_numbers(near[0]) == _numbers(folded_name) or not _numbers(folded_name)):
         return folded[near[0]]
-    begun = [other for other in folded if other.startswith(given) and len(given) >= _LEAST_BEGINNING]
+    begun = [other for other in folded if other.startswith(folded_name) and len(folded_name) >= _LEAST_BEGINNING]
     return folded[begun[0]] if begun else None
 
 
@@ -190,10 +190,10 @@ def check_installed(what: str, extra: str, *modules: str) -> None:
     """Raise MissingExtraError where one of the modules is not installed; none is loaded."""
     for module in modules:
         try:
-            found = sys.modules[module] if module in sys.modules else importlib.util.find_spec(module)
+            spec = sys.modules[module] if module in sys.modules else importlib.util.find_spec(module)
         except (ImportError, ValueError):
-            found = None
-        if found is None:
+            spec = None
+        if spec is None:
             raise MissingExtraError(what, extra)
 
 

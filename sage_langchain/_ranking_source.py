@@ -80,10 +80,10 @@ def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: in
         InputError: Where there is none, or its compressor is somebody else's, whose scores have no known
         scale.
     """
-    found, bound_k = _find(retriever, config)
-    found, compressor = _usable(found)
+    sage_retriever, bound_k = _find(retriever, config)
+    sage_retriever, compressor = _usable(sage_retriever)
     every = None if compressor.select else max(candidates, 1)
-    return RankingSource(compressor, bound_k or found.k or compressor.top_n or every)
+    return RankingSource(compressor, bound_k or sage_retriever.k or compressor.top_n or every)
 
 
 def check_retriever(retriever: Any, config: RunnableConfig | None) -> None:
@@ -115,12 +115,12 @@ def scores_of(documents: Sequence[Document]) -> list[float | None]:
     return [document.metadata[SCORE_KEY] for document in documents]
 
 
-def _usable(found: SageRetriever | None) -> tuple[SageRetriever, SageCompressor]:
-    if found is None:
+def _usable(retriever: SageRetriever | None) -> tuple[SageRetriever, SageCompressor]:
+    if retriever is None:
         raise InputError("this configuration leads to a retriever that is no SageRetriever: put it into one")
-    compressor = found.base_compressor
+    compressor = retriever.base_compressor
     if isinstance(compressor, SageCompressor):
-        return found, compressor
+        return retriever, compressor
     name, model = type(compressor).__name__, getattr(compressor, "model", None)
     problem = f"SageChain cannot tell the scale of the scores of {name}"
     if is_cross_encoder(model):
@@ -154,10 +154,10 @@ def _check_fallbacks(value: RunnableWithFallbacks[Any, Any], config: RunnableCon
     if _find(value.runnable, config)[0] is None:
         return
     for fallback in value.fallbacks:
-        found = _find(fallback, config)[0]
-        if found is None:
+        sage_retriever = _find(fallback, config)[0]
+        if sage_retriever is None:
             raise InputError(
                 f"the retriever falls back to {type(fallback).__name__}, which is no SageRetriever and gives "
                 "no scores: put it into one, .with_fallbacks([SageRetriever(base_retriever=...)])"
             )
-        _usable(found)
+        _usable(sage_retriever)

@@ -28,9 +28,9 @@ class CheckedModel(BaseModel):
     # Arguments besides the fields.
     _more_arguments: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, *args: Any, **given: Any) -> None:
+    def __init__(self, *args: Any, **fields: Any) -> None:
         try:
-            super().__init__(*args, **given)
+            super().__init__(*args, **fields)
         except ValidationError as error:
             known = [*type(self).model_fields, *self._more_arguments]
             raise refused(type(self).__name__, error.errors(), known) from None
@@ -49,20 +49,20 @@ class CheckedModel(BaseModel):
         return made
 
 
-def query_of(given: object) -> str:
-    """The question: ``given`` itself, or the first of its keys ``input``, ``query``, ``question``.
+def query_of(value: object) -> str:
+    """The question: ``value`` itself, or the first of its keys ``input``, ``query``, ``question``.
 
     Raises:
         InputError: If it is neither a string nor a mapping with such a string.
     """
-    if isinstance(given, str):
-        return given
-    if isinstance(given, Mapping):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
         for key in QUERY_KEYS:
-            if isinstance(given.get(key), str):
-                return str(given[key])
+            if isinstance(value.get(key), str):
+                return str(value[key])
         raise InputError(f"a mapping needs the question as a string under one of {', '.join(QUERY_KEYS)}")
-    raise InputError(f"a question is a string or a mapping that holds one, not {type(given).__name__}")
+    raise InputError(f"a question is a string or a mapping that holds one, not {type(value).__name__}")
 
 
 def layers(value: Any, config: RunnableConfig | None) -> Iterator[tuple[Any, RunnableConfig | None]]:
@@ -125,19 +125,21 @@ def inner_input(
     return whole
 
 
-def checked(found: Any, inner: Runnable[Any, Any]) -> list[Document]:
+def checked(documents: Any, inner: Runnable[Any, Any]) -> list[Document]:
     """What the inner retriever gave, as a list.
 
     Raises:
         InputError: If it is no list of documents.
     """
     name = inner.get_name()
-    if not isinstance(found, list | tuple):
-        raise InputError(f"base_retriever {name} returned {type(found).__name__}, not a list of Documents")
-    for document in found:
+    if not isinstance(documents, list | tuple):
+        raise InputError(
+            f"base_retriever {name} returned {type(documents).__name__}, not a list of Documents"
+        )
+    for document in documents:
         if not isinstance(document, Document):
             raise InputError(
                 f"base_retriever {name} returned a list with {type(document).__name__} in it: return "
                 "Documents, Document(page_content=...)"
             )
-    return list(found)
+    return list(documents)

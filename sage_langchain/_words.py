@@ -130,10 +130,10 @@ class InMemory:
         if not there:
             return {}
         rows = np.asarray([self._store.store[key]["vector"] for key in there], dtype=np.float64)
-        asked = np.asarray(vector, dtype=np.float64)
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(asked)
+        query_vector = np.asarray(vector, dtype=np.float64)
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_vector)
         with np.errstate(divide="ignore", invalid="ignore"):
-            cosines = np.nan_to_num(rows @ asked / lengths, posinf=0.0, neginf=0.0)
+            cosines = np.nan_to_num(rows @ query_vector / lengths, posinf=0.0, neginf=0.0)
         return dict(zip(there, cosines.tolist(), strict=True))
 
 
@@ -164,8 +164,8 @@ class Docstore:
 
     def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
         """See `ReadableStore`."""
-        found: Scored = self._store.similarity_search_with_score_by_vector(vector, k, **limits)
-        return found
+        scored: Scored = self._store.similarity_search_with_score_by_vector(vector, k, **limits)
+        return scored
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """See `ReadableStore`."""
@@ -186,8 +186,8 @@ class Chroma:
         """See `ReadableStore`; read again where the number of documents has changed."""
         count = self._store._collection.count()
         if count != self._count:
-            found = self._store.get(include=["documents"])
-            self._known = {k: text or "" for k, text in zip(found["ids"], found["documents"], strict=True)}
+            stored = self._store.get(include=["documents"])
+            self._known = {k: text or "" for k, text in zip(stored["ids"], stored["documents"], strict=True)}
             self._count = count
         return self._known
 
@@ -205,13 +205,13 @@ class Chroma:
 
     def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
         """See `ReadableStore`."""
-        found: Scored = self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits)
-        return found
+        scored: Scored = self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits)
+        return scored
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """See `ReadableStore`."""
-        found = self.near(vector, len(ids), {"ids": list(ids)}) if ids else []
-        return {str(document.id): score for document, score in found or ()}
+        scored = self.near(vector, len(ids), {"ids": list(ids)}) if ids else []
+        return {str(document.id): score for document, score in scored or ()}
 
 
 class GivenDocuments:
@@ -286,5 +286,5 @@ def _passing(documents: Sequence[Document], condition: Any) -> Collection[str]:
     }
 
 
-def _equal(value: Any, wanted: Any) -> bool:
-    return value in wanted if isinstance(wanted, list | tuple | set) else bool(value == wanted)
+def _equal(value: Any, expected: Any) -> bool:
+    return value in expected if isinstance(expected, list | tuple | set) else bool(value == expected)

@@ -323,10 +323,10 @@ def create_sage_chain(
     return SageChain(llm=llm, retriever=retriever, prompt=prompt, **settings)
 
 
-def _inputs(given: Any) -> dict[str, Any]:
+def _inputs(value: Any) -> dict[str, Any]:
     """The chain's input as a mapping that has the question under ``input``."""
-    question = query_of(given)
-    return {**given, "input": question} if isinstance(given, Mapping) else {"input": question}
+    question = query_of(value)
+    return {**value, "input": question} if isinstance(value, Mapping) else {"input": question}
 
 
 def _check_model(value: Any) -> None:

@@ -141,11 +141,11 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     @model_validator(mode="before")
     @classmethod
-    def _expand(cls, given: Any) -> Any:
+    def _expand(cls, data: Any) -> Any:
         """``selection``, a `SelectionConfig`, stands for its settings."""
-        if not isinstance(given, dict) or "selection" not in given:
-            return given
-        rest = dict(given)
+        if not isinstance(data, dict) or "selection" not in data:
+            return data
+        rest = dict(data)
         selection = SelectionConfig.from_keywords(rest) or SelectionConfig()
         return {**rest, **selection.keywords}
 
@@ -168,33 +168,33 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     def _adopted(self) -> Reranker | None:
         """The reranker given, behind our protocol; None for the default one."""
-        given = self.reranker
-        if is_cross_encoder(given):
+        reranker = self.reranker
+        if is_cross_encoder(reranker):
             if self.scale is None:
                 raise InputError(
                     "a LangChain cross-encoder does not say what its scores are: pass scale='logit' for raw "
                     "model outputs, or scale='probability' for scores between 0 and 1"
                 )
             wrapped = self._wrapped
-            if wrapped is None or wrapped.model is not given or wrapped.said != self.scale:
-                wrapped = self._wrapped = LangChainCrossEncoder(given, self.scale)
+            if wrapped is None or wrapped.model is not reranker or wrapped.said != self.scale:
+                wrapped = self._wrapped = LangChainCrossEncoder(reranker, self.scale)
             return wrapped
-        if isinstance(given, BaseDocumentCompressor) and not isinstance(given, SageCompressor):
-            return CompressorScores(given, self.scale or "probability", SCORE_KEY)
+        if isinstance(reranker, BaseDocumentCompressor) and not isinstance(reranker, SageCompressor):
+            return CompressorScores(reranker, self.scale or "probability", SCORE_KEY)
         if self.scale is not None and self.score_key is None:
             raise InputError(
                 "scale goes with score_key, or a cross-encoder or compressor of LangChain's; this reranker "
                 "has its own"
             )
-        if isinstance(given, str):
-            return _named(given)
-        if given is not None and not (hasattr(given, "score") and hasattr(given, "scale")):
+        if isinstance(reranker, str):
+            return _named(reranker)
+        if reranker is not None and not (hasattr(reranker, "score") and hasattr(reranker, "scale")):
             raise InputError(
                 "reranker must be a name, have score(query, texts) and a scale, be a BaseCrossEncoder, or a "
-                f"compressor that writes metadata['relevance_score']; {type(given).__name__} is none of them"
+                f"compressor that writes metadata['relevance_score'], not {type(reranker).__name__}"
             )
-        reranker: Reranker | None = given
-        return reranker
+        own: Reranker | None = reranker
+        return own
 
     @property
     def score_scale(self) -> Scale | None:
@@ -203,8 +203,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     def scale_of(self, ranked: Sequence[Document]) -> Scale:
         """The scale of the scores of these documents, which come from `rank`."""
-        found = ranked[0].metadata.get(SCALE_KEY) if ranked else None
-        return self.score_scale or found or "cosine"
+        scale = ranked[0].metadata.get(SCALE_KEY) if ranked else None
+        return self.score_scale or scale or "cosine"
 
     def _said(self) -> ScaleName:
         """What the scores are said to be."""
@@ -242,7 +242,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return []
         if self.score_key is not None:
             return self._scored(
-                documents, self._scores_found(documents, self.score_key), ordered=True, question=query
+                documents, self._scores_of(documents, self.score_key), ordered=True, question=query
             )
         texts, headed = texts_of(documents)
         known = self._search_scores(documents)
@@ -308,7 +308,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         known = [score for score in read.scores if score is not None]
         return scores_or_order(read.scores) if all(a >= b for a, b in pairwise(known)) else None
 
-    def _scores_found(self, documents: Sequence[Document], key: str) -> list[float | None]:
+    def _scores_of(self, documents: Sequence[Document], key: str) -> list[float | None]:
         scores: list[float | None] = []
         for i, document in enumerate(documents):
             if key not in document.metadata:
@@ -350,8 +350,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     def __repr_args__(self) -> Any:
         yield from super().__repr_args__()
-        if (given := self._adopted()) is not None:
-            yield "reranker", given.name
+        if (reranker := self._adopted()) is not None:
+            yield "reranker", reranker.name
 
 
 def without_header(document: Document) -> Document:
@@ -443,12 +443,12 @@ class LangChainCrossEncoder:
         """
         if not texts:
             return []
-        found = np.asarray(self.model.score([(query, text) for text in texts]), dtype=np.float64)
-        if found.ndim == 2 and found.shape[1] in (1, 2):
-            found = found[:, -1]
-        if found.shape != (len(texts),):
-            raise InputError(f"{self.name} gave scores of shape {found.shape} for {len(texts)} texts")
-        scores = [float(value) for value in found]
+        output = np.asarray(self.model.score([(query, text) for text in texts]), dtype=np.float64)
+        if output.ndim == 2 and output.shape[1] in (1, 2):
+            output = output[:, -1]
+        if output.shape != (len(texts),):
+            raise InputError(f"{self.name} gave scores of shape {output.shape} for {len(texts)} texts")
+        scores = [float(value) for value in output]
         self._check_scale(scores)
         return scores
 
@@ -492,19 +492,19 @@ class CompressorScores:
         """
         if not texts:
             return []
-        asked = returning_all(self.compressor, len(texts))
-        return self._read(asked.compress_documents(_documents(texts), query), len(texts))
+        compressor = returning_all(self.compressor, len(texts))
+        return self._read(compressor.compress_documents(_documents(texts), query), len(texts))
 
     async def ascore(self, query: str, texts: Sequence[str]) -> list[float]:
         """`score` without blocking the event loop."""
         if not texts:
             return []
-        asked = returning_all(self.compressor, len(texts))
-        return self._read(await asked.acompress_documents(_documents(texts), query), len(texts))
+        compressor = returning_all(self.compressor, len(texts))
+        return self._read(await compressor.acompress_documents(_documents(texts), query), len(texts))
 
-    def _read(self, given: Sequence[Document], n: int) -> list[float]:
+    def _read(self, documents: Sequence[Document], n: int) -> list[float]:
         results: list[tuple[int, Any]] = []
-        for document in given:
+        for document in documents:
             position: Any = document.metadata.get(_POSITION)
             if self.key not in document.metadata or not isinstance(position, int):
                 raise InputError(

@@ -129,11 +129,10 @@ class Critic:
             return parse_verdict(text_of(output)), usage_of(output, messages, self.counter)
         verdict = parse_verdict(None)
         for reply in _replies(output):
-            found = parse_verdict(reply)
-            if found.parsed:
-                verdict = found
+            read = parse_verdict(reply)
+            verdict = read if read.parsed or read.raw else verdict
+            if read.parsed:
                 break
-            verdict = found if found.raw else verdict
         return verdict, usage_of(output["raw"], messages, self.counter)
 
 
@@ -142,15 +141,15 @@ def _configured(llm: Runnable[Any, Any], config: RunnableConfig) -> tuple[Any, R
 
     Attributes of a configurable model are those of its default, so its structured output would be too.
     """
-    found: tuple[Any, RunnableConfig] = (llm, config)
+    pair: tuple[Any, RunnableConfig] = (llm, config)
     configurable = False
     for layer, inner_config in layers(llm, config):
         if configurable:
-            found = (layer, ensure_config(inner_config))
+            pair = (layer, ensure_config(inner_config))
         configurable = isinstance(layer, DynamicRunnable)
         if isinstance(layer, RunnableWithFallbacks):  # its structured output is that of all its choices
             break
-    return found
+    return pair
 
 
 def _replies(output: Mapping[str, Any]) -> Iterator[object]:

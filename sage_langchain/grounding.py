@@ -53,15 +53,15 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
         """
         return self._call_with_config(self._checked, input, config, **kwargs)
 
-    def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(given, Mapping) or "answer" not in given or "context" not in given:
+    def _checked(self, fields: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(fields, Mapping) or "answer" not in fields or "context" not in fields:
             raise InputError('the input is a mapping with "answer" and "context"')
-        answer, texts = text_of(given["answer"]), _texts(given["context"])
-        question = given.get("input") or given.get("question")
+        answer, texts = text_of(fields["answer"]), _texts(fields["context"])
+        question = fields.get("input") or fields.get("question")
         claims = self.judge.grounding(answer, texts)
         probability = self.judge.supported(question, answer, texts) if question else support(claims)
         return {
-            **given,
+            **fields,
             "grounding": {
                 "probability": probability,
                 "answerable": self.judge.answerable(question, texts) if question else None,

@@ -269,7 +269,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Call the model; with ``action="retry"`` once more where statements are not supported."""
-        if self._action != "retry" or not self._found(request.state, request.messages):
+        if self._action != "retry" or not self._passages_seen(request.state, request.messages):
             return handler(request)
         request = _unstreamed(request)
         response = handler(request)
@@ -285,7 +285,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
         """`wrap_model_call` as a coroutine; the judge computes in a thread."""
-        if self._action != "retry" or not self._found(request.state, request.messages):
+        if self._action != "retry" or not self._passages_seen(request.state, request.messages):
             return await handler(request)
         request = _unstreamed(request)
         response = await handler(request)
@@ -317,8 +317,8 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         if failed and self._action == "hand_over":
             from langgraph.types import interrupt
 
-            given = interrupt({"answer": last.text, "unsupported": [c.to_dict() for c in failed]})
-            content = content if given is True else str(given)
+            decision = interrupt({"answer": last.text, "unsupported": [c.to_dict() for c in failed]})
+            content = content if decision is True else str(decision)
         elif failed:
             content = _marked(content, [claim.span.end for claim in failed])
         verdicts = {"claims": [c.to_dict() for c in claims], "supported": not failed}
@@ -328,7 +328,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     def _fails(self, claim: Claim) -> bool:
         return claim.probability is not None and claim.probability < self._threshold
 
-    def _found(self, state: Any, messages: Sequence[AnyMessage]) -> list[str]:
+    def _passages_seen(self, state: Any, messages: Sequence[AnyMessage]) -> list[str]:
         """The passages found for the present message of the user, also those that were summarized since."""
         results: dict[str, list[str] | None] = dict(_noted_searches(state, messages)["results"])
         for message in _searches(messages, lambda name: self._names is None or name in self._names):
@@ -347,7 +347,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             answer = messages[-1]
         if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
             return []
-        passages = self._found(state, messages)
+        passages = self._passages_seen(state, messages)
         return self._judge.grounding(answer.text, passages) if passages else []
 
     def _unsupported(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> list[Claim]:
@@ -445,13 +445,13 @@ def _names(tools: Sequence[str | BaseTool] | None) -> frozenset[str] | None:
 
 def _searches(messages: Sequence[AnyMessage], is_search: Callable[[str | None], bool]) -> list[ToolMessage]:
     """The results of the searches since the last message of the user."""
-    found: list[ToolMessage] = []
+    searches: list[ToolMessage] = []
     for message in reversed(messages):
         if _is_from_user(message):
             break
         if isinstance(message, ToolMessage) and is_search(message.name):
-            found.append(message)
-    return found[::-1]
+            searches.append(message)
+    return searches[::-1]
 
 
 def _name(tool: Any) -> str:

@@ -83,11 +83,11 @@ class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
 
     def _scores(self, documents: Sequence[Document]) -> tuple[list[float | None] | None, Scale]:
         """The documents' scores and what they are; None where they have none."""
-        found = [d.metadata.get(self.score_key) for d in documents]
-        if not any(isinstance(s, int | float) and not isinstance(s, bool) for s in found):
+        scores = [d.metadata.get(self.score_key) for d in documents]
+        if not any(isinstance(s, int | float) and not isinstance(s, bool) for s in scores):
             return None, "probability"
         noted = next((d.metadata[SCALE_KEY] for d in documents if SCALE_KEY in d.metadata), None)
-        read = read_scores(found, self.scale or noted or "probability", ordered=False)
+        read = read_scores(scores, self.scale or noted or "probability", ordered=False)
         return read.scores, read.scale
 
     async def acompress_documents(
@@ -113,9 +113,9 @@ class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
         return await self.acompress_documents(documents, _query(kwargs))
 
 
-def _query(given: dict[str, Any]) -> str:
-    query = given.get("query")
-    if not isinstance(query, str) or set(given) != {"query"}:
+def _query(fields: dict[str, Any]) -> str:
+    query = fields.get("query")
+    if not isinstance(query, str) or set(fields) != {"query"}:
         raise InputError(
             "what helps depends on the question: transform_documents(documents, query=...), or "
             "compress_documents(documents, query)"

@@ -143,23 +143,23 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
     @model_validator(mode="before")
     @classmethod
-    def _expand(cls, given: Any) -> Any:
+    def _expand(cls, data: Any) -> Any:
         """Settings of a compressor stand for a `SageCompressor` with them."""
-        if not isinstance(given, dict):
-            return given
-        if "search_type" in given:
+        if not isinstance(data, dict):
+            return data
+        if "search_type" in data:
             raise InputError(
                 "there is no search_type: candidates are reranked and selected. For a search of another kind "
                 "give its retriever, SageRetriever(base_retriever=store.as_retriever(search_type='mmr', "
                 "search_kwargs={'k': 30}))"
             )
         known = {"selection", *SageCompressor.model_fields} - set(cls.model_fields)
-        settings = {name: value for name, value in given.items() if name in known}
+        settings = {name: value for name, value in data.items() if name in known}
         if not settings:
-            return given
-        if "base_compressor" in given:
+            return data
+        if "base_compressor" in data:
             raise InputError(f"{', '.join(sorted(settings))} go into the base_compressor that is given")
-        rest = {name: value for name, value in given.items() if name not in known}
+        rest = {name: value for name, value in data.items() if name not in known}
         return {**rest, "base_compressor": SageCompressor(**settings)}
 
     @field_validator("base_retriever", mode="before")
@@ -266,9 +266,9 @@ class SageRetriever(CheckedModel, BaseRetriever):
     ) -> list[Document]:
         config = patch_config(ensure_config(), callbacks=run_manager.get_child())
         exact = self._exact(k)
-        given = inner_input(self.base_retriever, query, whole_input, config)
-        found = self.base_retriever.invoke(given, config, **self._inner_kwargs(exact, kwargs))
-        documents = checked(found, self.base_retriever)
+        inner = inner_input(self.base_retriever, query, whole_input, config)
+        output = self.base_retriever.invoke(inner, config, **self._inner_kwargs(exact, kwargs))
+        documents = checked(output, self.base_retriever)
         for step in self._steps(query, exact, select) if documents else ():
             documents = step.invoke(documents, config)
         return documents
@@ -285,9 +285,9 @@ class SageRetriever(CheckedModel, BaseRetriever):
     ) -> list[Document]:
         config = patch_config(ensure_config(), callbacks=run_manager.get_child())
         exact = self._exact(k)
-        given = inner_input(self.base_retriever, query, whole_input, config)
-        found = await self.base_retriever.ainvoke(given, config, **self._inner_kwargs(exact, kwargs))
-        documents = checked(found, self.base_retriever)
+        inner = inner_input(self.base_retriever, query, whole_input, config)
+        output = await self.base_retriever.ainvoke(inner, config, **self._inner_kwargs(exact, kwargs))
+        documents = checked(output, self.base_retriever)
         for step in self._steps(query, exact, select) if documents else ():
             documents = await step.ainvoke(documents, config)
         return documents
@@ -341,18 +341,18 @@ def _foreign(
     """Somebody else's compressor as one step; its result is cut where an exact number was asked for."""
 
     def run(documents: list[Document], config: RunnableConfig) -> list[Document]:
-        found = compressor.compress_documents(documents, query, config.get("callbacks"))
-        return [without_header(document) for document in found][:exact]
+        ranked = compressor.compress_documents(documents, query, config.get("callbacks"))
+        return [without_header(document) for document in ranked][:exact]
 
     async def arun(documents: list[Document], config: RunnableConfig) -> list[Document]:
-        found = await compressor.acompress_documents(documents, query, config.get("callbacks"))
-        return [without_header(document) for document in found][:exact]
+        ranked = await compressor.acompress_documents(documents, query, config.get("callbacks"))
+        return [without_header(document) for document in ranked][:exact]
 
     return RunnableLambda(run, arun, name=type(compressor).__name__)
 
 
-def _with_whole(kwargs: dict[str, Any], given: object) -> dict[str, Any]:
-    return {**kwargs, "whole_input": given} if isinstance(given, Mapping) else kwargs
+def _with_whole(kwargs: dict[str, Any], whole: object) -> dict[str, Any]:
+    return {**kwargs, "whole_input": whole} if isinstance(whole, Mapping) else kwargs
 
 
 def _for_children(config: RunnableConfig | None) -> RunnableConfig:

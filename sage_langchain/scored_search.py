@@ -78,8 +78,8 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
     ) -> list[Document]:
-        found = self.vectorstore.similarity_search_with_score(query, **self._arguments(k, kwargs))
-        return self._scored(found)
+        scored = self.vectorstore.similarity_search_with_score(query, **self._arguments(k, kwargs))
+        return self._scored(scored)
 
     async def _aget_relevant_documents(
         self,
@@ -89,8 +89,8 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         k: int | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        found = await self.vectorstore.asimilarity_search_with_score(query, **self._arguments(k, kwargs))
-        return self._scored(found)
+        scored = await self.vectorstore.asimilarity_search_with_score(query, **self._arguments(k, kwargs))
+        return self._scored(scored)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         return VectorStoreRetriever(vectorstore=self.vectorstore)._get_ls_params(**kwargs)
@@ -98,26 +98,26 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _arguments(self, k: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {"k": self.k, **self.search_kwargs, **kwargs, **({} if k is None else {"k": k})}
 
-    def _scored(self, found: Sequence[tuple[Document, float]]) -> list[Document]:
-        raw = [float(score) for _, score in found]
+    def _scored(self, scored: Sequence[tuple[Document, float]]) -> list[Document]:
+        raw = [float(score) for _, score in scored]
         values, distances = self._similarities(raw)
         documents = []
-        for i, (document, _) in enumerate(found):
+        for i, (document, _) in enumerate(scored):
             metadata = copy.deepcopy(document.metadata)
-            found_out = {self.score_key: values[i]}
+            score_entry = {self.score_key: values[i]}
             if distances:
-                found_out[self.distance_key] = raw[i]
-            self._name_replaced(found_out.keys() & metadata.keys())
-            metadata.update(found_out)
+                score_entry[self.distance_key] = raw[i]
+            self._name_replaced(score_entry.keys() & metadata.keys())
+            metadata.update(score_entry)
             documents.append(document.model_copy(update={"metadata": metadata}))
         return documents
 
     def _similarities(self, raw: list[float]) -> tuple[list[float], bool]:
         """Similarities for raw scores in the store's order, and whether the raw are distances."""
-        found = store_similarities(raw, self.similarity or _relevance_function(self.vectorstore))
-        if found.contradicted:
+        similarities = store_similarities(raw, self.similarity or _relevance_function(self.vectorstore))
+        if similarities.contradicted:
             self._warn_once()
-        return found.values, found.distances
+        return similarities.values, similarities.distances
 
     def _name_replaced(self, keys: set[str]) -> None:
         """Warn once of each key under which the documents have something already."""
@@ -222,10 +222,10 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         documents = self._scored([*near, *known])
         documents += [self._unscored(d) for d in new.values() if str(d.id) not in raw]
         words = {_text(d) for d in by_words}
-        found_by_words = {i for i, d in enumerate(documents) if _text(d) in words}
+        hits_by_words = {i for i, d in enumerate(documents) if _text(d) in words}
         links = link([place_of(without_header(d)) for d in documents])
         similarities = [d.metadata[self.score_key] for d in documents]
-        chosen = [documents[i] for i in choose_candidates(similarities, found_by_words, links, n)]
+        chosen = [documents[i] for i in choose_candidates(similarities, hits_by_words, links, n)]
         return [*chosen, *self._of_named(query, chosen, limits)]
 
     def _of_named(
@@ -240,8 +240,8 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         texts, ids = {_text(d) for d in candidates}, [str(d.id or "") for d in candidates]
         known = [titled(without_header(d)) for d in candidates]
         scores = [d.metadata[self.score_key] for d in candidates]
-        wanted = named_chunks(query, ids, known, scores, self._search.index)
-        new = {_text(d): d for d in self._search.passing(wanted, limits) if _text(d) not in texts}
+        named = named_chunks(query, ids, known, scores, self._search.index)
+        new = {_text(d): d for d in self._search.passing(named, limits) if _text(d) not in texts}
         return [self._unscored(d) for d in new.values()]
 
     def names_in(self, documents: Sequence[Document]) -> list[dict[str, str]]:
@@ -269,10 +269,10 @@ def _embedding(store: VectorStore) -> Embeddings:
     return store.embeddings
 
 
-def _distinct(found: Scored) -> Scored:
+def _distinct(scored: Scored) -> Scored:
     """The first of each text."""
-    documents = [without_header(document) for document, _ in found]
-    return [found[i] for i in distinct([d.page_content for d in documents], [d.id for d in documents])]
+    documents = [without_header(document) for document, _ in scored]
+    return [scored[i] for i in distinct([d.page_content for d in documents], [d.id for d in documents])]
 
 
 def _text(document: Document) -> str:

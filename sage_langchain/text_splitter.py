@@ -183,8 +183,8 @@ class SageTextSplitter(TextSplitter):
             unit=CHARACTERS_PER_TOKEN if counts_characters else 1,
             names=_OWN_NAMES,
         )
-        others_given = {name: value for name, value in settings.items() if name not in _SIZES}
-        self._segmenter = segmenter or Segmenter(**others_given, **sizes)
+        other_settings = {name: value for name, value in settings.items() if name not in _SIZES}
+        self._segmenter = segmenter or Segmenter(**other_settings, **sizes)
         super().__init__(
             chunk_size=self._segmenter.max_tokens,
             chunk_overlap=0,
@@ -240,17 +240,19 @@ class SageTextSplitter(TextSplitter):
             )
         known = metadatas or [{}] * len(texts)
         outlines = [self._outline(text, own) for text, own in zip(texts, known, strict=True)]
-        found = self._spans(texts, outlines)
+        spans_of = self._spans(texts, outlines)
         return [
             chunk
-            for text, own, outline, spans in zip(texts, known, outlines, found, strict=True)
+            for text, own, outline, spans in zip(texts, known, outlines, spans_of, strict=True)
             for chunk in self._chunks(text, own, outline, spans)
         ]
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
         """Chunks of several documents, all segmented in common batches. Chunks get no id of their own."""
-        kept = [_checked_document(document) for document in documents]
-        return self.create_documents([d.page_content for d in kept], [self._metadata_of(d) for d in kept])
+        checked = [_checked_document(document) for document in documents]
+        return self.create_documents(
+            [d.page_content for d in checked], [self._metadata_of(d) for d in checked]
+        )
 
     def lazy_split_documents(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Like `split_documents`, but reads and yields as it goes, in bounded memory."""
@@ -341,11 +343,11 @@ class SageTextSplitter(TextSplitter):
         most = self._segmenter.max_tokens
         if self._header_limit is None:
             limits = [most] * len(texts)
-            found = self._segmenter.segment_many(texts)
+            segmented = self._segmenter.segment_many(texts)
         else:
             limits = [most - self._reserved(outline, most) for outline in outlines]
-            found = self._segmenter.segment_within(texts, limits)
-        return [self._finished(*each) for each in zip(texts, found, limits, strict=True)]
+            segmented = self._segmenter.segment_within(texts, limits)
+        return [self._finished(*each) for each in zip(texts, segmented, limits, strict=True)]
 
     def _reserved(self, outline: Outline | None, most: int) -> int:
         """What a text's chunks leave free for headers: a quarter at most, so that text is not crowded out."""

@@ -36,9 +36,9 @@ class SageComponent(BaseComponent):
     # Arguments of the stock class that ours replaces -> what to do instead.
     _advice: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **fields: Any) -> None:
         try:
-            super().__init__(**given)
+            super().__init__(**fields)
         except ValidationError as error:
             raise refused(type(self).__name__, error.errors(), type(self).model_fields) from None
 
@@ -48,16 +48,16 @@ class SageComponent(BaseComponent):
         """Drop what `to_dict` adds; refuse what is not an argument."""
         if not isinstance(data, dict):  # assignment to a field: pydantic passes the object
             return data
-        kept = cls._expanded({name: value for name, value in data.items() if name not in cls._derived})
-        for name in kept:
+        arguments = cls._expanded({name: value for name, value in data.items() if name not in cls._derived})
+        for name in arguments:
             if name not in cls.model_fields:
                 raise InputError(f"{cls.__name__} has no argument {name!r}{cls._hint(name)}")
-        return kept
+        return arguments
 
     @classmethod
-    def _expanded(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _expanded(cls, data: dict[str, Any]) -> dict[str, Any]:
         """The arguments, with those that stand for several in their parts."""
-        return given
+        return data
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed, which are checked and take effect, as in the constructor."""
@@ -108,8 +108,8 @@ def cache_token(function: Callable[..., Any], what: str) -> str:
     known = function_fingerprint(function)
     if known is not None:
         return known
-    if what not in _told:
-        _told.add(what)
+    if what not in _reported:
+        _reported.add(what)
         logger.warning(
             "%s depends on more than its code and plain values, so what it makes is never taken from an "
             "ingestion cache; give it a text attribute `fingerprint` that says when it makes the same",
@@ -118,7 +118,7 @@ def cache_token(function: Callable[..., Any], what: str) -> str:
     return uuid.uuid4().hex
 
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def function_name(function: Any) -> str:

@@ -161,8 +161,8 @@ class EvaluatorCritic(Critic):
 
     async def ajudge(self, case: Case) -> Graded:
         """See `Critic.ajudge`."""
-        found = await self._evaluator.aevaluate_response(query=case.question, response=case.response)
-        return self._verdict(found), None
+        evaluation = await self._evaluator.aevaluate_response(query=case.question, response=case.response)
+        return self._verdict(evaluation), None
 
     def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
         """See `Critic.share`."""
@@ -174,25 +174,25 @@ class EvaluatorCritic(Critic):
         """With an evaluator of its own, so that prompts can be updated apart."""
         return EvaluatorCritic(copy.copy(self._evaluator), self._accept)
 
-    def _verdict(self, found: EvaluationResult | None) -> Verdict:
+    def _verdict(self, evaluation: EvaluationResult | None) -> Verdict:
         label = type(self._evaluator).__name__
-        if found is None:
+        if evaluation is None:
             return Verdict(None, reason="the evaluator returned None", source=label)
-        raw, reason = found.feedback or "", ""
-        if found.invalid_result or (found.score is None and found.passing is None):
-            reason = found.invalid_reason or "the evaluator gave neither a score nor a decision"
-        elif found.score is not None and not math.isfinite(found.score):
-            reason = f"the evaluator's score is {found.score}"
+        raw, reason = evaluation.feedback or "", ""
+        if evaluation.invalid_result or (evaluation.score is None and evaluation.passing is None):
+            reason = evaluation.invalid_reason or "the evaluator gave neither a score nor a decision"
+        elif evaluation.score is not None and not math.isfinite(evaluation.score):
+            reason = f"the evaluator's score is {evaluation.score}"
         if reason:
             return Verdict(None, raw=raw, reason=reason, source=label)
-        if found.score is None:
-            grade = 10.0 if found.passing else 1.0
+        if evaluation.score is None:
+            grade = 10.0 if evaluation.passing else 1.0
         else:
             low, high = self._range
-            grade = 1 + 9 * min(max((found.score - low) / (high - low), 0.0), 1.0)
-        if found.passing:
+            grade = 1 + 9 * min(max((evaluation.score - low) / (high - low), 0.0), 1.0)
+        if evaluation.passing:
             grade = max(grade, self._accept)
-        elif found.passing is False:
+        elif evaluation.passing is False:
             grade = min(grade, max(self._accept - 0.5, 1.0))
         return Verdict(grade, 0 if grade >= self._accept else 1, raw=raw, source=label)
 

@@ -44,7 +44,7 @@ class FewNodesWarning(BaseEventHandler):
             return
         if not str(event.span_id or "").startswith("VectorIndexRetriever"):
             return
-        if all(len(found.node.get_content()) <= _SHORT for found in event.nodes):
+        if all(len(node.node.get_content()) <= _SHORT for node in event.nodes):
             self.warned = True
             logger.warning(
                 "a retriever returned %d short nodes, a fraction of what two of 1,024 tokens hold: give it "

@@ -14,8 +14,8 @@ def neighbors_of(nodes: Sequence[BaseNode]) -> list[Links]:
     """Each node's neighbors among ``nodes``: by its relationships; without any, by document and offsets."""
 
     def named(node: BaseNode, side: NodeRelationship) -> str | None:
-        found = node.relationships.get(side)
-        return found.node_id if isinstance(found, RelatedNodeInfo) else None
+        related = node.relationships.get(side)
+        return related.node_id if isinstance(related, RelatedNodeInfo) else None
 
     def place(node: BaseNode) -> Place | None:
         start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)

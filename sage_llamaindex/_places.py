@@ -27,8 +27,8 @@ def show_places(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
 
 
 def _source(node: BaseNode) -> str | None:
-    found = next((node.metadata[k] for k in _SOURCE_KEYS if isinstance(node.metadata.get(k), str)), None)
-    return found or node.ref_doc_id
+    source = next((node.metadata[k] for k in _SOURCE_KEYS if isinstance(node.metadata.get(k), str)), None)
+    return source or node.ref_doc_id
 
 
 def _shown(scored: NodeWithScore, with_source: bool) -> NodeWithScore:

@@ -396,9 +396,9 @@ class SageQuestion:
         """Put the trace where it can be found, and a flat summary into the metadata."""
         logger.debug("feedback for %r:\n%s", self._bundle.query_str, result)
         vars(response)[RESULT] = result
-        found = self.feedback(result.to_dict(), summary(result))
+        comment = self.feedback(result.to_dict(), summary(result))
         if self._parts.trace_key is not None:
-            response.metadata = {**(response.metadata or {}), self._parts.trace_key: found}
+            response.metadata = {**(response.metadata or {}), self._parts.trace_key: comment}
         return response
 
     @dispatcher.span

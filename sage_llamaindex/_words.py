@@ -166,9 +166,9 @@ class DocstoreNodes:
 
     def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
         """See `NodeSource.nodes`."""
-        found = self._index.docstore.get_nodes(list(ids), raise_error=False)
-        nodes = {node.node_id: node for node in found if node is not None}
-        return [nodes[i] for i in ids if i in nodes]
+        nodes = self._index.docstore.get_nodes(list(ids), raise_error=False)
+        by_id = {node.node_id: node for node in nodes if node is not None}
+        return [by_id[i] for i in ids if i in by_id]
 
     def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
         """See `NodeSource.passing`."""
@@ -189,8 +189,8 @@ class ChromaNodes:
         """Hashes of the texts, read again where their number has changed."""
         count = self._store.client.count()
         if count != self._count:
-            found = self._store.client.get(include=["documents"])
-            texts = zip(found["ids"], found["documents"], strict=True)
+            stored = self._store.client.get(include=["documents"])
+            texts = zip(stored["ids"], stored["documents"], strict=True)
             self._known = {i: hashlib.sha256((text or "").encode()).hexdigest() for i, text in texts}
             self._count = count
         return self._known
@@ -251,9 +251,9 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
         options = {"ids": list(ids)}
     else:
         return {}
-    found = store.query(query, **options)
-    known = found.ids or [node.node_id for node in found.nodes or []]
-    return dict(zip(known, found.similarities or [], strict=False))
+    result = store.query(query, **options)
+    known = result.ids or [node.node_id for node in result.nodes or []]
+    return dict(zip(known, result.similarities or [], strict=False))
 
 
 def _passing(nodes: Sequence[BaseNode], filters: MetadataFilters) -> Collection[str]:

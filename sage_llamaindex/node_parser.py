@@ -207,8 +207,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         Raises:
             InputError: For a file that cannot be read, an unknown setting, or one out of its range.
         """
-        given = {"tokenizer": "bert", **load_settings(settings).segmenter}
-        return cls(**{**given, **others})
+        arguments = {"tokenizer": "bert", **load_settings(settings).segmenter}
+        return cls(**{**arguments, **others})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
@@ -245,16 +245,20 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     def _prepare(self) -> Self:
         """Make the segmenter anew where a setting has changed. Cheap: its model is loaded on first use."""
         names = ("target_tokens", "max_tokens", "min_tokens", "threshold", "coarse_tokens", "strategy")
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        arguments = {name: value for name in names if (value := getattr(self, name)) is not None}
         counter = self.tokenizer if self.tokenizer is not None else chosen_tokenizer()
         made_from = (
-            self.model, self.tokenizer, counter, tuple(given.items()), self.chunk_size, id(self.segmenter)
+            self.model, self.tokenizer, counter, tuple(arguments.items()), self.chunk_size, id(self.segmenter)
         )  # fmt: skip
         if made_from == self._made_from:
             return self
         if self.segmenter is not None:
-            if given or self.model not in ("default", CUSTOM) or self.tokenizer not in (None, "bert", CUSTOM):
-                named = ", ".join([*given, "model", "tokenizer"])
+            if (
+                arguments
+                or self.model not in ("default", CUSTOM)
+                or self.tokenizer not in (None, "bert", CUSTOM)
+            ):
+                named = ", ".join([*arguments, "model", "tokenizer"])
                 raise InputError(f"a segmenter of your own has its settings already: leave {named} out")
             active = self.segmenter
             # Not by assignment, which would validate again.
@@ -266,8 +270,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
                 "SageNodeParser.from_dict(data, segmenter=...)"
             )
         else:
-            sizes = {name: value for name, value in given.items() if name != "threshold"}
-            others = {name: given[name] for name in ("threshold", "strategy") if name in given}
+            sizes = {name: value for name, value in arguments.items() if name != "threshold"}
+            others = {name: arguments[name] for name in ("threshold", "strategy") if name in arguments}
             active = Segmenter(self.model, counter=counter, **others, **chunk_sizes(self.chunk_size, **sizes))
         self._active = active
         self._made_from = made_from
@@ -291,8 +295,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
     def split_texts(self, texts: list[str]) -> list[str]:
         """The chunks of all texts, one after the other. The texts are segmented together."""
-        found = self._spans(texts, [self._limit(0)] * len(texts))
-        return [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
+        spans_of = self._spans(texts, [self._limit(0)] * len(texts))
+        return [span.of(text) for text, spans in zip(texts, spans_of, strict=True) for span in spans]
 
     def split_text_metadata_aware(self, text: str, metadata_str: str) -> list[str]:
         """The chunks of one text, leaving room for metadata within ``chunk_size``."""
@@ -305,8 +309,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         sizes = self._active.counter.count_many(
             [f"{m.strip()}\n\n" if m.strip() else "" for m in metadata_strs]
         )
-        found = self._spans(texts, [self._limit(size) for size in sizes])
-        return [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
+        spans_of = self._spans(texts, [self._limit(size) for size in sizes])
+        return [span.of(text) for text, spans in zip(texts, spans_of, strict=True) for span in spans]
 
     def get_nodes_from_documents(
         self, documents: Sequence[Document], show_progress: bool = False, **kwargs: Any
@@ -337,9 +341,9 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             self._limit(size, outline) if text.strip() else 0
             for size, outline, text in zip(sizes, outlines, texts, strict=True)
         ]
-        found = self._spans(texts, limits, show_progress)
+        spans_of = self._spans(texts, limits, show_progress)
         chunks: list[BaseNode] = []
-        for node, text, outline, spans in zip(nodes, texts, outlines, found, strict=True):
+        for node, text, outline, spans in zip(nodes, texts, outlines, spans_of, strict=True):
             made = self._chunks_of(node, text, spans)
             if outline is not None and spans:
                 self._describe(made, outline, outline.contexts(spans))
@@ -453,8 +457,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             metadata[PATH_KEY] = join_path(headings, outline.separator)
         else:
             metadata.pop(PATH_KEY, None)
-        for key, found in ((TITLE_KEY, outline.found_title), (PATH_KEY, PATH_KEY in metadata)):
-            if found and self._hides(key) and key not in chunk.excluded_llm_metadata_keys:
+        for key, present in ((TITLE_KEY, outline.found_title), (PATH_KEY, PATH_KEY in metadata)):
+            if present and self._hides(key) and key not in chunk.excluded_llm_metadata_keys:
                 chunk.excluded_llm_metadata_keys.append(key)
 
     def _hides(self, key: str) -> bool:
@@ -473,10 +477,10 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         with self.callback_manager.event(
             CBEventType.CHUNKING, payload={EventPayload.CHUNKS: list(texts)}
         ) as event:
-            found = self._active.segment_within(texts, limits, progress=show_progress)
-            pieces = [span.of(text) for text, spans in zip(texts, found, strict=True) for span in spans]
+            segmented = self._active.segment_within(texts, limits, progress=show_progress)
+            pieces = [span.of(text) for text, spans in zip(texts, segmented, strict=True) for span in spans]
             event.on_end(payload={EventPayload.CHUNKS: pieces})
-        return found
+        return segmented
 
 
 def _check_documents(documents: Sequence[Any]) -> None:

@@ -184,8 +184,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     _scorer: Reranker | PostprocessorScores | None = PrivateAttr(default=None)
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
     _warned: bool = PrivateAttr(default=False)
-    _told_few: bool = PrivateAttr(default=False)
-    _told_distances: bool = PrivateAttr(default=False)
+    _reported_few: bool = PrivateAttr(default=False)
+    _reported_distances: bool = PrivateAttr(default=False)
 
     _advice: ClassVar[Mapping[str, str]] = {
         "top_n": "the number of nodes follows from the scores; bound it by min_k and max_k",
@@ -201,11 +201,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         return "SageNodePostprocessor"
 
     @classmethod
-    def _expanded(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _expanded(cls, data: dict[str, Any]) -> dict[str, Any]:
         """``selection``, a `SelectionConfig`, stands for its four settings."""
-        if "selection" not in given:
-            return given
-        rest = dict(given)
+        if "selection" not in data:
+            return data
+        rest = dict(data)
         selection = SelectionConfig.from_keywords(rest) or SelectionConfig()
         return {**rest, **selection.keywords}
 
@@ -262,8 +262,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def _adopted(self) -> Reranker | PostprocessorScores | None:
         if isinstance(self.reranker, BaseNodePostprocessor):
             return PostprocessorScores(self.reranker, self.scale)
-        given: Reranker | None = self.reranker
-        return given
+        reranker: Reranker | None = self.reranker
+        return reranker
 
     def _make_reranker(self) -> Reranker:
         return named_reranker(self.reranker, device=self.device)
@@ -282,16 +282,16 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _ranking(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[Ranking]:
         self._tell_if_few(nodes)
-        given, scorer = self._given(nodes), self._scorer
+        reading, scorer = self._reading(nodes), self._scorer
         if scorer is None:
-            return self._scored(nodes, given.scores, given.scale)
+            return self._scored(nodes, reading.scores, reading.scale)
         bundle = _query_of(query_bundle)
         question = bundle.query_str
         if isinstance(scorer, PostprocessorScores):
             read: ScoreReading = yield Twin(scorer, "score_nodes", nodes, bundle)
         else:
             texts, headed = _texts(nodes)
-            known = scores_or_order(given.scores)
+            known = scores_or_order(reading.scores)
             scores = yield Twin(ranking, "score_candidates", scorer, question, texts, known, headed=headed)
             read = read_scores(scores, scorer.scale, ordered=False, source=f"scores of {scorer.name}")
         return self._scored(nodes, read.scores, read.scale, question)
@@ -384,9 +384,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         }
         with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
 
-            def ended(kept: Sequence[NodeWithScore]) -> None:
-                event.on_end(payload={EventPayload.NODES: list(kept)})
-                dispatcher.event(ReRankEndEvent(nodes=list(kept)))
+            def ended(selected: Sequence[NodeWithScore]) -> None:
+                event.on_end(payload={EventPayload.NODES: list(selected)})
+                dispatcher.event(ReRankEndEvent(nodes=list(selected)))
 
             yield ended
 
@@ -397,8 +397,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         bound, few = f"min_k={least}", 0 < len(nodes) <= least
         if floor:
             bound, few = f"min_tokens={floor}", 1 < len(nodes) <= least and sum(tokens_of(nodes)) <= floor
-        if few and not self._told_few:
-            self._told_few = True
+        if few and not self._reported_few:
+            self._reported_few = True
             logger.warning(
                 "%d candidates and %s: all are kept, there is nothing to select from; raise the "
                 "retriever's similarity_top_k (some 30 is usual), or lower the floor",
@@ -406,11 +406,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 bound,
             )
 
-    def _given(self, nodes: Sequence[NodeWithScore]) -> ScoreReading:
+    def _reading(self, nodes: Sequence[NodeWithScore]) -> ScoreReading:
         """The scores that the nodes came with, higher is better."""
         read = read_scores([n.score for n in nodes], self.scale)
-        if read.distances and self.scale == "auto" and not self._told_distances:
-            self._told_distances = True
+        if read.distances and self.scale == "auto" and not self._reported_distances:
+            self._reported_distances = True
             logger.warning(
                 "the retriever's scores rise from its first node to its last: they are taken for distances, "
                 "smaller is nearer, and count by their negatives; say scale='distance', or name another scale"
@@ -489,21 +489,21 @@ class PostprocessorScores:
         """
         if not nodes:
             return self._read(nodes, [])
-        asked = returning_all(self._postprocessor, len(nodes))
-        return self._read(nodes, asked.postprocess_nodes(_unscored(nodes), query_bundle))
+        postprocessor = returning_all(self._postprocessor, len(nodes))
+        return self._read(nodes, postprocessor.postprocess_nodes(_unscored(nodes), query_bundle))
 
     async def ascore_nodes(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> ScoreReading:
         """`score_nodes` without blocking the event loop."""
         if not nodes:
             return self._read(nodes, [])
-        asked = returning_all(self._postprocessor, len(nodes))
-        return self._read(nodes, await asked.apostprocess_nodes(_unscored(nodes), query_bundle))
+        postprocessor = returning_all(self._postprocessor, len(nodes))
+        return self._read(nodes, await postprocessor.apostprocess_nodes(_unscored(nodes), query_bundle))
 
-    def _read(self, nodes: Sequence[NodeWithScore], given: Sequence[NodeWithScore]) -> ScoreReading:
+    def _read(self, nodes: Sequence[NodeWithScore], ranked: Sequence[NodeWithScore]) -> ScoreReading:
         places: dict[str, deque[int]] = defaultdict(deque)  # of nodes with the same id, in their order
         for i, node in enumerate(nodes):
             places[node.node.node_id].append(i)
-        results = [(queue.popleft(), n.score) for n in given if (queue := places[n.node.node_id])]
+        results = [(queue.popleft(), n.score) for n in ranked if (queue := places[n.node.node_id])]
         try:
             scores = collected_scores(self.name, results, len(nodes))
         except InputError as error:

@@ -65,9 +65,9 @@ class SagePruner(SageComponent, BaseNodePostprocessor):
 
     def slices(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle) -> list[list[NodeWithScore]]:
         """What is left of each node: itself where nothing was dropped, else a node for every slice."""
-        texts = [_text(found) for found in nodes]
+        texts = [_text(node) for node in nodes]
         parts = self._pruner.prune(query_bundle.query_str, texts, *self._scores(nodes))
-        return [_slices(found, part) for found, part in zip(nodes, parts, strict=True)]
+        return [_slices(node, part) for node, part in zip(nodes, parts, strict=True)]
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -76,21 +76,21 @@ class SagePruner(SageComponent, BaseNodePostprocessor):
 
     def _scores(self, nodes: Sequence[NodeWithScore]) -> tuple[list[float | None] | None, Scale]:
         """The nodes' scores and what they are; None where no node has one."""
-        if all(found.score is None for found in nodes):
+        if all(node.score is None for node in nodes):
             return None, "probability"
-        read = read_scores([found.score for found in nodes], self.scale)
+        read = read_scores([node.score for node in nodes], self.scale)
         return read.scores, read.scale
 
 
-def _text(found: NodeWithScore) -> str:
-    return found.node.text if isinstance(found.node, TextNode) else ""
+def _text(node: NodeWithScore) -> str:
+    return node.node.text if isinstance(node.node, TextNode) else ""
 
 
-def _slices(found: NodeWithScore, part: Pruned) -> list[NodeWithScore]:
+def _slices(scored: NodeWithScore, part: Pruned) -> list[NodeWithScore]:
     """The node itself where nothing was dropped, else a node for every slice."""
-    node = found.node
+    node = scored.node
     if not part.dropped or not isinstance(node, TextNode):
-        return [found]
+        return [scored]
     placed = node.start_char_idx is not None
     result = []
     for span in part.kept:
@@ -102,5 +102,5 @@ def _slices(found: NodeWithScore, part: Pruned) -> list[NodeWithScore]:
             "end_char_idx": start + span.end - span.start if placed else None,
             "embedding": None,
         }
-        result.append(NodeWithScore(node=node.model_copy(update=update), score=found.score))
+        result.append(NodeWithScore(node=node.model_copy(update=update), score=scored.score))
     return result

@@ -99,9 +99,9 @@ RENAMED = {
 }
 
 
-def refuse_unknown(given: Mapping[str, Any], known: frozenset[str], where: str, advice: str = "") -> None:
+def refuse_unknown(options: Mapping[str, Any], known: frozenset[str], where: str, advice: str = "") -> None:
     """Raise TypeError, as Python does, for a keyword argument that is not known."""
-    for name in given:
+    for name in options:
         if name not in known:
             hint = near_match(name, known, RENAMED) + ("" if name in RENAMED else advice)
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{hint}")
@@ -115,8 +115,8 @@ def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
     """The whole feedback trace behind a response of `SageQueryEngine`; None where there was no feedback."""
     if not isinstance(response, get_args(RESPONSE_TYPE)):
         raise InputError(f"feedback_of takes what an engine returned, not {type(response).__name__}")
-    found = vars(response).get(RESULT)
-    return found if isinstance(found, FeedbackResult) else None
+    result = vars(response).get(RESULT)
+    return result if isinstance(result, FeedbackResult) else None
 
 
 def marks_of(
@@ -256,8 +256,8 @@ class SageQueryEngine(RetrieverQueryEngine):
                 stop_on=stop_on,
             ),
         )
-        given = list(node_postprocessors or [])
-        ours = [i for i, p in enumerate(given) if isinstance(p, SageNodePostprocessor)]
+        postprocessors = list(node_postprocessors or [])
+        ours = [i for i, p in enumerate(postprocessors) if isinstance(p, SageNodePostprocessor)]
         if len(ours) > 1:
             raise InputError("give one SageNodePostprocessor: a second one would have nothing left to select")
         settings: dict[str, Any] = {
@@ -276,15 +276,15 @@ class SageQueryEngine(RetrieverQueryEngine):
             if retriever.selects and (ours or settings):
                 raise InputError("the SageRetriever ranks and selects: give it the settings, or select=False")
             if retriever.selects:
-                given.append(retriever.postprocessor)
-                ours = [len(given) - 1]
+                postprocessors.append(retriever.postprocessor)
+                ours = [len(postprocessors) - 1]
             retriever = retriever.unselected()
         if not ours:
             # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
-            reranked = any(hasattr(postprocessor, "top_n") for postprocessor in given)
-            given.append(SageNodePostprocessor(reranker=None if reranked else "hybrid", **settings))
-        self._at = ours[0] if ours else len(given) - 1
-        super().__init__(retriever, response_synthesizer, given, callback_manager)
+            reranked = any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors)
+            postprocessors.append(SageNodePostprocessor(reranker=None if reranked else "hybrid", **settings))
+        self._at = ours[0] if ours else len(postprocessors) - 1
+        super().__init__(retriever, response_synthesizer, postprocessors, callback_manager)
         self._critic = make_critic(
             None if isinstance(self._options.critic, str) else self._options.critic,
             self._response_synthesizer._llm,
@@ -297,9 +297,9 @@ class SageQueryEngine(RetrieverQueryEngine):
 
     @property
     def _sage(self) -> SageNodePostprocessor:
-        found = self._node_postprocessors[self._at]
-        assert isinstance(found, SageNodePostprocessor)
-        return found
+        postprocessor = self._node_postprocessors[self._at]
+        assert isinstance(postprocessor, SageNodePostprocessor)
+        return postprocessor
 
     @classmethod
     def from_args(  # type: ignore[override]
@@ -392,9 +392,9 @@ class SageQueryEngine(RetrieverQueryEngine):
             raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
         refuse_unknown(options, OPTIONS | _SELECTION | _PARTS, "SageQueryEngine.from_query_engine")
         inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
-        given = {"node_postprocessors": list(engine._node_postprocessors), **inherited, **options}
-        made = cls(engine._retriever, copy.copy(engine._response_synthesizer), **given)
-        return made if given.get("callback_manager") else made._observed_by(engine.callback_manager)
+        arguments = {"node_postprocessors": list(engine._node_postprocessors), **inherited, **options}
+        made = cls(engine._retriever, copy.copy(engine._response_synthesizer), **arguments)
+        return made if arguments.get("callback_manager") else made._observed_by(engine.callback_manager)
 
     def _observed_by(self, manager: CallbackManager) -> Self:
         """Use a callback manager that the user did not give: a critic that has handlers keeps them."""
@@ -513,12 +513,12 @@ def _placed(ranking: Ranking) -> Ranking:
     return replace(ranking, nodes=tuple(show_places(ranking.nodes)))
 
 
-def checked_question(asked: QueryType) -> QueryType:
+def checked_question(question: QueryType) -> QueryType:
     """A question that can be looked for, or a clear error."""
-    if not isinstance(asked, str | QueryBundle):
-        raise InputError(f"a question is a text or a QueryBundle, not {type(asked).__name__}")
-    if isinstance(asked, QueryBundle) and (asked.embedding or asked.image_path):
-        return asked  # what is looked for need not be in words
-    if not (asked if isinstance(asked, str) else asked.query_str).strip():
+    if not isinstance(question, str | QueryBundle):
+        raise InputError(f"a question is a text or a QueryBundle, not {type(question).__name__}")
+    if isinstance(question, QueryBundle) and (question.embedding or question.image_path):
+        return question  # what is looked for need not be in words
+    if not (question if isinstance(question, str) else question.query_str).strip():
         raise InputError("the question is blank")
-    return asked
+    return question

@@ -249,7 +249,7 @@ class SageRetriever(BaseRetriever):
         """Nodes found by words, best first."""
         n = words_of(self._candidates)
         if self._sparse is not None:
-            return [found.node for found in self._sparse.retrieve(QueryBundle(bundle.query_str))][:n]
+            return [hit.node for hit in self._sparse.retrieve(QueryBundle(bundle.query_str))][:n]
         if self._words is None:
             return []
         return self._words.search(bundle.query_str, n, **self._limits())
@@ -269,10 +269,10 @@ class SageRetriever(BaseRetriever):
             return []
         ids, texts = [n.node.node_id for n in nodes], {_text(n.node) for n in nodes}
         scores = vouch(scores, neighbors_of([n.node for n in nodes]), "cosine")
-        wanted = named_chunks(
+        names = named_chunks(
             bundle.query_str, ids, [titled(n.node) for n in nodes], scores, self._words.index
         )
-        new = [n for n in self._words.passing(wanted, **self._limits()) if _text(n) not in texts]
+        new = [n for n in self._words.passing(names, **self._limits()) if _text(n) not in texts]
         similar = similarities(self._index, bundle, [n.node_id for n in new])
         return _distinct([NodeWithScore(node=n, score=similar.get(n.node_id)) for n in new])
 
@@ -283,17 +283,17 @@ class SageRetriever(BaseRetriever):
         nodes = _distinct(near)
         if not isinstance(self._retriever, VectorIndexRetriever) and not by_words:
             return nodes
-        known = {found.node.node_id: i for i, found in enumerate(nodes)}
-        texts = {_text(found.node): i for i, found in enumerate(nodes)}
+        known = {hit.node.node_id: i for i, hit in enumerate(nodes)}
+        texts = {_text(hit.node): i for i, hit in enumerate(nodes)}
         new = [n for n in by_words if n.node_id not in known and _text(n) not in texts]
         scores = similarities(self._index, bundle, [n.node_id for n in new])
         nodes += _distinct([NodeWithScore(node=n, score=scores.get(n.node_id)) for n in new])
-        places = {found.node.node_id: i for i, found in enumerate(nodes)}
-        found_by_words = {places[n.node_id] for n in by_words if n.node_id in places}
-        links = neighbors_of([found.node for found in nodes])
+        places = {hit.node.node_id: i for i, hit in enumerate(nodes)}
+        hits_by_words = {places[n.node_id] for n in by_words if n.node_id in places}
+        links = neighbors_of([hit.node for hit in nodes])
         # Some stores report distances.
         known_scores = read_scores([n.score for n in nodes], self._postprocessor.scale).scores
-        chosen = choose_candidates(known_scores, found_by_words, links, self._candidates)
+        chosen = choose_candidates(known_scores, hits_by_words, links, self._candidates)
         candidates = [nodes[i] for i in chosen]
         return [*candidates, *self._named(bundle, candidates, [known_scores[i] for i in chosen])]
 
@@ -311,8 +311,8 @@ def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | N
 
 def _distinct(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
     """The first of each text."""
-    texts = [found.node.get_content(metadata_mode=MetadataMode.NONE) for found in nodes]
-    return [nodes[i] for i in distinct(texts, [found.node.node_id for found in nodes])]
+    texts = [node.node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
+    return [nodes[i] for i in distinct(texts, [node.node.node_id for node in nodes])]
 
 
 def _text(node: BaseNode) -> str:

@@ -81,14 +81,14 @@ class SageSentenceEvent(Event):
     mark: dict[str, Any]
 
 
-def _dumped(found: NodeWithScore) -> dict[str, Any]:
-    return {"node": doc_to_json(found.node), "score": found.score}
+def _dumped(node: NodeWithScore) -> dict[str, Any]:
+    return {"node": doc_to_json(node.node), "score": node.score}
 
 
-def _loaded(found: Any) -> Any:
-    if isinstance(found, NodeWithScore):
-        return found
-    return NodeWithScore(node=json_to_doc(found["node"]), score=found["score"])
+def _loaded(data: Any) -> Any:
+    if isinstance(data, NodeWithScore):
+        return data
+    return NodeWithScore(node=json_to_doc(data["node"]), score=data["score"])
 
 
 # A `NodeWithScore` alone forgets the class of its node when it is saved.
@@ -182,21 +182,21 @@ class SageWorkflow(Workflow):
         if not self._engine._with_feedback:
             return StopEvent(result=await SageQuestion(bundle, ranking, self._engine._parts()).arun_once())
         progress = _Progress(query=event.query, nodes=list(ranking.nodes), scale=ranking.scale)
-        question, _, wanted = await self._resumed(progress)
-        if isinstance(wanted, Done):
-            return StopEvent(result=await question.afinish(wanted.result))
+        question, _, request = await self._resumed(progress)
+        if isinstance(request, Done):
+            return StopEvent(result=await question.afinish(request.result))
         return _AnswerWanted(progress=progress)
 
     @step
     async def answer(self, ctx: Context, event: _AnswerWanted) -> _GradeWanted | _RoundEnded:
         """Answer from this round's selection."""
 
-        def send(found: SageMarkEvent) -> None:
-            ctx.write_event_to_stream(SageSentenceEvent(round=found.round, mark=found.mark))
+        def send(mark: SageMarkEvent) -> None:
+            ctx.write_event_to_stream(SageSentenceEvent(round=mark.round, mark=mark.mark))
 
-        progress, wanted = await self._advanced(event.progress, send)
+        progress, request = await self._advanced(event.progress, send)
         return (
-            _GradeWanted(progress=progress) if isinstance(wanted, Judge) else _RoundEnded(progress=progress)
+            _GradeWanted(progress=progress) if isinstance(request, Judge) else _RoundEnded(progress=progress)
         )
 
     @step
@@ -208,14 +208,14 @@ class SageWorkflow(Workflow):
     @step
     async def decide(self, ctx: Context, event: _RoundEnded) -> _AnswerWanted | StopEvent:
         """Report the round, and go on or end. A step of its own: whoever saves now saves the grade too."""
-        question, loop, wanted = await self._resumed(event.progress)
-        if isinstance(wanted, Judge):
+        question, loop, request = await self._resumed(event.progress)
+        if isinstance(request, Judge):
             # A budget that had no room for the grade left no mark in the rounds: it ends the loop again.
-            wanted = loop.before_critic() or wanted
-        ended = loop.rounds if isinstance(wanted, Done) else loop.rounds[:-1]
+            request = loop.before_critic() or request
+        ended = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
         ctx.write_event_to_stream(_round_event(ended[-1]))
-        if isinstance(wanted, Done):
-            return StopEvent(result=await question.afinish(wanted.result))
+        if isinstance(request, Done):
+            return StopEvent(result=await question.afinish(request.result))
         return _AnswerWanted(progress=event.progress)
 
     def as_tool(
@@ -254,15 +254,15 @@ class SageWorkflow(Workflow):
         self, progress: _Progress, on_mark: Callable[[SageMarkEvent], None] | None = None
     ) -> tuple[_Progress, Step]:
         """Carry out the loop's next request; what is known then, and the request after it."""
-        question, loop, wanted = await self._resumed(progress)
+        question, loop, request = await self._resumed(progress)
         question.on_mark = on_mark
-        if not isinstance(wanted, Done):
-            wanted = await question.astep(loop, wanted)
+        if not isinstance(request, Done):
+            request = await question.astep(loop, request)
         news = {
             "rounds": [done.to_dict() for done in loop.rounds],
             "attempts": [_saved(attempt) for attempt in question.attempts],
         }
-        return progress.model_copy(update=news), wanted
+        return progress.model_copy(update=news), request
 
     async def _resumed(self, progress: _Progress) -> tuple[SageQuestion, FeedbackLoop, Step]:
         """The question and the loop as they were when the event was sent."""
@@ -271,8 +271,10 @@ class SageWorkflow(Workflow):
         question = SageQuestion(QueryBundle(progress.query), ranking, engine._parts())
         attempts = [_restored(answered, engine._response_synthesizer) for answered in progress.attempts]
         rounds = [Round.from_dict(item) for item in progress.rounds]
-        loop, wanted = await question.aresume(engine._options.config(engine._sage, ranking), rounds, attempts)
-        return question, loop, wanted
+        loop, request = await question.aresume(
+            engine._options.config(engine._sage, ranking), rounds, attempts
+        )
+        return question, loop, request
 
 
 def _round_event(done: Round) -> SageRoundEvent:

@@ -178,8 +178,8 @@ def check_head(name: str) -> None:
     from transformers.utils import cached_file
 
     def read(path: str) -> dict[str, Any]:
-        found = cached_file(name, path, _raise_exceptions_for_missing_entries=False)
-        return {} if found is None else dict(json.loads(Path(found).read_text(encoding="utf-8")))
+        cached = cached_file(name, path, _raise_exceptions_for_missing_entries=False)
+        return {} if cached is None else dict(json.loads(Path(cached).read_text(encoding="utf-8")))
 
     if read("config_sentence_transformers.json").get("model_type") == "CrossEncoder":
         return  # sentence-transformers' own format: its modules say how the score is made

@@ -129,7 +129,7 @@ class HybridReranker:
             InputError: Where there is not one score per text.
         """
         check_request(query, texts)
-        given = check_search_scores(scores, texts)
+        search_scores = check_search_scores(scores, texts)
         probabilities = [0.0] * len(texts)
         filled = [i for i, text in enumerate(texts) if text.strip()]
         if not filled or not query.strip():
@@ -140,7 +140,7 @@ class HybridReranker:
         sizes = [len(read[text]) for text in listed]
         features = word_matrix(query, [w.words for w in windows], [w.grams for w in windows])
         model = self._calibration.words_only
-        meaning = None if given is None else standardized(given)
+        meaning = None if search_scores is None else standardized(search_scores)
         if meaning is not None:
             features = np.column_stack([np.repeat(meaning[filled], sizes), features])
             model = self._calibration.with_scores
@@ -181,20 +181,20 @@ class LRUCache(Generic[V]):
     def get_many(self, texts: Iterable[str], make: Callable[[Sequence[str]], Sequence[V]]) -> dict[str, V]:
         """The value of each text; ``make`` gives all that are not there, each text once, in one call."""
         keys = {text: _key(text) for text in texts}
-        found: dict[str, V] = {}
+        cached: dict[str, V] = {}
         with self._lock:
             for text, key in keys.items():
                 if key in self._values:
                     self._values.move_to_end(key)
-                    found[text] = self._values[key]
-        missing = [text for text in keys if text not in found]
+                    cached[text] = self._values[key]
+        missing = [text for text in keys if text not in cached]
         if missing:
-            found.update(zip(missing, make(missing), strict=True))
+            cached.update(zip(missing, make(missing), strict=True))
             with self._lock:
-                self._values.update((keys[text], found[text]) for text in missing)
+                self._values.update((keys[text], cached[text]) for text in missing)
                 while len(self._values) > self._size:
                     self._values.popitem(last=False)
-        return found
+        return cached
 
 
 def _key(text: str) -> bytes:
