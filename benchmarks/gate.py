@@ -26,14 +26,14 @@ import numpy as np
 from development_sets import Corpus, corpora
 from numpy.typing import NDArray
 from pipelines import Memory, titled
+from sage_eval.gate import Outcome, compare, measure
 
 from sage_core.documents.reader import Document, parse_document
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import HybridReranker
 from sage_core.segmentation import Segmenter
 from sage_core.text.keywords import bm25_share, words
-from sage_core.tuning import QuotedQuestion, compare, make_questions, measure
-from sage_core.tuning.gate import Outcome
+from sage_core.tuning import QuotedQuestion, make_questions
 
 SETS = ("onestopqa", "squad2_dev16", "clapnq_dev", "hotpot_sample")
 MOST_TEXT = 90_000  # Characters of a set: every splitting is embedded anew.

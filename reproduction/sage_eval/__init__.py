@@ -13,16 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sage_core.tuning import (
-        Dataset,
-        EvalDocument,
-        EvalQuestion,
-        Evidence,
-        MadeDataset,
-        QuotedQuestion,
-        make_dataset,
-        read_questions,
-    )
+    from sage_core.tuning import QuotedQuestion, read_questions
     from sage_eval.datasets import dataset_names, load_dataset, save_dataset
     from sage_eval.execute import run_experiment
     from sage_eval.experiment import Experiment, experiment_names, load_experiment
@@ -31,7 +22,9 @@ if TYPE_CHECKING:
     from sage_eval.methods import make_method, method_names
     from sage_eval.metrics import bootstrap_mean, metric, paired_bootstrap, paired_difference
     from sage_eval.plan import Plan, RunOptions
+    from sage_eval.question_maker import MadeDataset, make_dataset
     from sage_eval.readers import NoReader, Reader
+    from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
     from sage_eval.report import write_report
     from sage_eval.results import Results, compare, read_results
 
@@ -70,16 +63,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sage_core.tuning": (
-        "Dataset",
-        "EvalDocument",
-        "EvalQuestion",
-        "Evidence",
-        "MadeDataset",
-        "QuotedQuestion",
-        "make_dataset",
-        "read_questions",
-    ),
+    "sage_core.tuning": ("QuotedQuestion", "read_questions"),
     "sage_eval.datasets": ("dataset_names", "load_dataset", "save_dataset"),
     "sage_eval.execute": ("run_experiment",),
     "sage_eval.experiment": ("Experiment", "experiment_names", "load_experiment"),
@@ -89,6 +73,8 @@ _HOMES = {
     "sage_eval.metrics": ("bootstrap_mean", "metric", "paired_bootstrap", "paired_difference"),
     "sage_eval.plan": ("Plan", "RunOptions"),
     "sage_eval.readers": ("NoReader", "Reader"),
+    "sage_eval.question_maker": ("MadeDataset", "make_dataset"),
+    "sage_eval.records": ("Dataset", "EvalDocument", "EvalQuestion", "Evidence"),
     "sage_eval.report": ("write_report",),
     "sage_eval.results": ("Results", "compare", "read_results"),
 }

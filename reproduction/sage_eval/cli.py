@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sage_core.cli.gate import EXAMPLES as GATE_EXAMPLES
-from sage_core.cli.gate import gate
 from sage_core.cli.options import (
     DEFAULT_EMBEDDER,
     DEFAULT_TIMEOUT,
@@ -27,6 +25,8 @@ from sage_core.cli.options import (
     print_json,
 )
 from sage_core.errors import InputError
+from sage_eval.gate_cli import EXAMPLES as GATE_EXAMPLES
+from sage_eval.gate_cli import gate
 
 if TYPE_CHECKING:
     from sage_core.answering import Answerer
@@ -273,8 +273,8 @@ def make_questions(
     from sage_core.answering import LLMAnswerer
     from sage_core.documents import expand, read_document
     from sage_core.embedding.minilm import MiniLMEmbedder
-    from sage_core.tuning.questions import make_dataset
     from sage_eval.datasets import save_dataset
+    from sage_eval.question_maker import make_dataset
     from sage_eval.records import EvalDocument
 
     if evidence not in ("answer", "chunk"):

@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from sage_core.cli import ask, calibrate, demo, documents, gate, ingest, mcp, segment, tune
+from sage_core.cli import ask, calibrate, demo, documents, ingest, mcp, segment, tune
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.rendering.sanitize import one_line, terminal_safe
 
@@ -38,7 +38,7 @@ First steps:
   sage-rag serve --store .sage                    try settings on a local page
   sage-rag tune --questions questions.jsonl       find the settings that suit your documents
   sage-rag calibrate questions.jsonl --keep 0.9   keep 90 % of the evidence, at the fewest tokens
-  sage-rag gate questions.jsonl --against b.json  fail where retrieval has become worse
+  sage-rag questions docs/ -o questions.jsonl     make questions about your documents, without an LLM
 
 Without an LLM, answers are quoted by a plainly labeled extractive answerer. An LLM answers where
 OPENAI_API_KEY is set or --base-url names an OpenAI-compatible server.
@@ -65,8 +65,7 @@ app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
-app.command(epilog=gate.QUESTIONS_EXAMPLES)(gate.questions)
-app.command(epilog=gate.EXAMPLES)(gate.gate)
+app.command(epilog=tune.QUESTIONS_EXAMPLES)(tune.questions)
 
 
 def add_command(command: EntryPoint) -> None:

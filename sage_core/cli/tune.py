@@ -1,8 +1,9 @@
-"""`sage-rag tune`."""
+"""`sage-rag tune` and `sage-rag questions`."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,13 +15,13 @@ import typer
 
 from sage_core.cli import options as cli
 from sage_core.errors import InputError
-from sage_core.pipeline.opening import DEFAULT_TIMEOUT, make_answerer
+from sage_core.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import counted
 
 if TYPE_CHECKING:
     from sage_core.documents.reader import Document
-    from sage_core.tuning.quotations import QuotedQuestion, Unlocated
+    from sage_core.tuning.quotations import Unlocated
     from sage_core.tuning.tuner import Comparison, FewerTokens, TuneProgress, Tuning
 
 EXAMPLES = """
@@ -28,11 +29,17 @@ EXAMPLES = """
 Examples:
   sage-rag tune --store .sage --questions questions.jsonl
   sage-rag tune docs/ --questions questions.jsonl -o sage-settings.json
-  sage-rag tune docs/ --questions made.jsonl --make-questions 100 --model gpt-4o-mini
   sage-rag ingest docs/ --settings sage-settings.json --rebuild
 \b
 A line of questions.jsonl:
   {"question": "When does the ferry leave?", "quote": "The ferry leaves at seven."}
+"""
+
+QUESTIONS_EXAMPLES = """
+\b
+Examples:
+  sage-rag questions docs/ -o questions.jsonl
+  sage-rag tune docs/ --questions questions.jsonl
 """
 
 EXIT_INTERRUPTED = 130
@@ -56,12 +63,6 @@ def tune(
             parser=cli.path_argument,
         ),
     ] = Path("questions.jsonl"),
-    make_questions: Annotated[
-        int | None,
-        cli.option(
-            "First have an LLM write so many questions about the documents into --questions.", "N", False
-        ),
-    ] = None,
     output: Annotated[
         Path,
         typer.Option(
@@ -85,7 +86,6 @@ def tune(
         ),
     ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
-    model: cli.ModelOption = None,
     base_url: cli.BaseUrlOption = None,
     timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
     encoding: cli.EncodingOption = None,
@@ -104,24 +104,19 @@ def tune(
     from sage_core.tuning.tuner import TuneOptions
     from sage_core.tuning.tuner import tune as run_tuning
 
-    cli.require_packages(embedder, llm=make_questions is not None)
+    cli.require_packages(embedder)
     options = TuneOptions(minutes=minutes, seed=seed, base=cli.load_settings(settings, embedder))
     if rerankers:
         options = replace(options, rerankers=tuple(rerankers))
     check_output(output)
-    if make_questions is None:
-        if not questions.exists():
-            raise InputError(
-                f"no questions at {questions}: write some, a JSON object a line, "
-                '{"question": ..., "quote": what answers it, as it stands in a document}; or have an LLM '
-                "write some, --make-questions 100 --model NAME"
-            )
-        quoted = read_questions(questions)
-    elif questions.exists():
-        raise InputError(f"{questions} is there already: leave --make-questions out, or name another file")
+    if not questions.exists():
+        raise InputError(
+            f"no questions at {questions}: write some, a JSON object a line, "
+            '{"question": ..., "quote": what answers it, as it stands in a document}; or make some, '
+            f"sage-rag questions PATH -o {questions}"
+        )
+    quoted = read_questions(questions)
     documents = read_documents(paths or [], store, encoding)
-    if make_questions is not None:
-        quoted = _made(documents, questions, make_questions, model, base_url, timeout, seed)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
     with progress_bar("tuning", cli.console(stderr=True)) as report:
 
@@ -178,64 +173,41 @@ def read_documents(paths: Sequence[Path], store: str, encoding: str | None) -> l
     return documents
 
 
-def _made(
-    documents: Sequence[Document],
-    path: Path,
-    count: int,
-    model: str | None,
-    base_url: str | None,
-    timeout: float,
-    seed: int,
-) -> list[QuotedQuestion]:
-    """Questions that an LLM writes, kept in a file to be read and corrected."""
-    from sage_core.answering import LLMAnswerer
-    from sage_core.embedding.minilm import MiniLMEmbedder
-    from sage_core.text.sentences import split_sentences
-    from sage_core.tuning.questions import make_dataset
-    from sage_core.tuning.quotations import QuotedQuestion
-    from sage_core.tuning.records import EvalDocument
+def questions(
+    paths: cli.DocumentsArgument = None,
+    store: cli.StoreOption = ".sage",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write.", metavar="FILE", parser=cli.path_argument)
+    ] = Path("questions.jsonl"),
+    limit: Annotated[int, cli.option("At most so many.", "N")] = 100,
+    seed: Annotated[int, cli.option("Of the draw.")] = 0,
+    encoding: cli.EncodingOption = None,
+) -> None:
+    """Make questions about your documents, without an LLM, for `sage-rag tune`, `calibrate` and `eval gate`.
 
-    if count < 1:
-        raise InputError(f"--make-questions is at least 1, not {count}")
-    answerer = make_answerer(model, base_url, False, MiniLMEmbedder(), timeout)
-    if not isinstance(answerer, LLMAnswerer):
-        raise InputError("questions are written by an LLM: set OPENAI_API_KEY, or give --base-url")
-    made = make_dataset(
-        [EvalDocument(d.source, d.text) for d in documents],
-        answerer.chat,
-        evidence="answer",
-        limit=count,
-        seed=seed,
-    )
-    texts = {d.source: d.text for d in documents}
-    sentences = {s: split_sentences(texts[s]) for s in {q.document for q in made.dataset.questions}}
-    quoted: list[QuotedQuestion] = []
-    for question in made.dataset.questions:
-        [evidence] = question.evidence
-        start, end = evidence.span
-        around = [s for s in sentences[evidence.document] if s.start < end and start < s.end]
-        text = texts[evidence.document]
-        quote = text[around[0].start : around[-1].end] if around else evidence.span.of(text)
-        quoted.append(QuotedQuestion(question.text, (quote.strip(),), evidence.document))
-    write_questions(path, [(q.text, q.quotes[0], q.source) for q in quoted])
-    cli.complain(
-        f"{counted(len(quoted), 'question')} written to {path} ({made.usage.total:,} tokens): read them "
-        "before you rely on what follows; they use the words of the passages, which real questions do not",
-        "",
-    )
-    return quoted
+    From headings, definitions and rare words of sentences, each with the sentence that answers it. They tell
+    whether retrieval became better or worse; how good it is for people, only questions of people tell.
+    """
+    from sage_core.tuning.made_questions import make_questions
 
-
-def write_questions(path: Path, questions: Iterable[tuple[str, str, str]]) -> None:
-    """A file of questions, each with its quotation and source."""
-    lines = (
-        json.dumps(dict(zip(("question", "quote", "source"), each, strict=True)), ensure_ascii=False)
-        for each in questions
-    )
+    if output.exists():
+        raise InputError(f"{output} is there already: name another file (-o), or remove it")
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {output.absolute().parent} for the questions")
+    made = make_questions(read_documents(paths or [], store, encoding), limit=limit, seed=seed)
+    # The file is for a repository: no folder of this machine, only what tells documents apart.
+    names = Counter(Path(source).name for source in {q.source for q in made})
+    lines: list[str] = []
+    for question in made:
+        parts = Path(question.source).parts
+        source = "/".join(parts[-1:] if names[parts[-1]] == 1 else parts[-3:])
+        line = {"question": question.text, "quote": question.quotes[0], "source": source}
+        lines.append(f"{json.dumps(line, ensure_ascii=False)}\n")
     try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        output.write_text("".join(lines), encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        raise InputError(f"cannot write {output}: {error.strerror or error}") from error
+    cli.say(f"{counted(len(made), 'question')}: {output}; look through them before you rely on them")
 
 
 # -- output ----------------------------------------------------------------------------------------------

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Any
 
 from sage_core._checks import near_match
 from sage_core.documents.reader import Document
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.tuning.contents import Record, read_json_lines
-from sage_core.tuning.records import Evidence
 
 MOST_PLACES = 10
 """A quotation that stands in more places is too short to say which one is meant."""
@@ -33,6 +33,14 @@ _PLAIN = str.maketrans(
         "…": "...",
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where a part of an answer stands: a span of one document."""
+
+    document: str
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +96,45 @@ def read_questions(path: str | Path) -> list[QuotedQuestion]:
         InputError: Where the file cannot be read, a line is malformed or has an unknown field, or there is
             none; the message names file and line.
     """
-    questions = [_question(record) for record in read_json_lines(Path(path), "a file of questions")]
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    questions = [_question(line, f"{path}, line {n}") for n, line in enumerate(lines, 1) if line.strip()]
     if not questions:
         raise InputError(f'{path} holds no questions: a line each, {{"question": ..., "quote": ...}}')
     return questions
 
 
-def _question(record: Record) -> QuotedQuestion:
-    for key in record.data:
+def _question(line: str, where: str) -> QuotedQuestion:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not valid JSON ({error}); each line holds one object") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{where}: one JSON object a line, not {line.strip()[:60]}")
+    for key in data:
         if key not in (*_KEYS, *_SET_KEYS):
             hint = near_match(key, _KEYS) or "; there are question, quote and source"
-            raise record.error(f"there is no field {key!r}{hint}")
-    text = record.text("question")
-    quotes: list[str] = []
-    for key in ("quote", "quotes"):
-        value = record.data.get(key)
-        quotes += [record.text(key)] if isinstance(value, str) else record.texts(key)
-    quotes += [entry.text("text") for entry in record.records("evidence", required=False)]
+            raise InputError(f"{where}: there is no field {key!r}{hint}")
+    text, source = data.get("question"), data.get("source") or ""
+    if not isinstance(text, str) or not isinstance(source, str):
+        raise InputError(f"{where}: 'question' and 'source' must be texts")
     if not text.strip():
-        raise record.error("the question is blank")
-    if not quotes or not all(quote.strip() for quote in quotes):
-        raise record.error("'quote' must be what answers the question, as it stands in the document")
-    return QuotedQuestion(text.strip(), tuple(quotes), record.text("source", default="").strip())
+        raise InputError(f"{where}: the question is blank")
+    quotes = _quotes(data)
+    if not quotes or not all(isinstance(quote, str) and quote.strip() for quote in quotes):
+        raise InputError(f"{where}: 'quote' must be what answers the question, as it stands in the document")
+    return QuotedQuestion(text.strip(), tuple(quotes), source.strip())
+
+
+def _quotes(data: Mapping[str, Any]) -> list[Any]:
+    quotes: list[Any] = []
+    for value in (data.get("quote"), data.get("quotes")):
+        quotes += value if isinstance(value, list) else [] if value is None else [value]
+    evidence = data.get("evidence") or []
+    entries = evidence if isinstance(evidence, list) else [evidence]
+    return quotes + [entry.get("text") if isinstance(entry, dict) else None for entry in entries]
 
 
 def locate(

@@ -46,8 +46,7 @@ from sage_core.store.identity import StoreIdentity
 from sage_core.text.spans import Span
 from sage_core.text.tokens import get_counter
 from sage_core.tuning.calibrate import RankedQuestion
-from sage_core.tuning.quotations import LocatedQuestion, QuotedQuestion, Unlocated, locate
-from sage_core.tuning.records import Evidence
+from sage_core.tuning.quotations import Evidence, LocatedQuestion, QuotedQuestion, Unlocated, locate
 from sage_core.tuning.statistics import Difference, paired_bootstrap
 
 Stage = Literal["chunks", "ranking", "selection"]

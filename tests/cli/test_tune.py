@@ -10,7 +10,6 @@ from sage_core import Sage, SageSettings
 from sage_core.cli.main import EXIT_INTERRUPTED, run
 from sage_core.tuning import tuner as tuning
 from tests.cli.support import DEMO, as_json, mistake, shown
-from tests.fakes.llm_server import LLMServer
 
 QUESTIONS = [
     {"question": "What does a night at the visitor pontoon cost?", "quote": "2.60 pounds for each metre"},
@@ -100,30 +99,12 @@ def test_interrupted_it_writes_what_it_has(
     assert SageSettings.load(output).measured["finished"] is False
 
 
-def test_an_llm_writes_the_questions_where_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "guide.md").write_text("The ferry leaves at eleven on Sundays. Tickets are sold on board.")
-    made = tmp_path / "made.jsonl"
-    with LLMServer([{"question": "Where are tickets sold?", "answer": "on board"}]) as server:
-        arguments = ["tune", str(tmp_path / "guide.md"), "--questions", str(made), "--make-questions", "5"]
-        arguments += ["--base-url", server.base_url, "--model", "tiny", "--reranker", "none"]
-        assert run([*arguments, "-o", str(tmp_path / "settings.json")]) == 0
-    assert "1 question written to" in capsys.readouterr().err
-    [line] = made.read_text().splitlines()
-    assert json.loads(line)["quote"] == "Tickets are sold on board."
-    assert "is there already" in mistake(capsys, *arguments)[1]
-    assert (
-        "OPENAI_API_KEY" in mistake(capsys, *arguments[:3], tmp_path / "new.jsonl", "--make-questions", 1)[1]
-    )
-
-
 def test_mistakes_are_told_before_any_work(
     questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guide = str(DEMO / "ferry-handbook.md")
     missing = mistake(capsys, "tune", guide, "--questions", tmp_path / "none.jsonl")[1]
-    assert "no questions at" in missing and '{"question": ...' in missing and "--make-questions" in missing
+    assert "no questions at" in missing and '{"question": ...' in missing and "sage-rag questions" in missing
     other = tmp_path / "other.json"
     other.write_text('{"mine": 1}')
     code, message = mistake(capsys, "tune", guide, "--questions", questions, "-o", other)

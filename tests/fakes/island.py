@@ -1,7 +1,8 @@
 """A document of our own for tests of the methods, with what is asked about it."""
 
+from sage_eval.records import EvalDocument, EvalQuestion, Evidence
+
 from sage_core.text.spans import Span
-from sage_core.tuning.records import EvalDocument, EvalQuestion, Evidence
 
 PARAGRAPHS = [
     "The island of Hestran lies forty miles off the coast. Two hundred people live there all year. "

@@ -16,7 +16,7 @@ from sage_core.segmentation.long_sentences import weigh
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
-from sage_core.tuning import questions
+from sage_eval import question_maker
 from sage_eval.methods.answering import Stopwatch
 from sage_eval.records import EvalDocument, Piece, ProgressCallback
 from sage_eval.specs import Settings, Spec
@@ -25,7 +25,7 @@ NAIVE_TOKENS = 200
 """Size of the chunks of naive RAG (paper, section VII-A)."""
 
 
-class FixedChunker(questions.FixedChunker):
+class FixedChunker(question_maker.FixedChunker):
     """Chunks of a fixed size that may overlap: drawn out backwards over the last sentences of the one before.
 
     Args:

@@ -15,10 +15,10 @@ from sage_core.llm.prompting import delimiter, question_text, quote_block
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
-from sage_core.tuning.questions import FixedChunker
 from sage_eval.methods.answering import Reading, Stopwatch, choice_of, digest, text_of
 from sage_eval.methods.chunking import ChunkSource, cut_to, readable
 from sage_eval.methods.summaries import Summarizer, summarize_all
+from sage_eval.question_maker import FixedChunker
 from sage_eval.records import (
     EvalDocument,
     EvalQuestion,

@@ -94,7 +94,7 @@ def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
         ('{"question": "Why?"}', "'quote' must be what answers"),
         ('{"question": " ", "quote": "x"}', "the question is blank"),
         ('{"question": "Why?", "quote": ""}', "'quote' must be what answers"),
-        ('{"question": 1.5, "quote": 3}', "'quote'"),
+        ('{"question": "1.5", "quote": 3}', "'quote'"),
         ("[1]", "line 1"),
         ("{", "line 1"),
         ("", "holds no questions"),

@@ -26,11 +26,11 @@ from sage_core.segmentation.long_sentences import split_long, weigh
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, get_counter
-from sage_core.tuning.records import Dataset, EvalDocument, EvalQuestion, Evidence
+from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
 
 if TYPE_CHECKING:
     from sage_core.pipeline.ingest import DocumentSegmenter
-    from sage_core.tuning.records import ProgressCallback
+    from sage_eval.records import ProgressCallback
 
 CHUNK_TOKENS = 1000
 """Size of the paper's chunks."""

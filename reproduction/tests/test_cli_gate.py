@@ -1,4 +1,4 @@
-"""`sage-rag questions` and `sage-rag gate`."""
+"""`sage-rag questions` and `sage-rag eval gate`."""
 
 import json
 
@@ -30,14 +30,17 @@ def test_from_documents_to_an_exit_code(tmp_path, monkeypatch, capsys) -> None:
     (tmp_path / "gate_app.py").write_text(RETRIEVER)
     assert run(["questions", "docs", "-o", "q.jsonl", "--limit", "30"]) == 0
     assert run(["questions", "docs", "-o", "q.jsonl"]) == 2  # nothing is overwritten
-    gate = ["gate", "q.jsonl", "--retriever", "gate_app:search"]
+    gate = ["eval", "gate", "q.jsonl", "--retriever", "gate_app:search"]
     assert run([*gate]) == 2
     assert run([*gate, "--save", "base.json"]) == 0
     assert run([*gate, "--against", "base.json"]) == 0
     capsys.readouterr()
-    assert run(["gate", "q.jsonl", "--retriever", "gate_app:worse", "--against", "base.json", "--json"]) == 1
+    assert (
+        run(["eval", "gate", "q.jsonl", "--retriever", "gate_app:worse", "--against", "base.json", "--json"])
+        == 1
+    )
     printed = json.loads(capsys.readouterr().out)
     assert printed["comparison"]["worse"] is True and printed["comparison"]["lost"]
-    assert run(["gate", "q.jsonl", "--retriever", "gate_app:worse", "--against", "base.json"]) == 1
+    assert run(["eval", "gate", "q.jsonl", "--retriever", "gate_app:worse", "--against", "base.json"]) == 1
     assert "WORSE" in capsys.readouterr().out
-    assert run(["gate", "q.jsonl", "--against", "no.json"]) == 2
+    assert run(["eval", "gate", "q.jsonl", "--against", "no.json"]) == 2

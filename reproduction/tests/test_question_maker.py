@@ -6,12 +6,12 @@ import re
 
 import pytest
 from sage_eval.datasets import load_dataset, save_dataset
+from sage_eval.question_maker import find_answer, make_dataset, make_pair, read_pair
+from sage_eval.records import EvalDocument
 
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import OpenAIChat
 from sage_core.text.spans import Span
-from sage_core.tuning.questions import find_answer, make_dataset, make_pair, read_pair
-from sage_core.tuning.records import EvalDocument
 from tests.fakes.llm_server import LLMServer, Reply
 
 pytest.importorskip("openai", reason="the scripted server is spoken to by the openai client")

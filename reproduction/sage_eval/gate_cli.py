@@ -1,40 +1,29 @@
-"""`sage-rag gate` and `sage-rag questions`."""
+"""`sage-rag eval gate`."""
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sage_core.cli import options as cli
-from sage_core.cli.tune import read_documents, write_questions
 from sage_core.errors import InputError
 from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import counted
 
 if TYPE_CHECKING:
-    from sage_core.tuning.gate import Comparison, Outcome
     from sage_core.tuning.quotations import QuotedQuestion
     from sage_core.tuning.statistics import Difference
+    from sage_eval.gate import Comparison, Outcome
 
 EXAMPLES = """
 \b
 Examples:
-  sage-rag gate questions.jsonl --retriever app:retriever --save baseline.json
-  sage-rag gate questions.jsonl --retriever app:retriever --against baseline.json
-  sage-rag gate questions.jsonl --store .sage --against baseline.json
+  sage-rag eval gate questions.jsonl --retriever app:retriever --save baseline.json
+  sage-rag eval gate questions.jsonl --retriever app:retriever --against baseline.json
+  sage-rag eval gate questions.jsonl --store .sage --against baseline.json
 \b
 app:retriever is a LlamaIndex or LangChain retriever in app.py, or a function without arguments that makes it.
-"""
-
-QUESTIONS_EXAMPLES = """
-\b
-Examples:
-  sage-rag questions docs/ -o questions.jsonl
-  sage-rag gate questions.jsonl --store .sage --save baseline.json
 """
 
 EXIT_WORSE = 1
@@ -70,8 +59,8 @@ def gate(
     250, 500 and 1,000 tokens and in all. The paired difference to the baseline decides: of retrievers that
     are as good as before, at most one in twenty is called worse. Use it in CI, with 100 questions or more.
     """
-    from sage_core.tuning.gate import compare, load_baseline, save_baseline
     from sage_core.tuning.quotations import read_questions
+    from sage_eval.gate import compare, load_baseline, save_baseline
 
     if against is None and save is None:
         raise InputError("say what to compare with, --against FILE, or write a baseline first, --save FILE")
@@ -102,7 +91,7 @@ def _measured(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from sage_core.pipeline.opening import open_sage
-    from sage_core.tuning.gate import as_search, load_retriever, measure
+    from sage_eval.gate import as_search, load_retriever, measure
 
     columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with ExitStack() as opened:
@@ -160,36 +149,3 @@ def _show_comparison(comparison: Comparison) -> None:
 def _points(change: Difference) -> tuple[str, str]:
     """A change in percentage points, and its interval."""
     return f"{100 * change.value:+.1f}", f"{100 * change.low:+.1f} to {100 * change.high:+.1f}"
-
-
-def questions(
-    paths: cli.DocumentsArgument = None,
-    store: cli.StoreOption = ".sage",
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write.", metavar="FILE", parser=cli.path_argument)
-    ] = Path("questions.jsonl"),
-    limit: Annotated[int, cli.option("At most so many.", "N")] = 100,
-    seed: Annotated[int, cli.option("Of the draw.")] = 0,
-    encoding: cli.EncodingOption = None,
-) -> None:
-    """Make questions about your documents, without an LLM, for `sage-rag gate`.
-
-    From headings, definitions and rare words of sentences, each with the sentence that answers it. They tell
-    whether retrieval became better or worse; how good it is for people, only questions of people tell.
-    """
-    from sage_core.tuning.made_questions import make_questions
-
-    if output.exists():
-        raise InputError(f"{output} is there already: name another file (-o), or remove it")
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {output.absolute().parent} for the questions")
-    made = make_questions(read_documents(paths or [], store, encoding), limit=limit, seed=seed)
-    # The file is for a repository: no folder of this machine, only what tells documents apart.
-    names = Counter(Path(source).name for source in {q.source for q in made})
-    quoted: list[tuple[str, str, str]] = []
-    for question in made:
-        parts = Path(question.source).parts
-        end = parts[-1:] if names[parts[-1]] == 1 else parts[-3:]
-        quoted.append((question.text, question.quotes[0], "/".join(end)))
-    write_questions(output, quoted)
-    cli.say(f"{counted(len(made), 'question')}: {output}; look through them before you rely on them")

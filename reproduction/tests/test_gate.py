@@ -1,15 +1,21 @@
-"""The gate: evidence of any retriever against a baseline, and questions made by rule."""
+"""The gate: evidence of any retriever against a baseline."""
 
 import json
 from types import SimpleNamespace
 
 import pytest
+from sage_eval.gate import (
+    Outcome,
+    as_search,
+    compare,
+    load_baseline,
+    load_retriever,
+    measure,
+    save_baseline,
+)
 
-from sage_core.documents.reader import parse_document
 from sage_core.errors import InputError
-from sage_core.tuning import QuotedQuestion, as_search, compare, load_baseline, measure, save_baseline
-from sage_core.tuning.gate import Outcome, load_retriever
-from sage_core.tuning.made_questions import make_questions
+from sage_core.tuning import QuotedQuestion
 
 FILLER = "Nothing of what was said that evening was ever written down by anyone. " * 20
 QUESTIONS = [
@@ -109,35 +115,3 @@ def test_a_retriever_by_import_path(tmp_path, monkeypatch) -> None:
     for wrong in ("my_app", ":make", "my_app:missing", "no_such_module_here:x"):
         with pytest.raises(InputError):
             load_retriever(wrong)
-
-
-TEXT = b"""# Harbor rules
-
-## Dues
-
-Every boat of the island pays four pounds a night at the pier.
-
-## Pilots
-
-A pilot is a keeper who brings larger ships through the narrow western sound.
-
-The western sound hides granite ledges, kelp forests and treacherous winter currents.
-"""
-
-
-def test_questions_are_made_of_headings_definitions_and_words() -> None:
-    document = parse_document("rules.md", TEXT)
-    made = make_questions([document], limit=10)
-    texts = [q.text for q in made]
-    assert "Harbor rules: Dues" in texts and "What is a pilot?" in texts
-    assert all(q.quotes[0] in document.text for q in made)
-    assert len({q.quotes for q in made}) == len(made)
-    assert make_questions([document], limit=10) == made
-    assert len(make_questions([document], limit=1)) == 1
-
-
-def test_no_questions_of_nothing() -> None:
-    with pytest.raises(InputError):
-        make_questions([parse_document("a.md", b"Too short.")])
-    with pytest.raises(InputError, match="limit"):
-        make_questions([parse_document("rules.md", TEXT)], limit=0)
