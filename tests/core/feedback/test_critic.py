@@ -140,7 +140,6 @@ FORMS = [
     "({score}, {adjust})",
     "{score}\n{adjust}",
     "{score} {adjust}",
-    "I'd say {score} out of 10. Adjust: {adjust}",
     "Step 1 of 3: fine.\nScore (1-10): {score}\nAdjust (-1, 0 or 1): {adjust}",
 ]
 
