@@ -14,12 +14,8 @@ from sage_core.feedback.drivers import (
     NO_HITS,
     Check,
     Hits,
-    agrade_answer,
     arun_loop,
-    arun_step,
-    grade_answer,
     run_loop,
-    run_step,
 )
 from sage_core.feedback.loop import UNKNOWN_USAGE, FeedbackLoop
 from sage_core.feedback.parsing import parse_verdict
@@ -71,14 +67,10 @@ __all__ = [
     "StopReason",
     "Verdict",
     "Veto",
-    "agrade_answer",
     "arun_loop",
-    "arun_step",
     "critic_fields",
     "critic_messages",
     "follow_up",
-    "grade_answer",
     "parse_verdict",
     "run_loop",
-    "run_step",
 ]

@@ -264,7 +264,11 @@ def grade_steps(
     check: Check | None = None,
     failures: tuple[type[Exception], ...] = (LLMError,),
 ) -> Steps[FeedbackResult]:
-    """`grade_answer` as a generator; ``judge`` is one too."""
+    """`loop_steps` for an answer that has been shown already, such as a stream: graded, never replaced.
+
+    Raises:
+        InputError: For a loop of several rounds.
+    """
     if loop.config.max_rounds > 1 and loop.config.max_calls != 1:
         raise InputError("an answer that was shown already is graded in a loop with max_rounds=1")
     return loop_steps(loop, lambda _: _known((answer, usage)), judge, check, failures=failures)
@@ -324,77 +328,3 @@ async def arun_loop(
 ) -> FeedbackResult:
     """`run_loop` with coroutines. Cancelling it cancels the call under way and nothing else."""
     return await adrive(loop_steps(loop, _asking(generate), _asking(judge), check, _asking(search), failures))
-
-
-def run_step(
-    loop: FeedbackLoop,
-    step: Generate | Judge | Search,
-    generate: Callable[[Selection], Answered],
-    judge: Callable[[Selection, str], Judged],
-    *,
-    check: Check | None = None,
-    search: Callable[[Search], Hits] | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
-) -> Step:
-    """Carry out one request of ``loop`` and feed back the reply; for drivers that save what happens between.
-
-    Returns:
-        The loop's next request, or its result.
-
-    Raises:
-        Exception: As `run_loop`.
-    """
-    return drive(one_step(loop, step, _asking(generate), _asking(judge), check, _asking(search), failures))
-
-
-async def arun_step(
-    loop: FeedbackLoop,
-    step: Generate | Judge | Search,
-    generate: Callable[[Selection], Awaitable[Answered]],
-    judge: Callable[[Selection, str], Awaitable[Judged]],
-    *,
-    check: Check | None = None,
-    search: Callable[[Search], Awaitable[Hits]] | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
-) -> Step:
-    """`run_step` with coroutines."""
-    steps = one_step(loop, step, _asking(generate), _asking(judge), check, _asking(search), failures)
-    return await adrive(steps)
-
-
-def grade_answer(
-    loop: FeedbackLoop,
-    answer: str,
-    usage: TokenUsage | None,
-    judge: Callable[[Selection, str], Judged],
-    *,
-    check: Check | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
-) -> FeedbackResult:
-    """`run_loop` for an answer that has been shown already, such as a stream: it is graded, never replaced.
-
-    Args:
-        loop: A loop that has not been started; of one round.
-        answer: The answer.
-        usage: What it took; None where unknown.
-        judge: As for `run_loop`.
-        check: As for `run_loop`.
-        failures: As for `run_loop`.
-
-    Raises:
-        InputError: For a loop of several rounds.
-    """
-    return drive(grade_steps(loop, answer, usage, _asking(judge), check, failures))
-
-
-async def agrade_answer(
-    loop: FeedbackLoop,
-    answer: str,
-    usage: TokenUsage | None,
-    judge: Callable[[Selection, str], Awaitable[Judged]],
-    *,
-    check: Check | None = None,
-    failures: tuple[type[Exception], ...] = (LLMError,),
-) -> FeedbackResult:
-    """`grade_answer` with a coroutine."""
-    return await adrive(grade_steps(loop, answer, usage, _asking(judge), check, failures))

@@ -1,11 +1,13 @@
 """A trace that was written can be read back."""
 
 import json
+from functools import partial
 
 import pytest
 
 from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, InputError, run_loop
-from sage_core.feedback import Done, Judge, Round, Verdict, run_step
+from sage_core.feedback import Done, Judge, Round, Verdict
+from sage_core.feedback.drivers import Compute, drive, one_step
 from sage_core.llm.usage import TokenUsage
 from tests.fakes.results_to_show import failed_critic, hostile, nothing_found, usual
 
@@ -24,6 +26,10 @@ def test_a_trace_survives_being_saved(make):
 def test_anything_else_is_told(trace):
     with pytest.raises(InputError, match="no trace"):
         FeedbackResult.from_dict(trace)
+
+
+def _computed(function, *arguments):
+    return (yield Compute(function, *arguments))
 
 
 def test_a_loop_goes_on_after_the_rounds_of_another():
@@ -51,7 +57,7 @@ def test_a_loop_goes_on_after_the_rounds_of_another():
         loop = FeedbackLoop(scores, config=config)
         step = loop.resume(saved)
         while not isinstance(step, Done):
-            step = run_step(loop, step, answer, judge)
+            step = drive(one_step(loop, step, partial(_computed, answer), partial(_computed, judge)))
         assert step.result == result
         assert len(states) == 6 - calls
 
