@@ -140,7 +140,9 @@ def refused(owner: str, problems: Iterable[Mapping[str, Any]], known: Iterable[s
         if expected == ["missing"]:
             said += [] if name in meant else [f"{owner} needs {name}="]
         else:
-            said.append(f"{name} of {owner} should be {' or '.join(dict.fromkeys(expected))}, not {value!r:.80}")
+            said.append(
+                f"{name} of {owner} should be {' or '.join(dict.fromkeys(expected))}, not {value!r:.80}"
+            )
     return InputError("; ".join(dict.fromkeys(said)))
 
 
@@ -156,7 +158,9 @@ def likely_typo(name: str, known: Iterable[str]) -> str | None:
     near = difflib.get_close_matches(folded_name, folded, n=1, cutoff=0.8)
     if near and (_numbers(near[0]) == _numbers(folded_name) or not _numbers(folded_name)):
         return folded[near[0]]
-    begun = [other for other in folded if other.startswith(folded_name) and len(folded_name) >= _LEAST_BEGINNING]
+    begun = [
+        other for other in folded if other.startswith(folded_name) and len(folded_name) >= _LEAST_BEGINNING
+    ]
     return folded[begun[0]] if begun else None
 
 
