@@ -1,4 +1,4 @@
-"""Marks of an answer while it is written: how late they come, and what stopping at a contradiction saves.
+"""Marks of an answer while it is written: how late they come, and what stopping at a wrong sentence saves.
 
     python benchmarks/streaming.py
 
@@ -15,13 +15,16 @@ import os
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from judge import SEED, answers_graded, with_interval
 
 from sage_core.answering import AnswerMark, LocalJudge, StreamMarks, marked_stream, support
+from sage_core.feedback import StopOn
 
 RATES = (30.0, 60.0)
 
@@ -83,7 +86,7 @@ def main() -> None:
         )
     for name, rows in sets.items():
         labels, batch, streamed = [], [], []
-        written, saved, stopped = {True: 0, False: 0}, {True: 0, False: 0}, {True: 0, False: 0}
+        counts: dict[str, Counter[bool]] = {"written": Counter()}
         for answer, passages, label in rows[: arguments.limit]:
             tokens = tokens_of(answer)
             marks = StreamMarks(passages, judge=judge)
@@ -96,21 +99,25 @@ def main() -> None:
                 labels.append(label)
                 streamed.append(min(probabilities))
                 batch.append(min(c.probability or 0.0 for c in judge.grounding(answer, passages)))
-            marks = StreamMarks(passages, judge=judge, stop_on="contradicted")
-            script = Script(tokens, None)
-            for _ in marked_stream(iter(script), marks):
-                pass
-            written[label] += len(tokens)
-            saved[label] += len(tokens) - len(script.ends)
-            stopped[label] += marks.stopped
+            counts["written"][label] += len(tokens)
+            for stop_on in get_args(StopOn):
+                marks = StreamMarks(passages, judge=judge, stop_on=stop_on)
+                script = Script(tokens, None)
+                for _ in marked_stream(iter(script), marks):
+                    pass
+                counts.setdefault(f"saved {stop_on}", Counter())[label] += len(tokens) - len(script.ends)
+                counts.setdefault(f"stopped {stop_on}", Counter())[label] += marks.stopped
         count = {x: sum(row[2] is x for row in rows[: arguments.limit]) for x in (True, False)}
         print(f"{name}, n = {len(labels)}: AUROC of the lowest mark {with_interval(labels, streamed)}")
         print(f"  in batch {with_interval(labels, batch)}")
-        print(
-            f"  stopped {stopped[True]} of {count[True]} right ({stopped[True] / count[True]:.1%}), "
-            f"{stopped[False]} of {count[False]} wrong ({stopped[False] / count[False]:.1%}); "
-            f"tokens of wrong answers saved {saved[False] / written[False]:.1%}"
-        )
+        for stop_on in get_args(StopOn):
+            stopped, saved = counts[f"stopped {stop_on}"], counts[f"saved {stop_on}"]
+            print(
+                f"  stop_on={stop_on!r}: {stopped[True]} of {count[True]} right "
+                f"({stopped[True] / count[True]:.1%}), {stopped[False]} of {count[False]} wrong "
+                f"({stopped[False] / count[False]:.1%}); tokens of wrong answers saved "
+                f"{saved[False] / counts['written'][False]:.1%}"
+            )
 
 
 if __name__ == "__main__":

@@ -109,7 +109,8 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
             missing, candidates that the passages name come first.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
         stop_on: ``"contradicted"`` ends the generation of an answer at the first sentence that the documents
-            contradict, and goes on as a failed grade does.
+            contradict, ``"unsupported"`` also at one that they hardly support, and goes on as a failed grade
+            does.
         counter: Token counter for estimates, where a model does not report its usage.
     """
 

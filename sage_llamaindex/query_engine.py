@@ -196,7 +196,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             missing, candidates that the passages name come first.
         veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
         stop_on: ``"contradicted"`` ends a streamed answer (``streaming=True`` of the synthesizer) at the
-            first sentence that the nodes contradict, and goes on as a failed grade does.
+            first sentence that the nodes contradict, ``"unsupported"`` also at one that they hardly support,
+            and goes on as a failed grade does.
         selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own
             say it there.
         rule: Short for ``selection.rule``, as are the following: what is given replaces its value.

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from sage_core._checks import check_float
 from sage_core.answering.checkers import ModelJudge
-from sage_core.answering.judge import LocalJudge, abstains, support, threshold
+from sage_core.answering.judge import LocalJudge, abstains, ends_answer, support, threshold
 from sage_core.answering.words import stem_list
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
@@ -147,7 +147,7 @@ def local_check(
     def check(selection: Selection, answer: str) -> Verdict | None:
         claims = (judge if judge is not None else shared_judge()).grounding(answer, texts(selection))
         for claim in claims:
-            if claim.refuted:  # what ended the answer before its end
+            if ends_answer(claim, config.stop_on):  # before its end
                 name = LocalJudge.name
                 return Verdict(
                     VETOED_GRADE, 1, source=name, reason=f"“{claim.text}”: {claim.reason}", vetoed_by=name

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
-from sage_core.answering.judge import LocalJudge, split_claims
+from sage_core.answering.judge import LocalJudge, ends_answer, split_claims
 from sage_core.answering.local_check import shared_judge
 from sage_core.answering.marks import AnswerMark, claims_of, marks_between
 from sage_core.errors import InputError
+from sage_core.feedback.types import StopOn
 from sage_core.text.sentences import split_sentences
 
 # A sentence may have ended before what begins here. Whether it has, the splitter says.
@@ -48,7 +49,7 @@ class StreamMarks:
         question: The question; an answer of a few words is read together with it.
         judge: Shared with the rest of the process where None.
         stop_on: ``"contradicted"`` ends the answer after the first sentence that the passages contradict
-            (`Claim.refuted`); None never does.
+            (`Claim.refuted`); ``"unsupported"``, also after one that they hardly support; None never does.
 
     Raises:
         InputError: For passages that are one text, and another ``stop_on``.
@@ -60,12 +61,12 @@ class StreamMarks:
         *,
         question: str = "",
         judge: LocalJudge | None = None,
-        stop_on: str | None = None,
+        stop_on: StopOn | None = None,
     ) -> None:
         if isinstance(passages, str):
             raise InputError("passages is a list of texts, not one text")
-        if stop_on not in (None, "contradicted"):
-            raise InputError(f"stop_on is 'contradicted' or None, not {stop_on!r}")
+        if stop_on not in (None, *get_args(StopOn)):
+            raise InputError(f"stop_on is {', '.join(get_args(StopOn))} or None, not {stop_on!r}")
         self._passages = tuple(passages)
         self._question = question
         self._judge = judge if judge is not None else shared_judge()
@@ -74,7 +75,7 @@ class StreamMarks:
         self.text = ""
         """The answer so far; of a stopped one without what came after the sentence that stopped it."""
         self.stopped = False
-        """Whether the answer has ended at a contradicted sentence."""
+        """Whether a sentence ended the answer, see ``stop_on``."""
 
     def may_end(self, piece: str) -> bool:
         """Whether `feed` has work to do: with the first piece, and where a sentence may have ended."""
@@ -118,11 +119,9 @@ class StreamMarks:
             spans = [span for span in spans if begin <= span.start and span.end <= end]
             claims = self._judge.claims_at(self.text, spans, self._passages)
         marks = marks_between(self.text, begin, end, claims)
-        if self._stop_on is not None:
-            at = next((i for i, mark in enumerate(marks) if mark.refuted), None)
-            if at is not None:
-                self.stopped = True
-                self.text = self.text[:end]
+        if any(ends_answer(mark, self._stop_on) for mark in marks):
+            self.stopped = True
+            self.text = self.text[:end]
         return marks
 
 

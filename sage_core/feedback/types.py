@@ -19,7 +19,7 @@ Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
 CheckerName = Literal["hhem", "minicheck", "lettucedetect"]
 Veto = Literal["contradicted", "unsupported", "off"]
-StopOn = Literal["contradicted"]
+StopOn = Literal["contradicted", "unsupported"]
 StopReason = Literal[
     "accepted", "max_rounds", "unchanged", "budget", "critic_failed", "answer_failed", "empty"
 ]
@@ -128,7 +128,8 @@ class FeedbackConfig:
             that the passages contradict; ``"unsupported"``, also an answer that they do not support;
             ``"off"``, nothing. See `sage_core.answering.vetoed`; no call of an LLM.
         stop_on: ``"contradicted"`` ends a streamed answer after the first sentence that the passages
-            contradict; it is graded low without a call, and the loop goes on. None ends none.
+            contradict; ``"unsupported"``, also after one that they hardly support. It is graded low without a
+            call, and the loop goes on. None ends none.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -174,7 +175,7 @@ class FeedbackConfig:
                 raise InputError(f"unknown {name} {value!r}: one of {', '.join(get_args(known))}")
         _check_critic(critic)
         if stop_on not in (None, *get_args(StopOn)):
-            raise InputError(f"unknown stop_on {stop_on!r}: 'contradicted' or None")
+            raise InputError(f"unknown stop_on {stop_on!r}: {', '.join(get_args(StopOn))} or None")
         check_int("hops", hops, minimum=0)
         check_optional_int("max_calls", max_calls, minimum=1)
         check_optional_int("max_tokens", max_tokens, minimum=1)

@@ -6,8 +6,17 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from sage_core.answering import AnswerMark, StreamMarks, amarked_stream, mark_answer, marked_stream
+from sage_core.answering import (
+    AnswerMark,
+    StreamMarks,
+    amarked_stream,
+    local_check,
+    mark_answer,
+    marked_stream,
+)
 from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig
+from sage_core.selection import select
 
 PASSAGES = [
     "The ferry leaves at seven. It takes 40 minutes to the island and carries twelve cars. Dr. Holt owns it.",
@@ -94,6 +103,19 @@ def test_a_contradicted_sentence_ends_the_answer_and_closes_the_source() -> None
     assert marks.stopped and marks.text == said
     assert [m.refuted for m in found if isinstance(m, AnswerMark) and m.text.strip()] == [False, True]
     assert marks.feed("more") == marks.finish() == ()
+
+
+def test_unsupported_stops_where_contradicted_does_not() -> None:
+    answer = "In 1874 Maria Lopez sailed with 300 sailors from Lisbon to Goa. It is blue."
+    for stop_on, expected in (("contradicted", False), ("unsupported", True)):
+        marks = StreamMarks(PASSAGES, stop_on=stop_on)
+        list(marked_stream(iter(re.findall(r"\S+\s*", answer)), marks))
+        assert marks.stopped is expected
+        config = FeedbackConfig(critic="llm", stop_on=stop_on)
+        check = local_check(config, "What is it?", lambda _: PASSAGES)
+        assert check is not None
+        verdict = check(select([0.9]), marks.text)
+        assert (verdict is not None) is expected
 
 
 def test_without_stop_on_it_is_only_marked() -> None:
