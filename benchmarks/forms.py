@@ -4,10 +4,11 @@
     python benchmarks/forms.py FOLDER     # others: documents and a questions.txt of the same form
 
 Half of the fixture's questions were held back while the rules were written; they are shown apart. Right
-is an answer that holds the words of all parts of the gold answer, in their order; wrong is any other one. A
-question for yes or no gets a sentence, which is counted apart. "The documents do not say." and "I am not
-sure." turn a question down. A line of ``questions.txt``: split, document, form, question and gold answer
-(its parts with ``;`` between them, empty where the documents do not say), with ``|`` between them.
+is an answer that holds the words of all parts of the gold answer, in their order; wrong is any other one.
+A question for yes or no that gets a sentence alone is counted apart, as quoted. "The documents do not say."
+and "I am not sure." turn a question down. A line of ``questions.txt``: split, document, form, question and
+gold answer (its parts with ``;`` between them, empty where the documents do not say), with ``|`` between
+them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def outcome(answer: str, gold: str, form: str) -> str:
     if not gold:
         return "wrong"
     if form == "yesno":
-        return "quoted"  # a sentence, and neither yes nor no
+        said = re.match(r"The documents suggest (yes|no):", answer)
+        return "quoted" if said is None else "right" if said[1] == gold else "wrong"
     said = _words(answer.replace("**", ""))
     return "right" if all(_words(part) in said for part in gold.split(";")) else "wrong"
 

@@ -297,6 +297,27 @@ def bare(text: str) -> list[str]:
     return re.sub(r"\b(?:a|an|the)\b", " ", text).split()
 
 
+def yes_or_no(data: Path, limit: int) -> None:
+    """Print how many questions for yes or no get one of both from their own passage, and how many rightly."""
+    answerer = ExtractiveAnswerer()
+    rows = read(data, "yesno")
+    random.Random(SEED).shuffle(rows)
+    for kind in sorted({row["kind"] for row in rows}):
+        own = [row for row in rows if row["kind"] == kind][:limit]
+        answers = [answerer.generate(row["question"], [row["passage"]])[0] for row in own]
+        said = [re.match(r"The documents suggest (yes|no):", answer) for answer in answers]
+        right = sum(m is not None and m[1] == row["answer"] for m, row in zip(said, own, strict=True))
+        explicit, quoted = (
+            sum(m is not None for m in said),
+            sum(a.startswith("The documents say") for a in answers),
+        )
+        yes = sum(row["answer"] == "yes" for row in own)
+        print(
+            f"yes or no, {kind}, n = {len(own)} ({yes / len(own):.0%} yes): "
+            f"{explicit / len(own):.0%} answered, {right} of {explicit} right; {quoted / len(own):.0%} quoted"
+        )
+
+
 def seconds(judge: LocalJudge, data: Path, repeats: int = 15) -> None:
     """Print the time of an answer of three sentences against seven chunks."""
     text = read(data, "squad2_dev16_docs")[0]["text"]
@@ -350,6 +371,7 @@ def main() -> None:
     if arguments.support:
         return
     spans(judge, arguments.data, arguments.limit)
+    yes_or_no(arguments.data, arguments.limit)
     seconds(judge, arguments.data)
 
 

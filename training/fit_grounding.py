@@ -86,12 +86,18 @@ def graded(data: Path) -> Iterator[tuple[str, str, list[str], bool]]:
     random.Random(WICE_SEED).shuffle(claims)
     for row in claims[:WICE_FITTED]:
         yield "wice", row["claim"], row["evidence"], row["label"] == "supported"
-    yield from twins(data)
+    yield from twins(data, TWINS, SEED)
 
 
-def twins(data: Path) -> Iterator[tuple[str, str, list[str], bool]]:
-    """Sentences said otherwise, true and false, with their paragraph and two others of the article."""
-    rng = random.Random(SEED)
+def twins(data: Path, count: int, seed: int) -> Iterator[tuple[str, str, list[str], bool]]:
+    """Sentences said otherwise, true and false, with their paragraph and two others of the article.
+
+    Args:
+        data: The folder of data.
+        count: Pairs of each change.
+        seed: Of the choice.
+    """
+    rng = random.Random(seed)
     articles = []
     for document in lines(data / "train" / "train_expository.jsonl.gz"):
         paragraphs = [p for s in document["sections"] for p in s["paragraphs"] if len(p.split()) > 40]
@@ -100,18 +106,18 @@ def twins(data: Path) -> Iterator[tuple[str, str, list[str], bool]]:
     rng.shuffle(articles)
     for change in CHANGES:
         pairs = 0
-        while pairs < TWINS:
+        while pairs < count:
             passages = rng.sample(rng.choice(articles), 3)
             sentences = made.split(passages[0])
             if not sentences:
                 continue
-            sentence, seed = rng.choice(sentences), rng.random()
+            sentence, draw = rng.choice(sentences), rng.random()
             if not 7 <= len(sentence.split()) <= 40:
                 continue
             changed = change(sentence, passages[0], " ".join(passages[1:]), rng)
             if changed is None:
                 continue
-            right, wrong = (made.rephrase(t, random.Random(seed)) for t in (sentence, changed[0]))
+            right, wrong = (made.rephrase(t, random.Random(draw)) for t in (sentence, changed[0]))
             lost = (changed[1] and changed[1] not in right) or (changed[2] and changed[2] not in wrong)
             if right != wrong and not lost:
                 rng.shuffle(passages)

@@ -7,6 +7,7 @@ quotes the sentences that share the question's words, and its grade is a count o
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import check_float, check_int, check_part, checked_options
-from sage_core.answering.forms import form_answer, list_below
+from sage_core.answering.forms import asks_yes_or_no, form_answer, list_below
 from sage_core.answering.judge import LocalJudge, Located, threshold
 from sage_core.answering.local_check import LocalCritic, shared_judge
 from sage_core.answering.words import Sentence, all_words, question_words, sentences_of, share, stems, weigh
@@ -27,6 +28,7 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
 ABSENT_BELOW = threshold("absent_below")
+_LEAD = re.compile(r"The documents (?:say|suggest (?:yes|no)): ")
 
 
 class _DocumentEmbedder(Protocol):
@@ -131,13 +133,13 @@ class ExtractiveAnswerer:
         sentences = sentences_of(context)
         if options:
             return self._choose(question, sentences, options), NO_USAGE
-        if (formed := form_answer(question, context)) is not None:
-            return formed.text, NO_USAGE
         judge = self.local_judge
-        place_of_answer = judge.locate(question, context) if judge is not None else None
-        if place_of_answer is not None:
-            place = places[place_of_answer.passage] if places else ""
-            return self._marked(place_of_answer, context[place_of_answer.passage], place), NO_USAGE
+        if (formed := form_answer(question, context, self._affirms)) is not None:
+            return formed.text, NO_USAGE
+        located = judge.locate(question, context) if judge is not None else None
+        if located is not None:
+            place = places[located.passage] if places else ""
+            return self._marked(question, located, context[located.passage], place), NO_USAGE
         weights = weigh(question_words(question), sentences)
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
@@ -155,7 +157,7 @@ class ExtractiveAnswerer:
         in the passages.
         """
         judge = self.local_judge if not options else None
-        formed = form_answer(question, context) if not options else None
+        formed = form_answer(question, context, self._affirms) if not options else None
         if formed is not None and formed.text == answer:
             reason = f"the form of the question fits; {formed.share:.0%} of its words are there"
             return Verdict(1 + round(9 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
@@ -171,7 +173,7 @@ class ExtractiveAnswerer:
                     reason=reason,
                     probability=probability,
                 ), NO_USAGE
-            quoted = answer.removeprefix("The documents say: ").replace("**", "").strip("“”")
+            quoted = _LEAD.sub("", answer).replace("**", "").strip("“”")
             graded = LocalCritic(question, lambda _: context, judge=judge, alone=True)
             if (verdict := graded.grade(context, quoted)) is not None:
                 return verdict, NO_USAGE
@@ -187,7 +189,11 @@ class ExtractiveAnswerer:
             reason += f"; nowhere in the passages: {', '.join(absent)}"
         return Verdict(score, 1 if absent else 0, source="heuristic", reason=reason), NO_USAGE
 
-    def _marked(self, located: Located, passage: str, place: str) -> str:
+    def _affirms(self, question: str, sentence: str) -> float | None:
+        """See `LocalJudge.affirms`; None where words are counted."""
+        return None if self.local_judge is None else self.local_judge.affirms(question, sentence)
+
+    def _marked(self, question: str, located: Located, passage: str, place: str) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
         (start, end), text = located.marked, located.quote
         if located.probability < self.min_probability:
@@ -195,9 +201,10 @@ class ExtractiveAnswerer:
                 return NO_ANSWER
             about = f"{located.probability:.0%} likely to answer{f', from {place}' if place else ''}"
             return f"{NOT_SURE} The closest passage ({about}): “{' '.join(text.split())}”"
-        if (whole := list_below(text, passage)) is not None:
-            return f"The documents say: “{whole}”"
-        said = text if end - start == len(text) else f"{text[:start]}**{text[start:end]}**{text[end:]}"
+        if (listed := list_below(text, passage)) is not None:
+            return f"The documents say: “{listed}”"
+        whole = end - start == len(text) or asks_yes_or_no(question)  # No words of it are a yes.
+        said = text if whole else f"{text[:start]}**{text[start:end]}**{text[end:]}"
         return f"The documents say: “{' '.join(said.split())}”"
 
     async def agenerate(

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.answering.claim_features import log_odds, rule_features
+from sage_core.answering.entailment import Entailment
 from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, Spans, has_heads
 from sage_core.answering.quantities import missing, quantities
 from sage_core.answering.reader import Reader
@@ -95,7 +96,7 @@ _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|
 _OPENER = re.compile(
     r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
     rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
-    rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate)s?(?: that)?:?\s+"
+    rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate|suggest)s?(?: that| yes| no)?:?\s+"
     r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
     r",\s*)"
 )
@@ -284,6 +285,7 @@ class LocalJudge:
         self._model: PairModel | None = None
         self._missing = self._use_model is False
         self._reader: Reader | None = None
+        self._entailment: Entailment | None = None
 
     @property
     def reads(self) -> bool:
@@ -481,6 +483,23 @@ class LocalJudge:
             held = stems(answer) <= stems(" ".join(passages))
             return None if probability is None else probability if held else min(probability, _NOT_FOUND)
         return support(claims)
+
+    def affirms(self, question: str, text: str) -> float | None:
+        """Probability that a text says yes to a question for yes or no; that it says no is the rest.
+
+        A text that says nothing about the question gets a probability too: see `answerable`.
+
+        Returns:
+            From 0 to 1; None without the model, and where the texts are not English.
+        """
+        if self._loaded() is None or not is_english(f"{question} {text}", 12):
+            return None
+        question, text = without_lone_surrogates(question), without_lone_surrogates(text)
+        with self._lock:
+            if self._entailment is None:
+                self._entailment = Entailment()
+        (logit,) = self._entailment.logits([(question, text)])
+        return _apply("affirms", [float(logit)])
 
     def _loaded_reader(self) -> Reader:
         with self._lock:
