@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
 if TYPE_CHECKING:
     from sage_core.llm.pricing import PriceList
-    from sage_core.pipeline.context import Order
     from sage_core.pipeline.results import Answer, Retrieval
     from sage_core.pipeline.sage import Sage
 
@@ -75,10 +74,6 @@ def ask(
     baseline_top_k: Annotated[
         int, cli.option("Plain top-k to compare the tokens with; changes nothing else.", "K")
     ] = 10,
-    order: Annotated[
-        str,
-        cli.option("Send chunks by rank (best first), or by document, neighbors joined.", "rank|document"),
-    ] = "rank",
     max_context_tokens: Annotated[
         int | None, cli.option("Most tokens of the chunks sent; the lowest scored go first.", "N", "no limit")
     ] = None,
@@ -173,7 +168,6 @@ def ask(
             baseline_top_k,
             feedback,
             context=not no_context,
-            order=cast("Order", order),
             max_context_tokens=max_context_tokens,
             prune=prune,
         ),

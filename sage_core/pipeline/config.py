@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
-from sage_core.pipeline.context import ORDERS, Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,6 @@ class SageConfig:
         links: Documents that the question or the best chunks name join the candidates, and who named them
             vouches for them (`sage_core.ranking.vouch_named`). Only with ``context``, and in a store that
             knows names.
-        order: What is sent: ``"rank"``, best chunk first; ``"document"``, chunks of a document in its order,
-            those with nothing but white space between them joined to one passage.
         max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
             best one never is. None for no limit. Chunks count whole, whatever ``prune`` leaves out, and
             with the title and headings that an LLM is told.
@@ -49,15 +46,12 @@ class SageConfig:
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     context: bool = True
     links: bool = True
-    order: Order = "rank"
     max_context_tokens: int | None = None
     prune: bool = False
 
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)
         check_int("baseline_top_k", self.baseline_top_k, minimum=1)
-        if self.order not in ORDERS:
-            raise InputError(f"unknown order {self.order!r}: {' or '.join(ORDERS)}")
         if self.max_context_tokens is not None:
             check_int("max_context_tokens", self.max_context_tokens, minimum=1)
         for name in ("context", "links", "prune"):

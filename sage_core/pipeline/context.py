@@ -1,21 +1,11 @@
-"""From selected chunks to the context that is sent: duplicates out, a token budget, document order, joins.
-
-Text is never changed: passages are dropped, ordered or put together, and a joined passage is again an exact
-slice of its document.
-"""
+"""From selected chunks to the context that is sent; text is never changed."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.text.tokens import TokenCounter, get_counter
-
-Order = Literal["rank", "document"]
-ORDERS: tuple[Order, ...] = ("rank", "document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +17,6 @@ class Passage:
         document: Which document it comes from; None where unknown.
         span: Where it lies in that document, so that ``document_text[span.start:span.end] == text``; None
             where unknown.
-        after: The white space that follows it in its document up to the next chunk, where known.
         members: Positions, in the caller's list, of the chunks that it is made of, in document order.
     """
 
@@ -35,72 +24,19 @@ class Passage:
     document: Hashable = None
     span: Span | None = None
     members: tuple[int, ...] = ()
-    after: str = ""
 
 
-def build_context(
-    chunks: Sequence[Passage],
-    *,
-    order: Order = "document",
-    join: bool = True,
-    max_tokens: int | None = None,
-    counter: TokenCounter | None = None,
-    sources: Mapping[Hashable, str] | None = None,
-) -> list[Passage]:
-    """Turn selected chunks into context.
+def without_duplicates(chunks: Sequence[Passage]) -> list[Passage]:
+    """Selected chunks as context, best first, each text once.
 
-    First exact duplicates go: a text already there, or a span that lies inside another of the same document
-    (the one with the better rank gives the place). Then, from the worst rank up, chunks go until the rest
-    fits ``max_tokens``; the best always stays. What is left is put in order and joined.
+    Exact duplicates go: a text already there, or a span that lies inside another of the same document, which
+    then has the better place of the two.
 
     Args:
-        chunks: Best first, as selected. ``members`` is ignored and set anew.
-        order: ``"document"``: documents by their best chunk, chunks within one by position; those of unknown
-            place stay where their rank puts them, as a document of their own. ``"rank"``: best first.
-        join: With document order, make one passage of chunks that touch or overlap, and of chunks with only
-            white space between them, which is taken from ``after`` or from ``sources``.
-        max_tokens: Most tokens of all passages together, counted chunk by chunk; None for no limit.
-        counter: Counts tokens; None for the bundled word-piece counter.
-        sources: Whole text by document. A segmenter's chunks end before the white space that follows them, so
-            without it or ``after`` nobody knows what lies between two of them.
-
-    Returns:
-        Passages whose ``members`` say which chunks they hold.
-
-    Raises:
-        InputError: For a span that does not hold its text, an unknown order, or a limit below 1.
+        chunks: Best first. ``members`` is ignored and set anew.
     """
-    if order not in ORDERS:
-        raise InputError(f"unknown order {order!r}: 'rank' or 'document'")
-    if max_tokens is not None and max_tokens < 1:
-        raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
-    sources = sources or {}
-    for chunk in chunks:
-        _check_span(chunk, sources.get(chunk.document))
-    passages = _without_duplicates([replace(c, members=(i,)) for i, c in enumerate(chunks)])
-    if max_tokens is not None:
-        passages = _within_budget(passages, max_tokens, counter or get_counter("bert"))
-    if order == "rank":
-        return passages
-    ordered = _document_order(passages)
-    return _joined(ordered, sources) if join else ordered
-
-
-def _check_span(chunk: Passage, source: str | None) -> None:
-    """Raise InputError where a chunk cannot be, or is not, what lies at its span."""
-    span = chunk.span
-    if span is None:
-        return
-    if span.start < 0 or span.end - span.start != len(chunk.text):
-        raise InputError(f"a chunk of {len(chunk.text)} characters cannot lie at {tuple(span)}")
-    if source is not None and span.of(source) != chunk.text:
-        raise InputError(f"the document {chunk.document!r} has another text at {tuple(span)} than its chunk")
-
-
-def _without_duplicates(passages: Sequence[Passage]) -> list[Passage]:
-    """Drop repeated texts and spans that lie inside another; the longer takes the better place of the two."""
     unique: list[Passage] = []
-    for passage in passages:
+    for passage in (replace(c, members=(i,)) for i, c in enumerate(chunks)):
         if any(_holds(other, passage) for other in unique):
             continue
         inside = [i for i, other in enumerate(unique) if _holds(passage, other)]
@@ -119,53 +55,3 @@ def _holds(outer: Passage, inner: Passage) -> bool:
     if outer.span is None or inner.span is None or outer.document != inner.document:
         return False
     return outer.span.start <= inner.span.start and inner.span.end <= outer.span.end
-
-
-def _within_budget(passages: Sequence[Passage], max_tokens: int, counter: TokenCounter) -> list[Passage]:
-    """The longest run of best passages that fits; at least the best one."""
-    total = 0
-    for i, count in enumerate(counter.count_many([p.text for p in passages])):
-        total += count
-        if total > max_tokens and i:
-            return list(passages[:i])
-    return list(passages)
-
-
-def _document_order(passages: Sequence[Passage]) -> list[Passage]:
-    """Documents by their best passage; within one, by position."""
-    groups: dict[Hashable, list[Passage]] = {}
-    for i, passage in enumerate(passages):
-        key = ("unknown place", i) if passage.span is None else ("document", passage.document)
-        groups.setdefault(key, []).append(passage)
-    return [p for group in groups.values() for p in sorted(group, key=lambda p: p.span or Span(0, 0))]
-
-
-def _joined(passages: Sequence[Passage], sources: Mapping[Hashable, str]) -> list[Passage]:
-    """One passage of each run of passages with nothing, or white space of the source, between them."""
-    result: list[Passage] = []
-    for passage in passages:
-        whole = _join(result[-1], passage, sources.get(passage.document)) if result else None
-        if whole is None:
-            result.append(passage)
-        else:
-            result[-1] = whole
-    return result
-
-
-def _join(first: Passage, second: Passage, source: str | None) -> Passage | None:
-    """Two passages in document order as one, or None where something lies between them."""
-    if first.span is None or second.span is None or first.document != second.document:
-        return None
-    span = Span(first.span.start, max(first.span.end, second.span.end))
-    members = first.members + second.members
-    overlap = first.span.end - second.span.start
-    if overlap >= 0:
-        text = first.text + second.text[overlap:]
-    elif first.after.isspace() and len(first.after) == -overlap:
-        text = first.text + first.after + second.text
-    elif source is not None and source[first.span.end : second.span.start].isspace():
-        text = span.of(source)
-    else:
-        return None
-    last = second if second.span.end >= first.span.end else first
-    return Passage(text, first.document, span, members, last.after)

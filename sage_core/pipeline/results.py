@@ -11,7 +11,7 @@ from sage_core.answering import AnswerMark, LocalJudge, Located, Pruned, abstain
 from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.llm.pricing import CostReport, cost_report
 from sage_core.llm.usage import Price
-from sage_core.pipeline.context import Order, Passage, build_context
+from sage_core.pipeline.context import Passage, without_duplicates
 from sage_core.selection import Scale, Selection
 from sage_core.store.chunks import Chunk
 from sage_core.text.header import with_header
@@ -114,7 +114,6 @@ class Retrieval(Displayable):
         reranker: Name of the reranker.
         top_k: Size of the plain top-k retrieval that it is compared with.
         counter: Name of the token counter of all token figures.
-        order: How what is sent is ordered; see `sage_core.pipeline.context.build_context`.
         max_chunks_in_budget: How many of the candidates, from the best on, fit the budget of context tokens;
             None where there is no budget.
         found_first: How many of the candidates the question itself found; those after them were found by
@@ -128,7 +127,6 @@ class Retrieval(Displayable):
     reranker: str
     top_k: int
     counter: str
-    order: Order = "rank"
     max_chunks_in_budget: int | None = None
     found_first: int | None = None
 
@@ -151,7 +149,7 @@ class Retrieval(Displayable):
         parts = [(i, part) for i in selection.indices for part in _passages(self.candidates[i])]
         return [
             replace(passage, members=tuple(dict.fromkeys(parts[i][0] for i in passage.members)))
-            for passage in build_context([part for _, part in parts], order=self.order)
+            for passage in without_duplicates([part for _, part in parts])
         ]
 
     def texts(self, selection: Selection) -> list[str]:
@@ -223,7 +221,6 @@ class Retrieval(Displayable):
             "selection": self.selection.to_dict(),
             "scale": self.scale,
             "reranker": self.reranker,
-            "order": self.order,
             "context": self.context(self.selection),
             "tokens": {
                 "selected": self.tokens,
@@ -359,11 +356,6 @@ def _passages(candidate: Candidate) -> list[Passage]:
     placed = chunk.end - chunk.start == len(chunk.text)
     slices = (Span(0, len(chunk.text)),) if pruned is None or not pruned.dropped else pruned.kept
     return [
-        Passage(
-            part.of(chunk.text),
-            chunk.source,
-            part.shift(chunk.start) if placed else None,
-            after=chunk.after if part.end == len(chunk.text) else "",
-        )
+        Passage(part.of(chunk.text), chunk.source, part.shift(chunk.start) if placed else None)
         for part in slices
     ]

@@ -281,7 +281,6 @@ class Retriever:
             self.reranker.name,
             config.baseline_top_k,
             self.counter.name,
-            config.order,
             max_chunks,
         )
 

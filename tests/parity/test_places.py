@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-import pytest
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -99,10 +97,7 @@ def test_the_chain_s_llm_sees_where_documents_are_from() -> None:
     assert {d.page_content for d in output["context"]} == {text for text, _ in LEASES}
 
 
-@pytest.mark.parametrize("order", ["rank", "document"])
-def test_the_llm_of_sage_sees_where_passages_are_from(
-    tmp_path: Path, order: Literal["rank", "document"]
-) -> None:
+def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
     for name, when in (("east.md", "monthly"), ("west.md", "weekly")):
         (tmp_path / name).write_text(f"# Lease\n\n## Rent\n\nThe rent is due {when}.\n\nIt is paid in coins.")
 
@@ -111,7 +106,7 @@ def test_the_llm_of_sage_sees_where_passages_are_from(
 
     with LLMServer(script) as server:
         chat = OpenAIChat("test", base_url=server.base_url, api_key="sk-test")
-        config = SageConfig(order=order)
+        config = SageConfig()
         with Sage(tmp_path / "store", answerer=LLMAnswerer(chat), config=config) as sage:
             sage.ingest([tmp_path / "east.md", tmp_path / "west.md"])
             answer = sage.ask("When is the rent of the east lease due?")

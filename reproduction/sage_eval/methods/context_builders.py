@@ -7,9 +7,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
 from sage_core.errors import InputError
-from sage_core.pipeline.context import Order, Passage, build_context
+from sage_core.pipeline.context import Passage
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
+from sage_eval.methods.context import Order, build_context
 from sage_eval.records import Piece
 
 
@@ -45,7 +46,7 @@ class AsRanked:
 
 
 class Assembled:
-    """What `sage_core.pipeline.context.assemble` makes: no duplicates, a token budget, document order, joins.
+    """What `build_context` makes: no duplicates, a token budget, document order, joins.
 
     Args:
         order: ``"document"`` or ``"rank"``.

@@ -13,7 +13,6 @@ from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import ChatModel
 from sage_core.pipeline.config import SageConfig
-from sage_core.pipeline.context import Order
 from sage_core.ranking import Reranker
 from sage_core.selection import PAPER_GRADIENT, Rule, RuleName
 from sage_core.selection import rules as selection_rules
@@ -21,6 +20,7 @@ from sage_core.selection.rules import FixedK
 from sage_core.text.tokens import TokenCounter, get_counter
 from sage_eval.methods.answering import Reading, digest
 from sage_eval.methods.chunking import ChunkSource, PieceSource, SharedSpans, make_chunker
+from sage_eval.methods.context import Order
 from sage_eval.methods.context_builders import Arrangement, AsRanked, Assembled, SentenceWindow
 from sage_eval.methods.retrieval import Plan, RetrievalMethod
 from sage_eval.methods.shipped import ShippedSage
@@ -433,12 +433,10 @@ def _gold(kit: _Kit) -> Method:
 
 def _shipped(kit: _Kit) -> Method:
     settings, usual = kit.settings, SageConfig()
-    order = cast("Order", settings.take("order", str, usual.order))
     config = replace(
         usual,
         feedback=read_selection(settings, top_k=None, feedback=True),
         candidates=settings.take("candidates", int, usual.candidates),
-        order=order,
         max_context_tokens=settings.take("budget", int),
     )
     reranker = settings.spec("reranker")

@@ -79,10 +79,9 @@ def check(answer: Answer, shown: list[str], folder: Path) -> None:
     assert {i for p in passages for i in p.members} == set(selection.indices)
 
 
-@pytest.mark.parametrize("order", ["rank", "document"])
-def test_what_is_sent_judged_and_counted_is_pruned(folder: Path, order: str):
+def test_what_is_sent_judged_and_counted_is_pruned(folder: Path):
     recorder = Recorder(Verdict(9, 0))
-    with sage(folder, recorder, order=order) as pruning:
+    with sage(folder, recorder) as pruning:
         answer = pruning.ask(QUESTION)
     (shown,) = recorder.shown
     assert recorder.judged == [shown]

@@ -97,11 +97,11 @@ def test_sage_takes_them(tmp_path: Path) -> None:
         )
         assert isinstance(sage.reranker, SimilarityReranker)
         assert sage.segmenter.fingerprint == FULL.make_segmenter().fingerprint
-    base = SageConfig(order="document", feedback=FeedbackConfig(max_rounds=1, min_k=2))
+    base = SageConfig(links=False, feedback=FeedbackConfig(max_rounds=1, min_k=2))
     with Sage.from_settings(
         FULL, tmp_path / "store", config=base, embedder=HashEmbedder(), reranker=HybridReranker()
     ) as sage:
-        assert sage.config.order == "document" and sage.config.feedback.max_rounds == 1
+        assert sage.config.links is False and sage.config.feedback.max_rounds == 1
         assert sage.config.feedback.selection == FULL.selection
         assert isinstance(sage.reranker, HybridReranker)
 
