@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         run_loop,
     )
     from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
-    from sage_core.llm.pricing import PriceList
     from sage_core.llm.usage import Price, TokenUsage, cost, cost_efficiency
     from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.results import Answer, Candidate, Retrieval
@@ -78,7 +77,6 @@ __all__ = [
     "ModelError",
     "OpenAIChat",
     "Price",
-    "PriceList",
     "RemoteReranker",
     "Reranker",
     "Retrieval",
@@ -139,7 +137,6 @@ _HOMES = {
         "run_loop",
     ),
     "sage_core.llm": ("ChatModel", "Completion", "Message", "OpenAIChat"),
-    "sage_core.llm.pricing": ("PriceList",),
     "sage_core.llm.usage": ("Price", "TokenUsage", "cost", "cost_efficiency"),
     "sage_core.pipeline.config": ("SageConfig",),
     "sage_core.pipeline.results": ("Answer", "Candidate", "Retrieval"),

@@ -403,7 +403,7 @@ def _row_readers(given: Sequence[str]) -> dict[str, str]:
 
 
 def _prices(file: Path | None) -> dict[str, tuple[float, float]]:
-    from sage_core.llm.pricing import PriceList
+    from sage_eval.prices import PriceList
 
     if file is None:
         return {}

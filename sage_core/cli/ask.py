@@ -16,7 +16,6 @@ from sage_core.feedback import DEFAULT_FEEDBACK
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 
 if TYPE_CHECKING:
-    from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.results import Answer, Retrieval
     from sage_core.pipeline.sage import Sage
 
@@ -26,7 +25,7 @@ Examples:
   sage-rag ask "When does the ferry leave?" --store .sage
   OPENAI_API_KEY=... sage-rag ask "Why was it closed?" --model gpt-4o-mini
   sage-rag ask "Why?" --base-url http://localhost:11434/v1 --model llama3.1
-  sage-rag ask "Why was it closed?" --model gpt-4o-mini --prices prices.json
+  sage-rag ask "Why was it closed?" --model gpt-4o-mini
   sage-rag ask "Which?" --option north --option south --json
   sage-rag ask "When does the ferry leave?" --html report.html
   sage-rag ask "When does the ferry leave?" --chat
@@ -114,15 +113,6 @@ def ask(
         ),
     ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
-    prices: Annotated[
-        Path | None,
-        cli.option(
-            'Show what it cost; a file {"MODEL": {"prompt": 0.15, "completion": 0.6}} of money for a '
-            "million tokens.",
-            "FILE",
-            "no cost",
-        ),
-    ] = None,
     html: cli.HtmlOption = None,
     as_json: cli.JsonOption = False,
     stream: Annotated[
@@ -143,13 +133,11 @@ def ask(
     all the same, and the exit code is 3.
     """
     from sage_core.feedback import FeedbackConfig
-    from sage_core.llm.pricing import PriceList
     from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.settings import SageSettings
     from sage_core.selection import SelectionConfig
 
     cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
-    price_list = PriceList.from_file(prices) if prices is not None else None
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
     selection = chosen.updated(
         rule=cli.named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
@@ -176,10 +164,10 @@ def ask(
         _warn_without_llm(critic, hops)
     show: Callable[..., object] = print_answer if as_json else partial(show_answer, stream=stream)
     with sage:
-        show(sage, question, option, price_list, html)
+        show(sage, question, option, html)
         while chat and (following := _next_question()):
             try:
-                show(sage, following, None, price_list, html)
+                show(sage, following, None, html)
             except LLMError as error:  # the next question may find the server again
                 cli.complain(f"no answer: {error}", "red")
 
@@ -208,7 +196,6 @@ def show_answer(
     sage: Sage,
     question: str,
     options: list[str] | None = None,
-    prices: PriceList | None = None,
     html: Path | None = None,
     *,
     stream: bool = False,
@@ -228,7 +215,7 @@ def show_answer(
             return watch_answer(sage.stream(retrieval, options), out)
         return sage.answer(retrieval, options)
 
-    answer = _answer_with_page(sage, retrieval, prices, html, answering)
+    answer = _answer_with_page(sage, retrieval, html, answering)
     out.print(answer_view(answer))
     if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text):
         out.print(
@@ -236,36 +223,30 @@ def show_answer(
             "where question and documents are English. --model or --base-url asks an LLM.",
             style="dim",
         )
-    if prices is not None:
-        out.print(str(answer.cost(prices.of(answer.answerer))))
     if html is not None:
         cli.say(f"page    {html}")
     return answer
 
 
-def print_answer(
-    sage: Sage, question: str, options: list[str] | None, prices: PriceList | None, html: Path | None
-) -> None:
+def print_answer(sage: Sage, question: str, options: list[str] | None, html: Path | None) -> None:
     """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
     retrieval = sage.retrieve(question)
     try:
-        answer = _answer_with_page(sage, retrieval, prices, html, lambda: sage.answer(retrieval, options))
+        answer = _answer_with_page(sage, retrieval, html, lambda: sage.answer(retrieval, options))
     except LLMError as error:
         cli.print_json({"error": str(error), "retrieval": retrieval.to_dict()})
         raise
-    cost = {} if prices is None else {"cost": answer.cost(prices.of(answer.answerer)).to_dict()}
     marks = [{**m.to_dict(), "candidate": answer.candidate_of(m)} for m in answer.marks()]
     closest = {}
     if (located := answer.closest()) is not None:
         about = {"quote": located.quote, "probability": located.probability}
         closest = {"closest": {**about, "place": answer.place_of(located)}}
-    cli.print_json({**answer.to_dict(), "marks": marks, **closest, **cost})
+    cli.print_json({**answer.to_dict(), "marks": marks, **closest})
 
 
 def _answer_with_page(
     sage: Sage,
     retrieval: Retrieval,
-    prices: PriceList | None,
     html: Path | None,
     answering: Callable[[], Answer],
 ) -> Answer:
@@ -279,8 +260,7 @@ def _answer_with_page(
             write_page(html, retrieval_report(retrieval, error=str(error), settings=_settings_of(sage)))
         raise
     if html is not None:
-        cost = None if prices is None else answer.cost(prices.of(answer.answerer))
-        write_page(html, answer_report(answer, cost=cost, settings=_settings_of(sage)))
+        write_page(html, answer_report(answer, settings=_settings_of(sage)))
     return answer
 
 

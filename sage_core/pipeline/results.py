@@ -9,8 +9,6 @@ from pathlib import PurePath
 from sage_core._display import Displayable
 from sage_core.answering import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
 from sage_core.feedback import FeedbackConfig, FeedbackResult
-from sage_core.llm.pricing import CostReport, cost_report
-from sage_core.llm.usage import Price
 from sage_core.pipeline.context import Passage, without_duplicates
 from sage_core.selection import Scale, Selection
 from sage_core.store.chunks import Chunk
@@ -321,20 +319,6 @@ class Answer(Displayable):
                 if chunk.start <= place < chunk.end:
                     return i
         return passage.members[0]
-
-    def cost(self, price: Price | None) -> CostReport:
-        """Tokens and money by role, and what the context saved against plain top-k (equation 1).
-
-        Args:
-            price: Price of the model that answered; None counts tokens only.
-        """
-        return cost_report(
-            self.feedback.usage_by_role,
-            price,
-            context_tokens=self.tokens,
-            top_k_tokens=self.retrieval.tokens_top_k,
-            top_k=min(self.retrieval.top_k, len(self.retrieval.candidates)),
-        )
 
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""

@@ -13,7 +13,7 @@ from sage_core.cli.main import run
 from sage_core.feedback import FeedbackConfig
 from sage_core.rendering.terminal.answers import watch_answer
 from tests.cli.support import DEMO, QUESTION, TANK, as_json, shown
-from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.stores import fill
 
 pytestmark = pytest.mark.slow
@@ -200,19 +200,6 @@ def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert re.fullmatch(r"sage-rag \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
-
-
-def test_prices_show_what_an_answer_cost(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prices = tmp_path / "prices.json"
-    prices.write_text('{"m": {"prompt": 1000, "completion": 2000}}')
-    grade = Reply('{"score": 9, "adjust": 0}', usage=(200, 20))
-    with LLMServer(lambda r: grade if r.is_critic else Reply("2.60 pounds.", usage=(100, 10))) as server:
-        ask = ["ask", QUESTION, "--store", store, "--base-url", server.base_url, "--model", "m"]
-        cost = as_json(capsys, *ask, "--prices", prices)["cost"]
-        assert "total: 2 calls, 300 + 30 tokens, 0.360000" in shown(capsys, *ask, "--prices", prices)
-    assert cost["money"] == {"generate": pytest.approx(0.12), "judge": pytest.approx(0.24)}
 
 
 @pytest.mark.parametrize("name", ["a\0b.html", "a\ud800b.html"])

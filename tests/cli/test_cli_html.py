@@ -39,13 +39,12 @@ def test_ask_writes_a_page_and_names_it(
 
 
 def test_ask_as_json_writes_it_too(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page, prices = tmp_path / "report.html", tmp_path / "prices.json"
-    prices.write_text('{"some-model": {"prompt": 1000000, "completion": 0}}')
+    page = tmp_path / "report.html"
     with LLMServer(["2.60 pounds <b>a metre</b>.", '{"score": 9, "adjust": 0}']) as server:
-        llm = ["--base-url", server.base_url, "--model", "some-model", "--prices", prices]
+        llm = ["--base-url", server.base_url, "--model", "some-model"]
         assert as_json(capsys, "ask", QUESTION, "--store", store, "--html", page, *llm)["score"] == 9
     html = page.read_text(encoding="utf-8")
-    expected = ("2.60 pounds &lt;b&gt;a metre&lt;/b&gt;.", "grade 9 of 10", "200.000000")
+    expected = ("2.60 pounds &lt;b&gt;a metre&lt;/b&gt;.", "grade 9 of 10")
     assert [part for part in expected if part not in html] == []
 
 

@@ -91,16 +91,6 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     assert "Traceback" not in captured.err and captured.err
 
 
-def test_a_bad_price_file_says_what_it_should_hold(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prices = tmp_path / "prices.json"
-    prices.write_text("free")
-    code, said = mistake(capsys, "ask", QUESTION, "--store", store, "--prices", prices)
-    assert code == 2
-    assert "money for a million tokens" in said
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -142,7 +132,6 @@ TEXT = str(DEMO / "water-works.txt")
         (["ingest", LONG, "--store", "s"], "File name too long"),
         (["ingest", TEXT, "--store", LONG], "File name too long"),
         (["ask", QUESTION, "--store", LONG], "File name too long"),
-        (["ask", QUESTION, "--prices", LONG], "File name too long"),
         (["ask", "  "], "blank"),
         (["segment", LONG], "File name too long"),
         (["segment", TEXT, "--segmenter", LONG], "File name too long"),

@@ -1,14 +1,12 @@
 """Names that are no names: wherever a model is named, an error of our own says so."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sage_core.embedding import named_embedder
 from sage_core.errors import InputError
-from sage_core.llm.pricing import PriceList
 from sage_core.ranking import named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.store import open_store
@@ -33,9 +31,3 @@ def test_what_can_be_no_name_is_an_input_error(load: Callable[[Any], Any], name:
 def test_an_address_that_no_server_can_have_is_an_input_error(address: str) -> None:
     with pytest.raises(InputError):
         open_store(address)
-
-
-def test_prices_nested_deeply_are_an_input_error(tmp_path: Path) -> None:
-    (tmp_path / "prices.json").write_text("[" * 100_000)
-    with pytest.raises(InputError):
-        PriceList.from_file(tmp_path / "prices.json")

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from sage_core.answering import AnswerMark
 from sage_core.feedback.types import FeedbackResult, Round, Verdict
-from sage_core.llm.pricing import CostReport
 from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.charts import Mark, score_curve_svg
@@ -40,7 +39,6 @@ _LONG = 160  # characters of a question that is no headline any more
 def answer_report(
     answer: Answer,
     *,
-    cost: CostReport | None = None,
     settings: Mapping[str, object] | None = None,
     made: datetime | None = None,
 ) -> str:
@@ -48,7 +46,6 @@ def answer_report(
 
     Args:
         answer: What `sage_core.Sage.ask` returned.
-        cost: `Answer.cost` with a price, to show money.
         settings: Further settings to list, by name.
         made: When it was made; now where None.
 
@@ -58,7 +55,7 @@ def answer_report(
     return page(
         f"{answer.question} – sage-rag",
         *answer_head(answer),
-        *answer_parts(answer, cost),
+        *answer_parts(answer),
         section("Settings", settings_html(_settings(answer.retrieval, answer, settings, made))),
     )
 
@@ -138,7 +135,7 @@ def anchor(retrieval: Retrieval, number: int) -> str:
     return f"sage-{digest[:10]}-{number}"
 
 
-def answer_parts(answer: Answer, cost: CostReport | None = None, *, most: int | None = None) -> list[Markup]:
+def answer_parts(answer: Answer, *, most: int | None = None) -> list[Markup]:
     """Everything below the answer, but for the settings."""
     result, retrieval = answer.feedback, answer.retrieval
     sizes = [c.tokens_sent for c in retrieval.candidates]
@@ -149,7 +146,7 @@ def answer_parts(answer: Answer, cost: CostReport | None = None, *, most: int | 
             f"{counted(len(result.rounds), 'round')} of answer and grade",
             Markup(rounds_html(result, sizes=sizes)),
         ),
-        section("What it took", Markup(usage_html(result.usage_by_role, cost))),
+        section("What it took", Markup(usage_html(result.usage_by_role))),
     ]
 
 
@@ -361,12 +358,11 @@ def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -
     return tag("div", *(rounds or [note("No round was begun.")]), stop, class_="rounds")
 
 
-def usage_html(usage: Mapping[str, TokenUsage], cost: CostReport | None = None) -> str:
-    """Calls and tokens by role, and money where a price is known.
+def usage_html(usage: Mapping[str, TokenUsage]) -> str:
+    """Calls and tokens by role.
 
     Args:
         usage: Tokens by role, as `FeedbackResult.usage_by_role`.
-        cost: What they cost; None, or one without prices, shows no money.
 
     Returns:
         Markup for the inside of a page.
@@ -374,15 +370,11 @@ def usage_html(usage: Mapping[str, TokenUsage], cost: CostReport | None = None) 
     total = total_usage(usage.values())
     if not total.calls:
         return note("No LLM was called.")
-    money = cost.money if cost is not None else None
-    names = ["", "calls", "tokens sent", "tokens received", *(["money"] if money is not None else [])]
+    names = ["", "calls", "tokens sent", "tokens received"]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
     body = []
     for role, used in [*usage.items(), ("total", total)]:
         cells: list[Child] = [used.calls, f"{used.prompt:,}", f"{used.completion:,}"]
-        if money is not None and cost is not None:
-            paid = cost.total if role == "total" else money.get(role)
-            cells.append("" if paid is None else f"{paid:.6f}")
         title = tag("th", ROLES.get(role, role), scope="row")
         body.append(tag("tr", title, *(tag("td", cell, class_="num") for cell in cells)))
     table = tag("div", tag("table", head, tag("tbody", *body)), class_="scroll")
