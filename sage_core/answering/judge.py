@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,6 @@ from sage_core.text.language import COMMON_ENGLISH, is_english
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
-
-if TYPE_CHECKING:
-    from sage_core.answering.marks import AnswerMark
-    from sage_core.feedback.types import StopOn
 
 COEFFICIENTS = Path(__file__).with_name("judge.json")
 """Logistic models and thresholds, made by ``training/fit_judge.py`` and ``training/fit_grounding.py``."""
@@ -548,13 +544,6 @@ def support(claims: Sequence[Claim]) -> float | None:
     sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
     middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
     return 1 / (1 + math.exp(-middle))
-
-
-def ends_answer(claim: Claim | AnswerMark, stop_on: StopOn | None) -> bool:
-    """Whether a statement ends a streamed answer, see `sage_core.feedback.FeedbackConfig`."""
-    if claim.refuted or stop_on != "unsupported":
-        return claim.refuted and stop_on is not None
-    return claim.probability is not None and claim.probability < threshold("unsupported_below")
 
 
 def split_claims(answer: str) -> list[Span]:

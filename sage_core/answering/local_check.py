@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Protocol
 
 from sage_core._checks import check_float
 from sage_core.answering.checkers import ModelJudge
-from sage_core.answering.judge import LocalJudge, abstains, ends_answer, support, threshold
+from sage_core.answering.judge import LocalJudge, abstains, support, threshold
 from sage_core.answering.words import stem_list
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
-from sage_core.feedback.types import FeedbackConfig, Verdict
+from sage_core.feedback.types import FeedbackConfig, StopOn, Verdict
 from sage_core.selection.cut import Selection
 
 ACCEPT_AT = threshold("accept_at")
@@ -122,6 +123,22 @@ class LocalCritic:
         return Verdict(round(score, 1), adjust, source=self.judge.name, reason=reason, probability=least)
 
 
+class _Statement(Protocol):
+    """A `Claim` or an `AnswerMark`."""
+
+    @property
+    def probability(self) -> float | None: ...
+    @property
+    def refuted(self) -> bool: ...
+
+
+def ends_answer(statement: _Statement, stop_on: StopOn | None) -> bool:
+    """Whether a statement ends a streamed answer, see `sage_core.feedback.FeedbackConfig`."""
+    if statement.refuted or stop_on != "unsupported":
+        return statement.refuted and stop_on is not None
+    return statement.probability is not None and statement.probability < threshold("unsupported_below")
+
+
 def local_check(
     config: FeedbackConfig,
     question: str,
@@ -147,7 +164,7 @@ def local_check(
     def check(selection: Selection, answer: str) -> Verdict | None:
         claims = (judge if judge is not None else shared_judge()).grounding(answer, texts(selection))
         for claim in claims:
-            if ends_answer(claim, config.stop_on):  # before its end
+            if ends_answer(claim, config.stop_on):  # what ended the answer before its end
                 name = LocalJudge.name
                 return Verdict(
                     VETOED_GRADE, 1, source=name, reason=f"“{claim.text}”: {claim.reason}", vetoed_by=name

@@ -7,8 +7,8 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
-from sage_core.answering.judge import LocalJudge, ends_answer, split_claims
-from sage_core.answering.local_check import shared_judge
+from sage_core.answering.judge import LocalJudge, split_claims
+from sage_core.answering.local_check import ends_answer, shared_judge
 from sage_core.answering.marks import AnswerMark, claims_of, marks_between
 from sage_core.errors import InputError
 from sage_core.feedback.types import StopOn
