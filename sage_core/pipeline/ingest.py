@@ -63,9 +63,6 @@ _HEARTBEAT = 1.0
 # Tokens that an embedding model reads at least, where it does not say.
 _WINDOW = 256
 
-# White space between two chunks that is kept, to join them again.
-_LONGEST_GAP = 16
-
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -666,27 +663,10 @@ def _continuations(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[s
 def _chunks(document: Document, spans: Sequence[Span], first: int, stop: int) -> list[Chunk]:
     ids = chunk_ids(document.source, document.digest, spans[first:stop])
     text, source = document.text, document.source
-    nexts = [span.start for span in spans[first + 1 : stop + 1]]
-    if stop == len(spans):
-        nexts.append(len(text))
     return [
-        Chunk(
-            i,
-            s.of(text),
-            source,
-            s.start,
-            s.end,
-            document.page_of(s.start),
-            _gap(text[s.end : following]),
-            position,
-        )
-        for position, (i, s, following) in enumerate(zip(ids, spans[first:stop], nexts, strict=True), first)
+        Chunk(i, s.of(text), source, s.start, s.end, document.page_of(s.start), position)
+        for position, (i, s) in enumerate(zip(ids, spans[first:stop], strict=True), first)
     ]
-
-
-def _gap(text: str) -> str:
-    """What lies between two chunks, where it is white space worth keeping."""
-    return text if text.isspace() and len(text) <= _LONGEST_GAP else ""
 
 
 def _new(each: _Segmented, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> NewDocument:

@@ -584,7 +584,6 @@ def _metadata(chunk: Chunk, key: str, version: str) -> dict[str, str | int]:
         "headings": json.dumps(chunk.headings) if chunk.headings else None,
         "header": chunk.header or None,
         "page": chunk.page,
-        "after": chunk.after or None,
     }
     return {name: value for name, value in meta.items() if value is not None}
 
@@ -607,7 +606,6 @@ def _live_hits(
             start,
             end,
             meta.get("page"),
-            meta.get("after", ""),
             meta.get("position", 0),
             record.get("title"),
             tuple(json.loads(meta.get("headings", "[]"))),

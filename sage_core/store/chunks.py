@@ -24,7 +24,6 @@ class Chunk:
         start: Offset of its first character in the text as read (`sage_core.documents.reader.Document`).
         end: Offset after its last character.
         page: Page of a PDF on which it starts, from 1; None otherwise.
-        after: The white space between it and the next chunk; empty where it is long, or not known.
         position: Its number in the document, from 0.
         title: The title that the document gives itself.
         headings: Headings above it, outermost first; then, where it begins in the middle of a table, a list
@@ -38,7 +37,6 @@ class Chunk:
     start: int
     end: int
     page: int | None = None
-    after: str = ""
     position: int = 0
     title: str | None = None
     headings: tuple[str, ...] = ()
@@ -52,7 +50,7 @@ class Chunk:
     def to_dict(self) -> dict[str, object]:
         """A JSON-ready form."""
         fields = asdict(self)
-        del fields["after"], fields["header"]  # they say nothing to a reader
+        del fields["header"]  # it says nothing to a reader
         return {**fields, "headings": list(self.headings)}
 
 

@@ -65,7 +65,7 @@ _TABLES = (
     # One row. token: random, another one after the store was emptied. change: number of changes. rows: number
     # of rows given out.
     "CREATE TABLE state (token TEXT NOT NULL, change INTEGER NOT NULL, rows INTEGER NOT NULL)",
-    # Chunks of a document have the rows from `first` on, in the order of the text.
+    # Chunks of a document have the rows from `first` on, in the order of the text. `after` is of no more use.
     "CREATE TABLE documents (key INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,"
     " first INTEGER NOT NULL, chunks INTEGER NOT NULL, title TEXT, stat TEXT NOT NULL)",
     "CREATE TABLE chunks (row INTEGER PRIMARY KEY, document INTEGER NOT NULL, start INTEGER NOT NULL,"
@@ -945,9 +945,9 @@ def _names_of(document: NewDocument, chunks: Sequence[Chunk]) -> list[str]:
 def _insert_chunks(connection: sqlite3.Connection, key: int, first: int, chunks: Sequence[Chunk]) -> None:
     connection.executemany(
         "INSERT INTO chunks (row, document, start, stop, page, after, headings, header, text)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, '', ?, ?, ?)",
         [
-            (first + i, key, c.start, c.end, c.page, c.after, json.dumps(c.headings), c.header, c.text)
+            (first + i, key, c.start, c.end, c.page, json.dumps(c.headings), c.header, c.text)
             for i, c in enumerate(chunks)
         ],
     )
@@ -1070,21 +1070,21 @@ def _with_words(
 
 
 _CHUNKS = (
-    "SELECT c.row, d.source, d.digest, c.start, c.stop, c.page, c.after, c.text, c.row - d.first, d.title,"
+    "SELECT c.row, d.source, d.digest, c.start, c.stop, c.page, c.text, c.row - d.first, d.title,"
     f" c.headings, c.header FROM chunks c JOIN documents d ON d.key = c.document WHERE c.row IN {LISTED}"
 )
 
 
-_CHUNK_TYPES = (str, str, int, int, (int, _NONE), str, str, int, (str, _NONE), str, str)
+_CHUNK_TYPES = (str, str, int, int, (int, _NONE), str, int, (str, _NONE), str, str)
 
 
 def _chunk(row: Sequence[Any]) -> Chunk:
     _require_types("chunks", row, _CHUNK_TYPES)
-    source, digest, start, stop, page, after, text, position, title, headings, header = row
+    source, digest, start, stop, page, text, position, title, headings, header = row
     name = f"{version_of(source, digest)}-{start}-{stop}"
     try:
         above = tuple(json.loads(headings))
     except (ValueError, TypeError, RecursionError):
         raise _DamagedRowError(f"table chunks: headings {shortened(headings)}") from None
     _require_types("chunks", above, (str,) * len(above))
-    return Chunk(name, text, source, start, stop, page, after, position, title, above, header)
+    return Chunk(name, text, source, start, stop, page, position, title, above, header)

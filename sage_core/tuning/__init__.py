@@ -8,7 +8,7 @@
 from sage_core.tuning.calibrate import Calibrated, RankedQuestion, calibrate
 from sage_core.tuning.made_questions import make_questions
 from sage_core.tuning.quotations import Evidence, QuotedQuestion, read_questions
-from sage_core.tuning.statistics import bootstrap_mean, paired_bootstrap
+from sage_core.tuning.statistics import paired_bootstrap
 from sage_core.tuning.tuner import TuneOptions, Tuning, tune
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "RankedQuestion",
     "TuneOptions",
     "Tuning",
-    "bootstrap_mean",
     "calibrate",
     "make_questions",
     "paired_bootstrap",

@@ -18,23 +18,6 @@ _EXACT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """An estimate and its confidence interval.
-
-    Attributes:
-        value: The estimate.
-        low: Lower end.
-        high: Upper end.
-        n: Number of questions.
-    """
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """A paired difference of means, the first less the second.
 
@@ -61,34 +44,6 @@ class Difference:
         return (self.low > 0 or self.high < 0) and self.p < 0.05
 
 
-def bootstrap_mean(
-    values: Sequence[float],
-    *,
-    confidence: float = 0.95,
-    samples: int = SAMPLES,
-    seed: int = 0,
-    groups: Sequence[Hashable] | None = None,
-) -> Interval:
-    """Mean with a percentile bootstrap interval.
-
-    Args:
-        values: One figure a question.
-        confidence: Of the interval.
-        samples: Resamples.
-        seed: Of the resampling.
-        groups: What belongs together (the document of each question): whole groups are drawn, since questions
-            about one document are no independent draws. None draws single questions, and so does one group,
-            whose resamples would all be the same.
-
-    Raises:
-        InputError: Without values, for values that are no numbers, or settings out of range.
-    """
-    data = checked(values, confidence, samples)
-    means = _resampled_means(data, samples, seed, groups)
-    low, high = np.quantile(means, _tails(confidence))
-    return Interval(float(data.mean()), float(low), float(high), len(data))
-
-
 def paired_bootstrap(
     first: Sequence[float],
     second: Sequence[float],
@@ -110,22 +65,25 @@ def paired_bootstrap(
         confidence: Of the interval.
         samples: Resamples, and flips.
         seed: Of the resampling and the flips.
-        groups: As for `bootstrap_mean`.
+        groups: What belongs together (the document of each question): whole groups are drawn, since questions
+            about one document are no independent draws. None draws single questions, and so does one group,
+            whose resamples would all be the same.
 
     Raises:
-        InputError: Where the lengths differ, and as `bootstrap_mean`.
+        InputError: Where the lengths differ, without values, for values that are no numbers, or settings out
+            of range.
     """
     a, b = checked(first, confidence, samples), checked(second, confidence, samples)
     if len(a) != len(b):
         raise InputError(f"a paired comparison needs the same questions: there are {len(a)} and {len(b)}")
     data = a - b
-    means = _resampled_means(data, samples, seed, groups)
-    low, high = np.quantile(means, _tails(confidence))
+    means = resampled_means(data, samples, seed, groups)
+    low, high = np.quantile(means, tails(confidence))
     p = _sign_flip(_sums(data, groups)[0], samples, seed)
     return Difference(float(data.mean()), float(low), float(high), p, len(data))
 
 
-def _resampled_means(
+def resampled_means(
     data: NDArray[np.float64], samples: int, seed: int, groups: Sequence[Hashable] | None
 ) -> NDArray[np.float64]:
     """Means of ``samples`` resamples of the data, or of its groups."""
@@ -192,5 +150,6 @@ def check_confidence(confidence: float) -> None:
         raise InputError(f"confidence is between 0 and 1, not {confidence!r}")
 
 
-def _tails(confidence: float) -> tuple[float, float]:
+def tails(confidence: float) -> tuple[float, float]:
+    """The quantiles at the ends of an interval."""
     return (1 - confidence) / 2, (1 + confidence) / 2

@@ -1,6 +1,6 @@
 """Metrics of answers, of retrieval, of cost and of time, and what their differences are worth."""
 
-from sage_core.tuning.statistics import Difference, Interval, bootstrap_mean, paired_bootstrap
+from sage_core.tuning.statistics import Difference, paired_bootstrap
 from sage_eval.metrics.answers import (
     accuracy,
     bleu,
@@ -34,7 +34,7 @@ from sage_eval.metrics.evidence import (
     relevant_pieces,
 )
 from sage_eval.metrics.registry import METRICS, Metric, metric, score_question
-from sage_eval.metrics.statistics import mcnemar, paired_difference, wilson
+from sage_eval.metrics.statistics import Interval, bootstrap_mean, mcnemar, paired_difference, wilson
 
 __all__ = [
     "METRICS",

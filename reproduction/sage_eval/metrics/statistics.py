@@ -3,13 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.tuning.statistics import Difference, Interval, check_confidence, checked, paired_bootstrap
+from sage_core.tuning.statistics import (
+    SAMPLES,
+    Difference,
+    check_confidence,
+    checked,
+    paired_bootstrap,
+    resampled_means,
+    tails,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and its confidence interval.
+
+    Attributes:
+        value: The estimate.
+        low: Lower end.
+        high: Upper end.
+        n: Number of questions.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def bootstrap_mean(
+    values: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    groups: Sequence[Hashable] | None = None,
+) -> Interval:
+    """Mean with a percentile bootstrap interval.
+
+    Args:
+        values: One figure a question.
+        confidence: Of the interval.
+        samples: Resamples.
+        seed: Of the resampling.
+        groups: What belongs together (the document of each question): whole groups are drawn, since questions
+            about one document are no independent draws. None draws single questions, and so does one group,
+            whose resamples would all be the same.
+
+    Raises:
+        InputError: Without values, for values that are no numbers, or settings out of range.
+    """
+    data = checked(values, confidence, samples)
+    means = resampled_means(data, samples, seed, groups)
+    low, high = np.quantile(means, tails(confidence))
+    return Interval(float(data.mean()), float(low), float(high), len(data))
 
 
 def paired_difference(
