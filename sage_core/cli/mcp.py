@@ -55,10 +55,6 @@ INSTRUCTIONS = (
 )
 
 
-MAX_TEXT = 200_000
-"""Characters that ``segment`` takes: a call cannot be stopped, and the next one waits for it."""
-
-
 # The docstrings of the replies are in the schemas that the assistant reads.
 
 
@@ -107,15 +103,6 @@ class AskReply:
     stop_reason: str
     grade: float | None
     passages: list[PassageItem]
-
-
-@dataclass(frozen=True)
-class ChunkItem:
-    """A chunk: characters ``start`` to ``end`` of the text."""
-
-    start: int
-    end: int
-    text: str
 
 
 @dataclass(frozen=True)
@@ -170,7 +157,7 @@ def mcp(
 ) -> None:
     """Serve a store to an assistant that speaks the Model Context Protocol.
 
-    Offers the tools search, ask, segment and list_sources; they read only. With --allow-ingest, ingest too,
+    Offers the tools search, ask and list_sources; they read only. With --allow-ingest, ingest too,
     for files below the folders named by --root. Over standard input and output; log lines go to standard
     error. With --http, at http://127.0.0.1:PORT/mcp, for programs on this machine: whoever can run one can
     read the store. Pages of other sites are refused.
@@ -244,7 +231,7 @@ def make_server(sage: Sage, *, ingest_roots: Sequence[Path] = ()) -> Any:
     _describe_parameters()
     tools = _Tools(sage, tuple(_resolved_folder(root) for root in ingest_roots))
     read_only = types.ToolAnnotations(readOnlyHint=True, openWorldHint=False)
-    for function in (tools.search, tools.ask, tools.segment, tools.list_sources):
+    for function in (tools.search, tools.ask, tools.list_sources):
         server.tool(annotations=read_only, structured_output=True)(function)
     if ingest_roots:
         writes = types.ToolAnnotations(
@@ -269,8 +256,6 @@ def _describe_parameters() -> None:
     limit = Field(description="The most passages to return; by default the scores decide.", ge=1)
     _Tools.search.__annotations__.update(question=question, max_passages=Annotated[int | None, limit])
     _Tools.ask.__annotations__["question"] = question
-    text = Field(description="The text to cut.", max_length=MAX_TEXT)
-    _Tools.segment.__annotations__["text"] = Annotated[str, text]
     _Tools.ingest.__annotations__["context"] = _module("").Context
     paths = Field(description="Absolute paths, or paths below the first allowed folder.", min_length=1)
     _Tools.ingest.__annotations__["paths"] = Annotated[list[str], paths]
@@ -317,15 +302,6 @@ class _Tools:
             answer.score,
             [_passage(candidate, answer.retrieval) for candidate in answer.sources],
         )
-
-    async def segment(self, text: str) -> list[ChunkItem]:
-        """Cut a text into chunks where its subject changes; each is an exact slice of the text."""
-        from sage_core.segmentation import Segmenter
-
-        segmenter = self._sage.segmenter if isinstance(self._sage.segmenter, Segmenter) else Segmenter()
-        with _tool_errors():
-            spans = await asyncio.to_thread(segmenter.segment, text)
-        return [ChunkItem(span.start, span.end, span.of(text)) for span in spans]
 
     async def list_sources(self) -> list[SourceItem]:
         """The documents in the store; to see what may be asked about."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from sage_core._checks import check_float, check_int, check_optional_int
-from sage_core._display import Displayable
 from sage_core.errors import InputError
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
@@ -34,7 +33,7 @@ from sage_core.selection.scales import (
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(Displayable):
+class Selection:
     """Which candidates were kept.
 
     Examples:

@@ -36,7 +36,7 @@ async def test_without_ingest_every_tool_only_reads(store):
     with Sage(store) as sage:
         async with Client(make_server(sage)) as client:
             tools = (await client.list_tools()).tools
-    assert {tool.name for tool in tools} == {"search", "ask", "segment", "list_sources"}
+    assert {tool.name for tool in tools} == {"search", "ask", "list_sources"}
     assert all(tool.annotations.read_only_hint and tool.output_schema for tool in tools)
 
 
@@ -68,16 +68,6 @@ async def test_ask_answers_with_its_passages(store):
     with Sage(store) as sage:
         reply = await call(make_server(sage), "ask", {"question": QUESTION})
     assert all(reply.structured_content[key] for key in ("answer", "passages", "stop_reason"))
-
-
-async def test_segment_loses_nothing(store):
-    text = "Ferries leave at nine.  They carry cars.\n\nThe mill is older. It grinds oats. 🌾"
-    with Sage(store) as sage:
-        reply = await call(make_server(sage), "segment", {"text": text})
-    chunks = reply.structured_content["result"]
-    assert all(text[c["start"] : c["end"]] == c["text"] for c in chunks)
-    covered = {i for c in chunks for i in range(c["start"], c["end"])}
-    assert all(i in covered for i, character in enumerate(text) if not character.isspace())
 
 
 @pytest.mark.parametrize(

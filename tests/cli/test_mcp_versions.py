@@ -67,13 +67,12 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     (tmp_path / "secret.txt").write_text("The code of the vault is 4711.")
     (root / "link.txt").symlink_to(tmp_path / "secret.txt")
     notes: list[dict] = []
-    listed, found, other, none, long, empty, outside, ingested, answered = _conversation(
+    listed, found, other, none, empty, outside, ingested, answered = _conversation(
         store,
         root,
         ("search", {"question": TANK, "max_passages": 1}),
         ("search", {"question": "Who coached the curling team of Norway in 1974?"}),
         ("search", {"question": TANK, "max_passages": 0}),
-        ("segment", {"text": "a. " * 100_000}),
         ("ingest", {"paths": [""]}),
         ("ingest", {"paths": ["../secret.txt"]}),
         ("ingest", {"paths": ["."]}),
@@ -89,7 +88,7 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     assert tools["ingest"]["annotations"]["destructiveHint"] is False
     assert len(found["structuredContent"]["passages"]) == 1 and found["structuredContent"]["relevant"] is True
     assert other["structuredContent"]["passages"] == [] and other["structuredContent"]["relevant"] is False
-    assert none["isError"] and long["isError"] and empty["isError"]
+    assert none["isError"] and empty["isError"]
     assert outside["isError"] and "outside" in outside["content"][0]["text"]
     assert [Path(p).name for p in ingested["structuredContent"]["added"]] == ["a.txt"]
     assert "link.txt" in ingested["structuredContent"]["skipped"][0]

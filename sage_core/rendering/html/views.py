@@ -9,7 +9,7 @@ from functools import singledispatch
 from sage_core.feedback.types import FeedbackResult
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.charts import boundary_curve_svg
-from sage_core.rendering.html.markup import Markup, foreign, join, tag
+from sage_core.rendering.html.markup import Markup, foreign, tag
 from sage_core.rendering.html.page import made_now, note, page, piece, section, settings_html, tile, tiles
 from sage_core.rendering.html.report import (
     answer_head,
@@ -26,7 +26,7 @@ from sage_core.rendering.html.report import (
 )
 from sage_core.rendering.rows import chunk_pieces, plain_rows, reason_counts
 from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationView
-from sage_core.selection import Selection, SelectionView
+from sage_core.selection import SelectionView
 from sage_core.text.spans import Span
 
 # A notebook keeps what it shows, in its file and in the browser.
@@ -99,14 +99,12 @@ def _view_page(result: SelectionView) -> str:
 fragment.register(Answer)(
     lambda result: piece(*answer_head(result), *answer_parts(result, most=NOTEBOOK_ROWS))
 )
-fragment.register(Selection)(lambda result: piece(*_selected(result)))
 fragment.register(SelectionView)(lambda result: piece(*_ranking(result, NOTEBOOK_ROWS)))
 fragment.register(FeedbackResult)(lambda result: piece(*_loop(result)))
 fragment.register(SegmentationView)(lambda result: piece(*_segments(result, NOTEBOOK_CHUNKS)))
 page_of.register(Answer)(answer_report)
 page_of.register(Retrieval)(retrieval_report)
 page_of.register(SegmentationView)(segmentation_report)
-page_of.register(Selection)(lambda result: page("A selection – sage-rag", *_selected(result)))
 page_of.register(FeedbackResult)(lambda result: page("Rounds of answer and grade – sage-rag", *_loop(result)))
 
 
@@ -153,18 +151,6 @@ def _legend() -> Markup:
     weak = tag("span", tag("span", "0.31", class_="join weak"), "kept, though below the threshold")
     joined = tag("span", tag("span", "0.83", class_="join"), "P(same), kept together")
     return tag("p", joined, weak, tag("span", "dashed line: cut", class_="bad"), class_="legend")
-
-
-def _selected(selection: Selection) -> list[Markup]:
-    """All that a selection alone knows: the scores kept, and why."""
-    rows = plain_rows(selection.scores, "unbounded")
-    title = tag("h3", f"{selection.cut} of {selection.candidates} kept")
-    places = f"positions {', '.join(map(str, selection.indices[:60]))}"
-    more = "…" if len(selection.indices) > 60 else ""
-    positions = tag("p", f"{places}{more}", class_="note num") if selection.indices else None
-    ranks = Selection(tuple(range(len(rows))), selection.scores, len(rows), selection.reason)
-    listing = candidates_html(rows, ranks, most=NOTEBOOK_ROWS) if rows else None
-    return [title, note(join((selection.reason, "."))), join((positions, listing))]
 
 
 def _ranking(view: SelectionView, most: int | None) -> list[Markup]:

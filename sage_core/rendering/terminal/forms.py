@@ -10,10 +10,10 @@ from rich.text import Text
 from sage_core.feedback.types import FeedbackResult
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.terminal.answers import answer_view, feedback_view
-from sage_core.rendering.terminal.rankings import ranking_view, retrieval_view, selection_line
+from sage_core.rendering.terminal.rankings import ranking_view, retrieval_view
 from sage_core.rendering.terminal.segments import segments_view
 from sage_core.segmentation.view import SegmentationView
-from sage_core.selection import Selection, SelectionView
+from sage_core.selection import SelectionView
 
 
 @singledispatch
@@ -35,4 +35,3 @@ rich_form.register(Retrieval)(retrieval_view)
 rich_form.register(SegmentationView)(segments_view)
 rich_form.register(SelectionView)(ranking_view)
 rich_form.register(FeedbackResult)(feedback_view)
-rich_form.register(Selection)(selection_line)

@@ -42,13 +42,6 @@ def ranking_view(view: SelectionView, *, most: int = 12) -> RenderableType:
     return Group(table, _curve_line(rows, view.selection.cut), _cut_line(view.selection))
 
 
-def selection_line(selection: Selection) -> Text:
-    """A selection alone: how many were kept, why, and their scores."""
-    scores = ", ".join(score_text(s) for s in selection.scores[:20])
-    more = ", …" if len(selection.scores) > 20 else ""
-    return _cut_line(selection).append(f"\nscores  {scores}{more}" if scores else "", style="dim not bold")
-
-
 def _table(rows: Sequence[Row], cut: int, most: int) -> Table:
     """One line for each candidate; columns that hold nothing are left out."""
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)

@@ -270,11 +270,9 @@ def test_rounds_tell_the_tokens_of_their_contexts():
         usual,
         lambda: usual().retrieval,
         lambda: usual().feedback,
-        lambda: usual().feedback.selection,
         lambda: selection_view([0.9, 0.5, None]),
         lambda: Segmenter().explain("A cat sat. It slept. Trains run on rails. They are heavy."),
         lambda: Segmenter().explain(""),
-        lambda: select([]),
         lambda: selection_view([]),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sage_core import Boundary, Selection, Span, Verdict, selection_view
+from sage_core import Boundary, Span, Verdict, selection_view
 from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.segmentation import SegmentationView
 from tests.fakes.results_to_show import HOSTILE, answer, hostile, retrieval
@@ -52,14 +52,13 @@ ESCAPES = (
 )
 
 
-@pytest.mark.parametrize("part", ["answer", "retrieval", "feedback", "selection"])
+@pytest.mark.parametrize("part", ["answer", "retrieval", "feedback"])
 def test_results_print_no_escape_of_a_document(part: str):
     result = hostile(ESCAPES)
     shown = {
         "answer": result,
         "retrieval": result.retrieval,
         "feedback": result.feedback,
-        "selection": Selection((0,), (0.5,), 1, ESCAPES[0]),
     }[part]
     out = printed(shown)
     assert not CONTROLS.search(out)

@@ -117,7 +117,6 @@ def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
         (SageConfig, "candidates", (2.5,)),
         (SageConfig, "baseline_top_k", (True, 0)),
         (SageConfig, "feedback", ({"min_k": 3},)),
-        (SageConfig, "order", ("best",)),
         (SageConfig, "max_context_tokens", (0, 1.5)),
     ],
 )
