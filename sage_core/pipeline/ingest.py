@@ -542,34 +542,11 @@ def ingest(
     context: bool = True,
     roots: Iterable[PathArgument] | None = None,
 ) -> IngestReport:
-    """Update ``store`` from the files below ``paths``.
+    """Update ``store`` from the files below ``paths``; arguments and errors are those of `Sage.ingest`.
 
     Documents whose content is in the store already are skipped, and not even read where the file system says
-    that they are as they were. Changed ones are replaced, and those that came from ``paths`` and whose files
-    are gone removed. Files are read and segmented in a thread while those before them are embedded. An
-    interrupted run leaves whole documents, each as it was or as it should be; the next run does the rest.
-
-    Args:
-        store: The store; made where it does not exist.
-        paths: A file or folder, or any iterable of them. What below a folder cannot be read, and links to
-            folders, are left out and reported as ``skipped``; what the store has of a folder that cannot be
-            opened stays.
-        segmenter: Cuts the texts.
-        embedder: Embeds the chunks.
-        encoding: Of plain text, Markdown and HTML files that are not UTF-8; see `read_document`.
-        rebuild: Make the store anew, whatever it was made with. A folder keeps its old contents, and searches
-            find them, until the new ones are complete.
-        progress: Called after every document, after every part of a large one, and every second or so while
-            there are only unchanged ones.
-        context: Put title and headings before each chunk's text where it is embedded and indexed.
-        roots: Folders that may be read from: a file that lies in none of them is left out, also where a link
-            below ``paths`` leads to it. None follows links to files wherever they lead.
-
-    Raises:
-        InputError: For a path that does not exist and never was ingested, a named file that cannot be read,
-            or no documents at all. Nothing is written then.
-        StoreError: Where the store was made with other models, is being written to or is damaged.
-        MissingExtraError: Where a format or the store needs a package that is not installed.
+    that they are as they were. Files are read and segmented in a thread while those before them are embedded.
+    With ``context`` title and headings go before each chunk's text where it is embedded and indexed.
     """
     run = Ingest(
         store,

@@ -208,14 +208,24 @@ class Sage:
         rebuild: bool = False,
         roots: Iterable[PathArgument] | None = None,
     ) -> IngestReport:
-        """Update the store from files and folders; see `sage_core.pipeline.ingest.ingest`.
+        """Update the store from files and folders; an interrupted run is finished by the next one.
+
+        Documents that are as they were are skipped, changed ones replaced, and those of ``paths`` whose files
+        are gone removed.
 
         Args:
-            paths: A file or folder, or any iterable of them.
+            paths: A file or folder, or any iterable of them. What below a folder cannot be read, and links to
+                folders, are left out and reported as ``skipped``.
             progress: True draws a bar on standard error; a function is called after every document.
             encoding: Of text files that are not UTF-8.
             rebuild: Make the store anew. A folder keeps its old contents until the new ones are complete.
             roots: Folders that may be read from, links followed; None for wherever links lead.
+
+        Raises:
+            InputError: For a path that does not exist and never was ingested, a named file that cannot be
+                read, or no documents at all. Nothing is written then.
+            StoreError: Where the store was made with other models, is being written to or is damaged.
+            MissingExtraError: Where a format or the store needs a package that is not installed.
         """
         if progress is True:
             with ingest_bar() as bar:

@@ -11,17 +11,11 @@ _PICTURES = 0x2400  # the block of control pictures: U+241B shows ESC
 
 
 def terminal_safe(text: str) -> str:
-    """The text with every control character replaced by a visible sign.
+    """The text with every control character replaced by a visible sign, lone surrogates too.
 
-    A document may hold escape sequences that recolour, clear or retitle a terminal, or that make it type.
-    ESC becomes ``␛``, other C0 characters their pictures, everything else that acts ``�``. Carriage returns,
-    form feeds and their like become line breaks; tabs and line breaks stay.
-
-    Args:
-        text: Any string, lone surrogates included.
-
-    Returns:
-        A string that is safe to write to a terminal and, encoded as UTF-8, to a file.
+    A document may hold escape sequences that recolor, clear or retitle a terminal, or that make it type. ESC
+    becomes ``␛``, other C0 characters their pictures, everything else that acts ``�``. Carriage returns, form
+    feeds and their like become line breaks; tabs and line breaks stay.
     """
     return _UNSAFE.sub(_picture, _BREAKS.sub("\n", text))
 

@@ -50,17 +50,8 @@ def score_curve_svg(
 ) -> str:
     """Draw scores by rank: kept ones filled, dropped ones hollow, the cut with its reason, a fixed k.
 
-    The SVG stands alone: it may be written to a file, shown in a notebook, or put into a page.
-
-    Args:
-        scores: One per candidate, in any order; None and NaN are drawn at the foot.
-        selection: What was kept; its indices are positions in ``scores``.
-        scale: What the scores are.
-        top_k: A fixed k to compare with; None draws none.
-        marks: Further cuts to compare with.
-
-    Returns:
-        The markup. For no scores, a picture that says so.
+    The SVG stands alone: it may be written to a file, shown in a notebook, or put into a page. None and NaN
+    are drawn at the foot; ``marks`` are further cuts to compare with.
     """
     order = rank_order(scores)
     drawn = [None if s is None else min(max(s, -_LARGEST), _LARGEST) for s in usable_scores(scores)]
@@ -229,17 +220,9 @@ def _describe(values: Sequence[float | None], selection: Selection, others: Sequ
 def boundary_curve_svg(
     boundaries: Sequence[Boundary], spans: Sequence[Span], *, threshold: float | None = None
 ) -> str:
-    """P(same) along the text: joints hollow, cuts filled, the threshold as a line.
+    """P(same) along the text: joints hollow, cuts filled, the threshold as a line; an SVG that stands alone.
 
     Of more than 400 places only the range is drawn, and the cuts as a rug at the foot.
-
-    Args:
-        boundaries: Every place the model judged.
-        spans: The chunks.
-        threshold: Drawn where given.
-
-    Returns:
-        An SVG that stands alone.
     """
     starts = {span.start for span in spans}
     end = max([b.position for b in boundaries] + [s.end for s in spans] + [1])

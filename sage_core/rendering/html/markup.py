@@ -33,13 +33,9 @@ def join(parts: Iterable[Child]) -> Markup:
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
-    """An element.
+    """An element: ``class_`` stands for ``class``, an underscore within a name for a hyphen.
 
-    Args:
-        name: Its name.
-        *children: What is in it; text is escaped.
-        **attributes: ``class_`` stands for ``class``, an underscore within a name for a hyphen; a value of
-            None leaves the attribute out.
+    Text in it is escaped; an attribute of None is left out.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_number(value))}"'

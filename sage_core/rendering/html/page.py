@@ -101,15 +101,7 @@ def check_page_path(path: str | Path) -> Path:
 def write_page(path: str | Path, page: str) -> Path:
     """Write a page in one step: whoever reads the file sees the old one or the new one, never a part.
 
-    Args:
-        path: The file; an existing one is replaced, a link is followed.
-        page: The page.
-
-    Returns:
-        The path.
-
-    Raises:
-        InputError: Where it cannot be written.
+    Returns the path. A link is followed; InputError where the file cannot be written.
     """
     target = check_page_path(path)
     try:

@@ -44,13 +44,7 @@ def answer_report(
 ) -> str:
     """One page: question, answer and grade, the passages behind it, the cut, the rounds, what it took.
 
-    Args:
-        answer: What `sage_core.Sage.ask` returned.
-        settings: Further settings to list, by name.
-        made: When it was made; now where None.
-
-    Returns:
-        A self-contained HTML page; see `sage_core.rendering.html.page.page`.
+    ``settings`` are listed besides; ``made`` is now where None.
     """
     return page(
         f"{answer.question} – sage-rag",
@@ -67,14 +61,7 @@ def retrieval_report(
     settings: Mapping[str, object] | None = None,
     made: datetime | None = None,
 ) -> str:
-    """One page for a retrieval without an answer; ``error`` says why there is none.
-
-    Args:
-        retrieval: What `sage_core.Sage.retrieve` returned.
-        error: Shown as a warning.
-        settings: Further settings to list, by name.
-        made: When it was made; now where None.
-    """
+    """One page for a retrieval without an answer; ``error`` says why there is none."""
     return page(
         f"{retrieval.question} – sage-rag",
         _heading(retrieval.question),
@@ -343,30 +330,14 @@ def _item(row: Row, selected: bool, bare: bool) -> Markup:
 
 
 def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -> str:
-    """Every round of the loop, and why it ended.
-
-    Args:
-        result: The loop's result.
-        sizes: Tokens of each candidate, by the positions that selections name; adds the tokens of each
-            round's context.
-
-    Returns:
-        Markup for the inside of a page.
-    """
+    """Every round of the loop, and why it ended; ``sizes`` are the tokens of each candidate."""
     rounds = [_round(r, r.number == result.best_round, sizes) for r in result.rounds]
     stop = note("Stopped: ", tag("b", result.stop_reason), f" ({result.stop_meaning}).")
     return tag("div", *(rounds or [note("No round was begun.")]), stop, class_="rounds")
 
 
 def usage_html(usage: Mapping[str, TokenUsage]) -> str:
-    """Calls and tokens by role.
-
-    Args:
-        usage: Tokens by role, as `FeedbackResult.usage_by_role`.
-
-    Returns:
-        Markup for the inside of a page.
-    """
+    """Calls and tokens by role."""
     total = total_usage(usage.values())
     if not total.calls:
         return note("No LLM was called.")

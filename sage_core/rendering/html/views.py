@@ -64,11 +64,7 @@ def segmentation_report(
 ) -> str:
     """One page for a document: its chunks in colors, P(same) along it, the settings.
 
-    Args:
-        view: What `sage_core.Segmenter.explain` returned.
-        name: The document's name; shown as the heading.
-        settings: Further settings to list.
-        made: When it was made; now where None.
+    ``name`` is the heading; ``settings`` are listed besides; ``made`` is now where None.
     """
     title = name or "How the text was cut"
     listed = {
@@ -182,17 +178,8 @@ def boundaries_html(
 ) -> str:
     """Chunks one below the other in alternating colors; a number at every place the model judged.
 
-    Args:
-        text: The text.
-        boundaries: Every place the model judged (`sage_core.Segmenter.boundaries`).
-        spans: The chunks (`sage_core.Segmenter.segment`).
-        tokens: Length of each chunk; None leaves it out.
-        threshold: P(same) below which a joint that was kept all the same is drawn as weak.
-        most: Most chunks to show; None for all.
-        reasons: Why the text was cut before each chunk but the first; empty leaves it out.
-
-    Returns:
-        Markup for the inside of a page (`sage_core.rendering.html.fragment` adds the style).
+    ``threshold``: P(same) below which a joint that was kept all the same is drawn as weak. ``reasons``: why
+    the text was cut before each chunk but the first.
     """
     if not spans:
         return note("The text is blank: it has no chunks.")

@@ -41,15 +41,7 @@ def answer_view(answer: Answer) -> RenderableType:
 
 
 def watch_answer(events: Iterable[str | AnswerMark | Round | Answer], console: Console) -> Answer:
-    """Show an answer while it is written, with the mark of each sentence; nothing stays on the screen.
-
-    Args:
-        events: From `Sage.stream`.
-        console: Where to show it.
-
-    Returns:
-        The answer, which ``events`` end with.
-    """
+    """Show what `Sage.stream` yields while it comes, and return the answer; nothing stays on the screen."""
     text, before = Text(), Text()
     with Live(console=console, transient=True, vertical_overflow="visible") as live:
         for event in events:
