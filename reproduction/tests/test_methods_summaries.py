@@ -15,12 +15,12 @@ from sage_eval.methods.tree import ClusterOptions, soft_clusters
 from sage_eval.methods.whole_document import asks_about_whole
 from sage_eval.records import EvalDocument
 
+from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
 from sage_core.answering import LLMAnswerer
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import OpenAIChat
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
-from tests.fakes.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder
 
