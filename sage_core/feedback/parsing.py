@@ -41,7 +41,7 @@ _GRADE = r"""(?P<grade>\d{1,2}(?:[.,٫]\d{1,2})?)(?:\s?(?:/|out\ of)\s?(?P<of>\d
     (?!\d|[.,]\d|\s?[%/★]|[^\W\d]|[ ]?(?:-|to|or|~)[ ]?\d
     |\s?(?:of|stars?|points?|(?:only\s)?if|unless|when)\b)"""
 _LABELED = re.compile(
-    rf"""(?:^|[.,;{{|])\s?(?:(?:the|final|overall|total|evaluation|answer|my)\s){{0,3}}
+    rf"""(?:^|[.,:;{{|])\s?(?:(?:the|final|overall|total|evaluation|answer|my)\s){{0,3}}
     (?:(?:score|rating|grade)(?:\s?\([^()\n]{{0,40}}\))?\s?(?:[:=|]|->|=>|→|is\b)?|(?:overall|total)\s?[:=])\s?{_GRADE}""",
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
