@@ -28,6 +28,7 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
 ABSENT_BELOW = threshold("absent_below")
+_MOST_WORDS = 0.8  # Share of a question's words that may be there where the answer is said not to be.
 _LEAD = re.compile(r"The documents (?:say|suggest (?:yes|no)): ")
 
 
@@ -43,9 +44,10 @@ class ExtractiveAnswerer:
     """Quotes the sentence of the passages that most likely answers; no LLM, deterministic.
 
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
-    (``**seven**``), and the documents are said not to hold the answer where its probability is below
-    ``absent_below`` of ``judge.json``: 7% of such statements are false (`benchmarks/judge.py`). From there to
-    ``min_probability`` the answer is "I am not sure." and the closest passage. The grade is that probability.
+    (``**seven**``). Below ``min_probability`` the answer is "I am not sure." and the closest passage; the
+    documents are said not to hold the answer where its probability is below ``absent_below`` of
+    ``judge.json`` and a fifth of the question's words stand nowhere in the passages: 7% of such statements are
+    false (`benchmarks/judge.py`). The grade is that probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -139,6 +141,9 @@ class ExtractiveAnswerer:
         located = judge.locate(question, context) if judge is not None else None
         if located is not None:
             place = places[located.passage] if places else ""
+            absent = located.probability < min(ABSENT_BELOW, self.min_probability)
+            if absent and _words_lack(question, context):
+                return NO_ANSWER, NO_USAGE
             return self._marked(question, located, context[located.passage], place), NO_USAGE
         weights = weigh(question_words(question), sentences)
         picked = self._pick(question, sentences, weights)
@@ -197,8 +202,6 @@ class ExtractiveAnswerer:
         """The sentence that answers, its answer marked; or that there is none."""
         (start, end), text = located.marked, located.quote
         if located.probability < self.min_probability:
-            if located.probability < min(ABSENT_BELOW, self.min_probability):
-                return NO_ANSWER
             about = f"{located.probability:.0%} likely to answer{f', from {place}' if place else ''}"
             return f"{NOT_SURE} The closest passage ({about}): “{' '.join(text.split())}”"
         if (listed := list_below(text, passage)) is not None:
@@ -274,3 +277,9 @@ class ExtractiveAnswerer:
         if best < 0 or best_match < _LEAST_OPTION:
             return NO_ANSWER
         return f"{option_letter(best)}. {options[best]} (the documents say: “{quote}”)"
+
+
+def _words_lack(question: str, context: Sequence[str]) -> bool:
+    """Whether a fifth or more of the question's words stand nowhere in the passages."""
+    words = stems(question)
+    return len(words & stems("\n".join(context))) < _MOST_WORDS * len(words)

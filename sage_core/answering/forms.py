@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sage_core.answering.words import stem_list
-from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span
 
 _YES_NO = re.compile(
     r"(?i)\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|will|would)\b"
@@ -25,6 +26,7 @@ _MARKUP = re.compile(r"^[#=*\s]+|[#=*~^`\s-]+$")
 _ASKS_TIME = re.compile(r"(?i)\b(?:when|until when|what time)\b")
 _ASKS_PERSON = re.compile(r"(?i)\bwho\b")
 _DENIES = re.compile(r"(?i)\b(?:not|never|no)\b|n['’]t\b")
+_ADVERBS = frozenset({"ever", "still", "alread", "yet", "real"})  # Stems that a question may have beside.
 _DIGIT = re.compile(r"\d")
 _SURE_OF_FORM = 0.8
 _SURE_OF_LIST = 0.6
@@ -70,10 +72,12 @@ def form_answer(question: str, passages: Sequence[str], affirms: Affirms | None 
     if not words or not lines:
         return None
     weights = _rarity(words, lines)
-    tables = [table for passage in passages for table in _tables(passage)]
+    heads = _table_heads(passages)
+    tables = [table for passage in passages for table in _tables(passage, heads)]
     if _COMPARES.search(question) and (compared := _compared(question, lines, tables, weights)):
         return compared
     if asks_yes_or_no(question):
+        weights = {w: v for w, v in weights.items() if w not in _ADVERBS} or weights
         return _yes_or_no(question, lines, weights, affirms)
     if _YES_NO.match(question):  # One thing or the other.
         return None
@@ -155,7 +159,8 @@ def _yes_or_no(
     if share < _SURE_OF_FORM:
         return None
     chance = affirms(question, text) if affirms is not None else None
-    if chance is None or SURE_OF_NO < chance < SURE_OF_YES:
+    denies = _DENIES.search(text) is not None and _DENIES.search(question) is None
+    if chance is None or SURE_OF_NO < chance < SURE_OF_YES or (denies and chance > 0.5):
         return Formed(f"The documents say: “{text}”", share)
     return Formed(f"The documents suggest {'yes' if chance > 0.5 else 'no'}: “{text}”", share)
 
@@ -168,10 +173,24 @@ def direct_sentence(question: str, passage: str) -> str | None:
 
 
 def _best_line(lines: Sequence[_Line], weights: Mapping[str, float]) -> tuple[float, str]:
-    """The sentence, no item of a list, that holds most of the words, and their share."""
-    shares = [(_share(weights, line.stems), -i) for i, line in enumerate(lines) if line.kind != "item"]
-    share, at = max(shares, default=(0.0, 0))
-    return share, lines[-at].text if share else ""
+    """The sentence that holds most of the words, with the one before where it points back, and their share.
+
+    Half of them stand in the sentence itself, others may stand in the heading above it.
+    """
+    best, text = 0.0, ""
+    for i, line in enumerate(lines):
+        if line.kind == "item" and not line.text.endswith("."):
+            continue
+        held, said, above = line.stems, line.text, lines[max(0, i - 1)]
+        back = points_back(said, Span(0, len(said))) and above.heading == line.heading
+        if back and _share(weights, held) < _SURE_OF_FORM:
+            held, said = held | above.stems, f"{above.text} {said}"
+        if _share(weights, held) < 0.5:
+            continue
+        share = _share(weights, held | frozenset(stem_list(line.heading)))
+        if share > best:
+            best, text = share, said
+    return best, text
 
 
 # -- lists ---------------------------------------------------------------------------------------------------
@@ -210,7 +229,38 @@ class _Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def _tables(passage: str) -> list[_Table]:
+def _table_heads(passages: Sequence[str]) -> dict[int, tuple[str, tuple[str, ...]]]:
+    """Heading and names of columns by how many there are, for tables that go on in another passage.
+
+    None of those widths that have two.
+    """
+    heads: dict[int, set[tuple[str, tuple[str, ...]]]] = {}
+    for passage in passages:
+        heading = ""
+        for line, below in itertools.pairwise(map(str.strip, passage.splitlines())):
+            if line.count("|") >= 2 and _ruled(below):
+                heads.setdefault(len(names := _cells(line)), set()).add((heading, names))
+            heading = _heading(line, heading)
+    return {width: own.pop() for width, own in heads.items() if len(own) == 1}
+
+
+def _heading(line: str, before: str) -> str:
+    """What stands above the lines that follow, where ``before`` stood above this one."""
+    if not line or set(line) <= set("=-~^#* ") or line.count("|") >= 2:
+        return before
+    return _MARKUP.sub("", line) if len(line) < 100 else ""
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip().strip("`") for cell in line.strip("|").split("|"))
+
+
+def _ruled(line: str) -> bool:
+    """Whether a line is the rule below the names of columns."""
+    return line.count("|") >= 1 and set(line) <= set("|-:= ")
+
+
+def _tables(passage: str, heads: Mapping[int, tuple[str, tuple[str, ...]]]) -> list[_Table]:
     tables: list[_Table] = []
     heading, block = "", list[str]()
     for line in [*passage.splitlines(), ""]:
@@ -218,13 +268,14 @@ def _tables(passage: str) -> list[_Table]:
         if text.count("|") >= 2:
             block.append(text)
             continue
-        if len(block) > 2:
-            rows = [tuple(c.strip().strip("`") for c in row.strip("|").split("|")) for row in block]
-            body = tuple(r for r in rows[1:] if not all(set(c) <= set("-:= ") for c in r))
-            tables.append(_Table(heading, rows[0], tuple(r for r in body if len(r) == len(rows[0]))))
+        rows = [_cells(row) for row in block if not _ruled(row)]
+        if rows and not (len(block) > 1 and _ruled(block[1])) and len(rows[0]) in heads:
+            above, names = heads[len(rows[0])]
+            tables.append(_Table(heading or above, names, tuple(r for r in rows if len(r) == len(names))))
+        elif len(block) > 2:
+            tables.append(_Table(heading, rows[0], tuple(r for r in rows[1:] if len(r) == len(rows[0]))))
         block = []
-        if text and not set(text) <= set("=-~^#* "):
-            heading = _MARKUP.sub("", text) if len(text) < 100 else ""
+        heading = _heading(text, heading)
     return tables
 
 
@@ -250,12 +301,12 @@ def _cell(question: str, tables: Sequence[_Table], weights: Mapping[str, float])
                 ) / len(weights)
                 named = [w for w in weights if _among(w, in_head)]
                 score = distinct + 0.6 * bool(named) + 0.3 * _kind_fits(question, table.header[column], value)
-                covered = _share(weights, in_row | in_head | about)
-                if best is None or (score, covered) > best[:2]:
-                    best = score, covered, table, row, column
-    if best is None or best[1] < _SURE_OF_CELL:
+                covered = round(_share(weights, in_row | in_head | about), 2)
+                if best is None or (covered, score) > best[:2]:
+                    best = covered, score, table, row, column
+    if best is None or best[0] < _SURE_OF_CELL:
         return None
-    _, covered, table, row, column = best
+    covered, _, table, row, column = best
     return Formed(f"The documents say: “{_row_text(table, row, column)}”", covered)
 
 
