@@ -1,6 +1,7 @@
 """Answers without an LLM, by the form of the question: tables, lists, yes/no, comparisons, facts, why, none.
 
     python benchmarks/forms.py            # the fixture: 120 questions over 12 documents written for it
+    python benchmarks/forms.py benchmarks/firm    # 63 questions over ten documents of a firm, more alike
     python benchmarks/forms.py FOLDER     # others: documents and a questions.txt of the same form
 
 Half of the fixture's questions were held back while the rules were written; they are shown apart. Right

@@ -28,7 +28,8 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
 ABSENT_BELOW = threshold("absent_below")
-_MOST_WORDS = 0.8  # Share of a question's words that may be there where the answer is said not to be.
+_ABSENT_WITH_WORDS = 0.05  # As `ABSENT_BELOW`, where a passage has nearly all words of the question.
+_MOST_WORDS = 0.8  # Share of a question's words in a passage that has nearly all of them.
 _LEAD = re.compile(r"The documents (?:say|suggest (?:yes|no)): ")
 
 
@@ -46,8 +47,8 @@ class ExtractiveAnswerer:
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
     (``**seven**``). Below ``min_probability`` the answer is "I am not sure." and the closest passage; the
     documents are said not to hold the answer where its probability is below ``absent_below`` of
-    ``judge.json`` and a fifth of the question's words stand nowhere in the passages: 7% of such statements are
-    false (`benchmarks/judge.py`). The grade is that probability.
+    ``judge.json``, a third of it where a passage has nearly all of the question's words: 7% of such
+    statements are false (`benchmarks/judge.py`). The grade is that probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -129,20 +130,21 @@ class ExtractiveAnswerer:
             question: The question.
             context: Texts of the passages.
             options: Of a multiple-choice question.
-            places: Where each passage is from, for a quotation that may not be the answer.
+            places: Where each passage is from, see `sage_core.pipeline.Retrieval.places`: shown with a
+                quotation that may not be the answer, and read as what stands above a passage.
         """
         options = checked_options(options)
         sentences = sentences_of(context)
         if options:
             return self._choose(question, sentences, options), NO_USAGE
         judge = self.local_judge
-        if (formed := form_answer(question, context, self._affirms)) is not None:
+        if (formed := form_answer(question, context, self._affirms, places)) is not None:
             return formed.text, NO_USAGE
         located = judge.locate(question, context) if judge is not None else None
         if located is not None:
             place = places[located.passage] if places else ""
-            absent = located.probability < min(ABSENT_BELOW, self.min_probability)
-            if absent and _words_lack(question, context):
+            below = ABSENT_BELOW if _words_lack(question, context) else _ABSENT_WITH_WORDS
+            if located.probability < min(below, self.min_probability):
                 return NO_ANSWER, NO_USAGE
             return self._marked(question, located, context[located.passage], place), NO_USAGE
         weights = weigh(question_words(question), sentences)
@@ -153,7 +155,13 @@ class ExtractiveAnswerer:
         return f"The documents say: {quotes}", NO_USAGE
 
     def judge(
-        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+        self,
+        question: str,
+        context: Sequence[str],
+        answer: str,
+        *,
+        options: Sequence[str] | None = None,
+        places: Sequence[str] | None = None,
     ) -> tuple[Verdict, TokenUsage]:
         """A grade by the judge, see `LocalCritic`; or by word count.
 
@@ -162,7 +170,7 @@ class ExtractiveAnswerer:
         in the passages.
         """
         judge = self.local_judge if not options else None
-        formed = form_answer(question, context, self._affirms) if not options else None
+        formed = form_answer(question, context, self._affirms, places) if not options else None
         if formed is not None and formed.text == answer:
             reason = f"the form of the question fits; {formed.share:.0%} of its words are there"
             return Verdict(1 + round(9 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
@@ -222,10 +230,16 @@ class ExtractiveAnswerer:
         return await asyncio.to_thread(self.generate, question, context, options=options, places=places)
 
     async def ajudge(
-        self, question: str, context: Sequence[str], answer: str, *, options: Sequence[str] | None = None
+        self,
+        question: str,
+        context: Sequence[str],
+        answer: str,
+        *,
+        options: Sequence[str] | None = None,
+        places: Sequence[str] | None = None,
     ) -> tuple[Verdict, TokenUsage]:
         """`judge` in a thread, for it computes."""
-        return await asyncio.to_thread(self.judge, question, context, answer, options=options)
+        return await asyncio.to_thread(self.judge, question, context, answer, options=options, places=places)
 
     def _match(self, weights: Mapping[str, float], picked: Sequence[Sentence]) -> bool:
         """Whether the sentences hold enough of the question to be an answer to it."""
@@ -280,6 +294,6 @@ class ExtractiveAnswerer:
 
 
 def _words_lack(question: str, context: Sequence[str]) -> bool:
-    """Whether a fifth or more of the question's words stand nowhere in the passages."""
+    """Whether every passage lacks a fifth or more of the question's words."""
     words = stems(question)
-    return len(words & stems("\n".join(context))) < _MOST_WORDS * len(words)
+    return all(len(words & stems(passage)) < _MOST_WORDS * len(words) for passage in context)

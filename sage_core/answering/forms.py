@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sage_core.answering.words import stem_list
 from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
+from sage_core.text.header import SEPARATOR
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 
@@ -27,6 +28,7 @@ _ASKS_TIME = re.compile(r"(?i)\b(?:when|until when|what time)\b")
 _ASKS_PERSON = re.compile(r"(?i)\bwho\b")
 _DENIES = re.compile(r"(?i)\b(?:not|never|no)\b|n['’]t\b")
 _ADVERBS = frozenset({"ever", "still", "alread", "yet", "real"})  # Stems that a question may have beside.
+_COLUMNS = " | "  # Between the names of columns, see `sage_core.text.tables.column_names`.
 _DIGIT = re.compile(r"\d")
 _SURE_OF_FORM = 0.8
 _SURE_OF_LIST = 0.6
@@ -52,9 +54,34 @@ class _Line:
     kind: str
     heading: str
     stems: frozenset[str]
+    above: frozenset[str]  # Stems of its heading and of those above its passage.
 
 
-def form_answer(question: str, passages: Sequence[str], affirms: Affirms | None = None) -> Formed | None:
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What stands above a passage: the headings, the last one, and the columns of a table that goes on."""
+
+    text: str = ""
+    heading: str = ""
+    columns: tuple[str, ...] = ()
+
+
+_NOTHING_ABOVE = _Above()
+
+
+def _above(place: str) -> _Above:
+    *parts, last = place.partition(", ")[2].split(SEPARATOR)
+    columns = tuple(last.split(_COLUMNS)) if _COLUMNS in last else ()
+    parts = parts if columns else [*parts, last]
+    return _Above(" ".join(parts), parts[-1] if parts else "", columns)
+
+
+def form_answer(
+    question: str,
+    passages: Sequence[str],
+    affirms: Affirms | None = None,
+    places: Sequence[str] | None = None,
+) -> Formed | None:
     """The answer to a question for yes or no, two sides, a list or a cell; None for others, and where unsure.
 
     Args:
@@ -62,18 +89,20 @@ def form_answer(question: str, passages: Sequence[str], affirms: Affirms | None 
         passages: Texts of the passages.
         affirms: How likely a sentence says yes to a question, see `LocalJudge.affirms`. Without it a question
             for yes or no gets the sentence alone.
+        places: Where each passage is from, see `sage_core.pipeline.Retrieval.places`: headings, and the names
+            of the columns where a table goes on.
 
     Examples:
         >>> form_answer("Are dogs allowed on deck?", ["Cats stay inside. Dogs are not allowed on deck."]).text
         'The documents say: “Dogs are not allowed on deck.”'
     """
-    lines = [line for passage in passages for line in _lines(passage)]
+    known = [(p, _above(place)) for p, place in zip(passages, places or [""] * len(passages), strict=True)]
+    lines = [line for passage, place in known for line in _lines(passage, place)]
     words = frozenset(w for w in stem_list(question))
-    if not words or not lines:
+    tables = [table for passage, place in known for table in _tables(passage, place)]
+    if not words or not (lines or any(place.columns for _, place in known)):
         return None
     weights = _rarity(words, lines)
-    heads = _table_heads(passages)
-    tables = [table for passage in passages for table in _tables(passage, heads)]
     if _COMPARES.search(question) and (compared := _compared(question, lines, tables, weights)):
         return compared
     if asks_yes_or_no(question):
@@ -108,21 +137,22 @@ def list_below(lead: str, passage: str) -> str | None:
     return None
 
 
-def _lines(passage: str) -> list[_Line]:
+def _lines(passage: str, place: _Above = _NOTHING_ABOVE) -> list[_Line]:
     """The sentences and items of a passage, each with the heading above it."""
     spans = split_sentences(passage)
     kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
-    lines, heading = [], ""
+    lines, heading, above = [], place.heading, frozenset(stem_list(place.text))
     for span, kind in zip(spans, kinds, strict=True):
         text = span.of(passage).strip()
         if kind == "heading" or (kind == "text" and len(text) < 60 and not re.search(r"[.:;?!|]$", text)):
             heading = _MARKUP.sub("", text.split("\n")[0])
+            above = frozenset(stem_list(f"{place.text} {heading}"))
             continue
         if kind == "table" or "|" in text:
             continue
         if _MARKER.match(text):
             kind, text = "item", _MARKER.sub("", text, count=1)
-        lines.append(_Line(" ".join(text.split()), kind, heading, frozenset(stem_list(text))))
+        lines.append(_Line(" ".join(text.split()), kind, heading, frozenset(stem_list(text)), above))
     return lines
 
 
@@ -187,7 +217,7 @@ def _best_line(lines: Sequence[_Line], weights: Mapping[str, float]) -> tuple[fl
             held, said = held | above.stems, f"{above.text} {said}"
         if _share(weights, held) < 0.5:
             continue
-        share = _share(weights, held | frozenset(stem_list(line.heading)))
+        share = _share(weights, held | line.above)
         if share > best:
             best, text = share, said
     return best, text
@@ -207,8 +237,8 @@ def _listed(question: str, lines: Sequence[_Line], weights: Mapping[str, float])
         if end - start >= 2:
             above = lines[start - 1] if start and lines[start - 1].kind != "item" else None
             lead = above.text if above is not None and above.text.endswith(":") else lines[start].heading
-            known = frozenset(stem_list(f"{lead} {lines[start].heading}"))
-            value = _share(weights, known)
+            own = frozenset(stem_list(f"{lead} {lines[start].heading}"))
+            value = _share(weights, own | lines[start].above) if _share(weights, own) else 0.0
             opposite = bool(_DENIES.search(lead)) != bool(_DENIES.search(question))
             if value >= _SURE_OF_LIST and not opposite and (best is None or value > best.share):
                 items = "; ".join(line.text.rstrip(".;,") for line in lines[start:end])
@@ -229,21 +259,6 @@ class _Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def _table_heads(passages: Sequence[str]) -> dict[int, tuple[str, tuple[str, ...]]]:
-    """Heading and names of columns by how many there are, for tables that go on in another passage.
-
-    None of those widths that have two.
-    """
-    heads: dict[int, set[tuple[str, tuple[str, ...]]]] = {}
-    for passage in passages:
-        heading = ""
-        for line, below in itertools.pairwise(map(str.strip, passage.splitlines())):
-            if line.count("|") >= 2 and _ruled(below):
-                heads.setdefault(len(names := _cells(line)), set()).add((heading, names))
-            heading = _heading(line, heading)
-    return {width: own.pop() for width, own in heads.items() if len(own) == 1}
-
-
 def _heading(line: str, before: str) -> str:
     """What stands above the lines that follow, where ``before`` stood above this one."""
     if not line or set(line) <= set("=-~^#* ") or line.count("|") >= 2:
@@ -260,7 +275,7 @@ def _ruled(line: str) -> bool:
     return line.count("|") >= 1 and set(line) <= set("|-:= ")
 
 
-def _tables(passage: str, heads: Mapping[int, tuple[str, tuple[str, ...]]]) -> list[_Table]:
+def _tables(passage: str, place: _Above) -> list[_Table]:
     tables: list[_Table] = []
     heading, block = "", list[str]()
     for line in [*passage.splitlines(), ""]:
@@ -269,11 +284,12 @@ def _tables(passage: str, heads: Mapping[int, tuple[str, tuple[str, ...]]]) -> l
             block.append(text)
             continue
         rows = [_cells(row) for row in block if not _ruled(row)]
-        if rows and not (len(block) > 1 and _ruled(block[1])) and len(rows[0]) in heads:
-            above, names = heads[len(rows[0])]
-            tables.append(_Table(heading or above, names, tuple(r for r in rows if len(r) == len(names))))
-        elif len(block) > 2:
-            tables.append(_Table(heading, rows[0], tuple(r for r in rows[1:] if len(r) == len(rows[0]))))
+        names = place.columns
+        if not (rows and not tables and len(rows[0]) == len(names)) or _ruled(block[min(1, len(block) - 1)]):
+            names, rows = (rows[0], rows[1:]) if len(block) > 2 else ((), [])
+        if rows:
+            about = f"{place.text} {heading}"
+            tables.append(_Table(about, names, tuple(r for r in rows if len(r) == len(names))))
         block = []
         heading = _heading(text, heading)
     return tables
@@ -350,7 +366,7 @@ def _compared(
     if not one or not two:
         return None
     shared = {w: v for w, v in weights.items() if w not in one and w not in two}
-    for table in tables:
+    for table in _whole(tables):
         rows = [_side_row(table, side) for side in (one, two)]
         if not rows[0] or not rows[1] or rows[0] == rows[1]:
             continue
@@ -374,8 +390,22 @@ def _compared(
     return Formed(f"The documents say: {said}", 1.0)
 
 
+def _whole(tables: Sequence[_Table]) -> list[_Table]:
+    """Tables with the rows of all that have the same columns: one that goes on in another passage is one."""
+    rows: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+    for table in tables:
+        rows.setdefault(table.header, {}).update(dict.fromkeys(table.rows))
+    headings = {table.header: table.heading for table in reversed(tables)}
+    return [_Table(headings[header], header, tuple(own)) for header, own in rows.items()]
+
+
 def _side_row(table: _Table, side: frozenset[str]) -> tuple[str, ...] | None:
-    """The one row that has most words of a side."""
-    held = [sum(_among(w, frozenset(stem_list(" ".join(row)))) for w in side) for row in table.rows]
-    top = max(held, default=0)
-    return table.rows[held.index(top)] if top and held.count(top) == 1 else None
+    """The one row that has most words of a side, of several the one with the shortest cell that has them."""
+    ranks = []
+    for row in table.rows:
+        cells = [frozenset(stem_list(cell)) for cell in row]
+        words = [w for w in side if any(_among(w, cell) for cell in cells)]
+        sizes = [len(cell) for cell in cells if any(_among(w, cell) for w in words)]
+        ranks.append((len(words), -min(sizes, default=0)))
+    top = max(ranks, default=(0, 0))
+    return table.rows[ranks.index(top)] if top[0] and ranks.count(top) == 1 else None

@@ -347,8 +347,11 @@ class Sage:
         # Critics of users' own say what they know.
         missing = self.config.feedback.hops > 0 and isinstance(self.answerer, LLMAnswerer)
         extra = {"missing": True} if missing else {}
-        quotes = isinstance(self.answerer, ExtractiveAnswerer)
         stop_on = self.config.feedback.stop_on
+
+        def places(selection: Selection) -> dict[str, Any]:
+            own = isinstance(self.answerer, ExtractiveAnswerer)
+            return {"places": evidence.of(selection).places(selection)} if own else {}
 
         def generate(selection: Selection) -> Steps[Answered]:
             context = (yield Compute(shown, selection)) if self.config.prune else shown(selection)
@@ -362,9 +365,8 @@ class Sage:
                         self.answerer, marks, question, context, options, self.counter
                     )
                 else:
-                    places = {"places": evidence.of(selection).places(selection)} if quotes else {}
                     completion = yield Twin(
-                        self.answerer, "generate", question, context, options=options, **places
+                        self.answerer, "generate", question, context, options=options, **places(selection)
                     )
                     if streamed:
                         marks = StreamMarks(context, question=question)
@@ -376,7 +378,14 @@ class Sage:
             with step("sage.critic", "EVALUATOR", round=len(loop.rounds), answer=answer) as outputs:
                 context = shown(selection)
                 verdict, usage = yield Twin(
-                    self.answerer, "judge", question, context, answer, options=options, **extra
+                    self.answerer,
+                    "judge",
+                    question,
+                    context,
+                    answer,
+                    options=options,
+                    **extra,
+                    **places(selection),
                 )
                 verdict = yield Compute(vetoed, verdict, answer, context, self.config.feedback)
                 outputs.update(verdict=verdict.to_dict(), usage=usage.to_dict())

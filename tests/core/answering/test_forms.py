@@ -1,11 +1,13 @@
 """Answers without an LLM to questions for a cell, a list, yes or no, two sides; over documents of our own."""
 
 import collections
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sage_core.answering import ExtractiveAnswerer, LocalJudge, abstains, mark_answer
+from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LocalJudge, Located, abstains, mark_answer
 from sage_core.answering.forms import form_answer
 from sage_core.documents import read_document
 from sage_core.llm.prompting import NOT_SURE
@@ -105,3 +107,45 @@ def test_a_verbatim_answer_is_supported_whatever_the_question() -> None:
     said = "The tower opens at ten."
     guide = f"{said} " + "Visitors leave their bags at the desk by the door. " * 12
     assert LocalJudge(model=False).supported("Until when is the garden open?", said, [guide]) > 0.9
+
+
+PRICES = (
+    "| HF-1 | Wren lantern | 39.00 |\n| HF-2 | Wren Mini lantern | 24.50 |\n| HF-3 | Tawny lantern | 64.00 |"
+)
+PLACE = "prices.csv, Prices > Number | Product | Price"
+
+
+def test_a_table_that_goes_on_has_the_columns_that_stand_above_it() -> None:
+    question = "What is the price of the Tawny lantern?"
+    assert form_answer(question, [PRICES]) is None
+    formed = form_answer(question, [PRICES], places=[PLACE])
+    assert formed is not None and "Product: Tawny lantern; Price: **64.00**" in formed.text
+
+
+def test_of_rows_with_the_same_words_the_shortest_is_compared() -> None:
+    formed = form_answer("Compare the price of the Wren and the Tawny lantern.", [PRICES], places=[PLACE])
+    assert formed is not None and "39.00" in formed.text and "64.00" in formed.text
+    assert "24.50" not in formed.text
+
+
+def test_headings_above_a_passage_say_what_its_list_is_about() -> None:
+    passage = "What you need:\n\n- a stove\n- a pot\n- goggles"
+    question, place = "What do I need for the boil test?", "lp14.md, Boil test for stoves"
+    formed = form_answer(question, [passage], places=[place])
+    assert formed is not None and "a stove; a pot; goggles" in formed.text
+    box, manual = "## In the box\n\n- a needle\n- a bag", "finch.md, Finch 2 camping stove"
+    assert form_answer("What is in the box of the Finch 2?", [box], places=[manual]) is not None
+    assert form_answer("Which paint is used on the Finch 2?", [box], places=[manual]) is None
+
+
+def test_it_is_not_denied_where_a_passage_has_the_words_of_the_question() -> None:
+    class Unsure(LocalJudge):
+        def locate(self, question: str, passages: Sequence[str]) -> Located | None:
+            located = super().locate(question, passages)
+            return located and replace(located, probability=0.1)
+
+    answerer = ExtractiveAnswerer(judge=Unsure(model=False))
+    question = "Which discount did Tom offer Ingrid?"
+    said, _ = answerer.generate(question, ["Ingrid and Tom spoke of an offer and a discount, then left."])
+    assert said.startswith(NOT_SURE)
+    assert answerer.generate(question, ["Ingrid left. It was cold in the hills."])[0] == NO_ANSWER

@@ -39,6 +39,35 @@ def test_of_the_fixture_most_are_answered_and_few_wrongly() -> None:
     assert outcomes["wrong"] <= 0.08 * outcomes.total(), outcomes
 
 
+@pytest.mark.parametrize(
+    ("question", "passage", "said"),
+    [
+        (
+            "Are dogs allowed in the canteen?",
+            "Dogs are welcome in the office. They are not allowed in the canteen.",
+            "no: “Dogs are welcome in the office. They are not allowed in the canteen.”",
+        ),
+        (
+            "Does the app run on watches?",
+            "New:\n\n- Emergency card.\n- The app runs on watches.",
+            "yes: “The app runs on watches.”",
+        ),
+        (
+            "Is the Wren Mini affected by the recall?",
+            "## The recall\n\nThe Wren Mini is not affected.",
+            "no: “The Wren Mini is not affected.”",
+        ),
+    ],
+)
+def test_what_stands_before_and_above_a_sentence_counts(question: str, passage: str, said: str) -> None:
+    assert ANSWERER.generate(question, [passage])[0] == f"The documents suggest {said}"
+
+
+def test_a_sentence_that_denies_never_says_yes() -> None:
+    text, _ = ANSWERER.generate("Is alcohol ever reimbursed?", ["Alcohol is never reimbursed. Meals are."])
+    assert text in (f"The documents {said}: “Alcohol is never reimbursed.”" for said in ("say", "suggest no"))
+
+
 @pytest.mark.parametrize("question", ["Is it red or blue?", "Why are dogs allowed on deck?", "Dogs on deck?"])
 def test_other_questions_get_no_yes(question: str) -> None:
     text, _ = ANSWERER.generate(question, ["Dogs are allowed on deck. It is red."])
