@@ -28,8 +28,6 @@ from sage_core.llm.usage import NO_USAGE, TokenUsage
 _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
 ABSENT_BELOW = threshold("absent_below")
-_ABSENT_WITH_WORDS = 0.05  # As `ABSENT_BELOW`, where a passage has nearly all words of the question.
-_MOST_WORDS = 0.8  # Share of a question's words in a passage that has nearly all of them.
 _LEAD = re.compile(r"The documents (?:say|suggest (?:yes|no)): ")
 
 
@@ -47,8 +45,7 @@ class ExtractiveAnswerer:
     A `LocalJudge` chooses the sentence. The likeliest words of the answer stand between asterisks
     (``**seven**``). Below ``min_probability`` the answer is "I am not sure." and the closest passage; the
     documents are said not to hold the answer where its probability is below ``absent_below`` of
-    ``judge.json``, a third of it where a passage has nearly all of the question's words: 7% of such
-    statements are false (`benchmarks/judge.py`). The grade is that probability.
+    ``judge.json`` (`benchmarks/judge.py` says how often falsely). The grade is that probability.
 
     Without a judge, where torch is not installed, and of texts that are not English, words are counted: a
     sentence's match is the share of the question's content words it holds, each weighted by how rare it
@@ -143,8 +140,7 @@ class ExtractiveAnswerer:
         located = judge.locate(question, context) if judge is not None else None
         if located is not None:
             place = places[located.passage] if places else ""
-            below = ABSENT_BELOW if _words_lack(question, context) else _ABSENT_WITH_WORDS
-            if located.probability < min(below, self.min_probability):
+            if located.probability < min(ABSENT_BELOW, self.min_probability):
                 return NO_ANSWER, NO_USAGE
             return self._marked(question, located, context[located.passage], place), NO_USAGE
         weights = weigh(question_words(question), sentences)
@@ -291,9 +287,3 @@ class ExtractiveAnswerer:
         if best < 0 or best_match < _LEAST_OPTION:
             return NO_ANSWER
         return f"{option_letter(best)}. {options[best]} (the documents say: “{quote}”)"
-
-
-def _words_lack(question: str, context: Sequence[str]) -> bool:
-    """Whether every passage lacks a fifth or more of the question's words."""
-    words = stems(question)
-    return all(len(words & stems(passage)) < _MOST_WORDS * len(words) for passage in context)

@@ -228,7 +228,7 @@ def test_the_extractive_answerer_quotes_by_probability_and_abstains():
     question = "When is the footbridge closed?"
     text, usage = answerer.generate(question, FOOTBRIDGE)
     assert "“The footbridge is closed in winter.”" in text and usage.calls == 0
-    assert answerer.generate("Who painted the ceiling of the chapel?", FOOTBRIDGE)[0] == NO_ANSWER
+    assert answerer.generate("Who painted the ceiling of the chapel?", FOOTBRIDGE)[0].startswith(NOT_SURE)
     good, poor = (
         answerer.judge(question, FOOTBRIDGE, answer)[0] for answer in (text, "Emperors hunted boars there.")
     )
@@ -286,7 +286,7 @@ def test_what_only_shares_the_words_of_the_question_is_never_praised(question, p
     text, _ = answerer.generate(question, passages)
     verdict, _ = answerer.judge(question, passages, text)
     if judge is None:
-        assert text == NO_ANSWER
+        assert text == NO_ANSWER or text.startswith(NOT_SURE)
     for bare in ("|licence|", "[licence]", "Opening hours", "- aliases"):
         assert bare not in text
     assert "of 10" not in grade_words(verdict) or verdict.score == 1
