@@ -1,6 +1,7 @@
 """Agents whose model searches again and again: bounded, told apart from silence, and resumable."""
 
 import asyncio
+import itertools
 import json
 import threading
 
@@ -15,6 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import tool
 from langchain_core.tools.retriever import create_retriever_tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -28,6 +30,7 @@ from sage_langchain.middleware import (
     SageGroundingMiddleware,
     SageRetrievalMiddleware,
 )
+from tests.fakes.langchain import WatchingCounter
 
 
 class ScriptedModel(GenericFakeChatModel):
@@ -51,21 +54,22 @@ def search_call(number, name="search"):
 
 
 def looping():
-    number = 0
-    while True:
-        number += 1
-        yield search_call(number)
+    return map(search_call, itertools.count(1))
 
 
 def search_agent(replies, results, *middleware, model=ScriptedModel, **options):
-    """An agent with one tool, which gives ``results`` in turn; its model, and what was searched for."""
+    """An agent with one tool, which gives ``results`` in turn; its model, and what was searched for.
+
+    A result is a text, or content and artifact.
+    """
     remaining = iter(results)
 
-    @tool
-    def search(query: str) -> str:
+    @tool(response_format="content_and_artifact")
+    def search(query: str):
         """Search the documents."""
         searched.append(query)
-        return next(remaining)
+        result = next(remaining)
+        return result if isinstance(result, tuple) else (result, None)
 
     searched: list[str] = []
     scripted = model(messages=iter(replies))
@@ -81,27 +85,20 @@ def ask(agent, text="When does the ferry leave?", **config):
     return agent.invoke({"messages": [HumanMessage(text)]}, {"recursion_limit": 100, **config})["messages"]
 
 
+def shown(messages):
+    """What the tools gave, as it reaches the model."""
+    return [message.text for message in messages if isinstance(message, ToolMessage)]
+
+
 async def test_no_tokens_are_counted_on_the_event_loop():
-    threads = []
-
-    class Counter:
-        name = "noting"
-
-        def count_many(self, texts):
-            threads.append(threading.get_ident())
-            return [len(text) for text in texts]
-
-    replies = [search_call(1), AIMessage("At nine.")]
-    agent, _, _ = agent_of(replies, ["The ferry leaves at nine."], counter=Counter())
+    counter = WatchingCounter()
+    agent, _, _ = agent_of([search_call(1), AIMessage("At nine.")], SAME, counter=counter)
     await agent.ainvoke({"messages": [HumanMessage("When does the ferry leave?")]})
-    assert threads and threading.get_ident() not in threads
+    assert counter.threads and threading.get_ident() not in counter.threads
 
 
 def different():
-    number = 0
-    while True:
-        number += 1
-        yield f"Passage {number} about ferries."
+    return (f"Passage {number} about ferries." for number in itertools.count(1))
 
 
 SAME = ["The ferry leaves at nine."] * 9
@@ -128,31 +125,25 @@ def test_a_model_that_only_searches_ends_with_a_message(results, limits, searche
 
 def test_what_is_not_new_is_not_shown_again():
     agent, _, _ = agent_of(looping(), SAME, max_searches=9, max_unchanged=2)
-    assert [m.text for m in ask(agent) if isinstance(m, ToolMessage)] == [SAME[0], NOTHING_NEW, NOTHING_NEW]
+    assert shown(ask(agent)) == [SAME[0], NOTHING_NEW, NOTHING_NEW]
 
 
 def test_the_model_answers_with_what_it_has_once_the_tools_are_gone():
-    replies = iter([search_call(1), search_call(2), AIMessage("At nine.")])
+    replies = [search_call(1), search_call(2), AIMessage("At nine.")]
     agent, model, searched = agent_of(replies, different(), max_searches=2)
-    messages = ask(agent)
-    assert messages[-1].text == "At nine."
-    assert len(searched) == 2
+    assert ask(agent)[-1].text == "At nine." and len(searched) == 2
     assert "Do not search again" in model.seen[-1][0].text
     assert "Do not search again" not in str([m.text for m in model.seen[0]])
 
 
 def test_repeated_passages_reach_the_model_once():
     results = ["One about tides.\n\nTwo about piers.", "Two about  piers.\n\nThree about fares."]
-    replies = iter([search_call(1), search_call(2), AIMessage("Done.")])
-    agent, model, _ = agent_of(replies, results)
+    agent, model, _ = agent_of([search_call(1), search_call(2), AIMessage("Done.")], results)
     ask(agent)
-    shown = [m.text for m in model.seen[-1] if isinstance(m, ToolMessage)]
-    assert shown == ["One about tides.\n\nTwo about piers.", "Three about fares."]
+    assert shown(model.seen[-1]) == ["One about tides.\n\nTwo about piers.", "Three about fares."]
 
 
 def test_documents_of_a_retriever_tool_are_told_apart_by_content():
-    from langchain_core.retrievers import BaseRetriever
-
     class Two(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
             texts = ["Para one.\n\nStill the first.", f"Only for {query}."]
@@ -160,10 +151,9 @@ def test_documents_of_a_retriever_tool_are_told_apart_by_content():
 
     search = create_retriever_tool(Two(), "search", "Search.", response_format="content_and_artifact")
     model = ScriptedModel(messages=iter([search_call(1), search_call(2), AIMessage("Done.")]))
-    agent = create_agent(model, tools=[search], middleware=[SageRetrievalMiddleware()])
-    ask(agent)
-    shown = [m.text for m in model.seen[-1] if isinstance(m, ToolMessage)]
-    assert shown == ["Para one.\n\nStill the first.\n\nOnly for ferry 1.", "Only for ferry 2."]
+    ask(create_agent(model, tools=[search], middleware=[SageRetrievalMiddleware()]))
+    first, second = shown(model.seen[-1])
+    assert first == "Para one.\n\nStill the first.\n\nOnly for ferry 1." and second == "Only for ferry 2."
 
 
 def test_an_empty_answer_is_replaced_only_after_a_limit():
@@ -200,32 +190,35 @@ def test_other_tools_are_left_alone():
 
 
 def test_counts_start_again_with_the_next_question_of_a_thread():
-    saver = InMemorySaver()
-    agent, _, searched = agent_of(looping(), different(), checkpointer=saver, max_searches=2)
-    thread = {"configurable": {"thread_id": "t"}}
-    ask(agent, **thread)
-    ask(agent, "And on Sundays?", **thread)
+    agent, _, searched = agent_of(looping(), different(), checkpointer=InMemorySaver(), max_searches=2)
+    for question in ("When does the ferry leave?", "And on Sundays?"):
+        ask(agent, question, configurable={"thread_id": "t"})
     assert len(searched) == 4
 
 
 def test_counts_survive_an_interruption():
-    saver = InMemorySaver()
-    agent, _, searched = agent_of(looping(), different(), checkpointer=saver, max_searches=3)
+    agent, _, searched = agent_of(looping(), different(), checkpointer=InMemorySaver(), max_searches=3)
     thread = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
-    started = {"messages": [HumanMessage("When?")]}
-    agent.invoke(started, thread, interrupt_before=["tools"])
-    for _ in range(5):
-        state = agent.invoke(None, thread, interrupt_before=["tools"])
-    assert len(searched) == 3
-    assert "limit of searches" in state["messages"][-1].text
+    for step in ({"messages": [HumanMessage("When?")]}, *[None] * 5):
+        state = agent.invoke(step, thread, interrupt_before=["tools"])
+    assert len(searched) == 3 and "limit of searches" in state["messages"][-1].text
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tools": []}, {"tools": "search"}, {"max_searches": 0}, {"max_tokens": "x"}]
+    ("middleware", "wrong"),
+    [
+        (SageRetrievalMiddleware, {"tools": []}),
+        (SageRetrievalMiddleware, {"tools": "search"}),
+        (SageRetrievalMiddleware, {"max_searches": 0}),
+        (SageRetrievalMiddleware, {"max_tokens": "x"}),
+        (SageGroundingMiddleware, {"action": "shout"}),
+        (SageGroundingMiddleware, {"threshold": 2}),
+        (SageGroundingMiddleware, {"tools": []}),
+    ],
 )
-def test_wrong_arguments(wrong):
+def test_wrong_arguments(middleware, wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
-        SageRetrievalMiddleware(**wrong)
+        middleware(**wrong)
 
 
 # -- answers checked against what was found ---------------------------------------------------------------
@@ -241,44 +234,40 @@ def checked(answers, checkpointer=None, results=(FOUND,), **options):
     return search_agent(replies, results, middleware, checkpointer=checkpointer)[:2]
 
 
-def test_a_supported_answer_is_left_as_it_is():
-    agent, _ = checked([TRUE])
-    last = ask(agent)[-1]
-    assert last.text == TRUE
-    assert last.additional_kwargs["sage_grounding"]["supported"] is True
-
-
-def test_an_unsupported_statement_is_marked():
-    agent, _ = checked([f"{TRUE} {FALSE}"])
-    last = ask(agent)[-1]
-    assert last.text == f"{TRUE} {FALSE} {UNSUPPORTED}"
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("answers", "action", "told", "unsupported", "calls"),
+    [
+        ([TRUE], "mark", TRUE, [], 2),
+        ([f"{TRUE} {FALSE}"], "mark", f"{TRUE} {FALSE} {UNSUPPORTED}", [FALSE], 2),
+        ([f"{TRUE} {FALSE}", TRUE], "retry", TRUE, [], 3),
+        ([FALSE, FALSE], "retry", f"{FALSE} {UNSUPPORTED}", [FALSE], 3),  # the search, the answer, one retry
+    ],
+)
+def test_an_unsupported_statement_is_marked_or_asked_again(
+    answers, action, told, unsupported, calls, awaited
+):
+    agent, model = checked(answers, action=action)
+    question = {"messages": [HumanMessage("When?")]}
+    state = asyncio.run(agent.ainvoke(question)) if awaited else agent.invoke(question)
+    last = state["messages"][-1]
+    assert last.text == told and len(model.seen) == calls
     verdicts = last.additional_kwargs["sage_grounding"]
-    assert verdicts["supported"] is False
-    assert [c["text"] for c in verdicts["claims"] if c["probability"] < 0.5] == [FALSE]
+    assert verdicts["supported"] is not bool(unsupported)
+    assert [c["text"] for c in verdicts["claims"] if c["probability"] < 0.5] == unsupported
 
 
 def test_a_retry_names_the_statement_and_stays_out_of_the_conversation():
     agent, model = checked([f"{TRUE} {FALSE}", TRUE], action="retry")
     messages = ask(agent)
-    assert messages[-1].text == TRUE
-    assert FALSE in model.seen[-1][-1].text
-    assert not any(FALSE in m.text for m in messages)
-
-
-async def test_a_retry_that_fails_again_is_marked():
-    agent, model = checked([FALSE, FALSE], action="retry")
-    state = await agent.ainvoke({"messages": [HumanMessage("When?")]})
-    assert state["messages"][-1].text == f"{FALSE} {UNSUPPORTED}"
-    assert len(model.seen) == 3  # the search, the answer, one retry
+    assert FALSE in model.seen[-1][-1].text and not any(FALSE in m.text for m in messages)
 
 
 def test_an_answer_is_handed_over_and_resumed():
     agent, _ = checked([FALSE], InMemorySaver(), action="hand_over")
     thread = {"configurable": {"thread_id": "t"}}
-    state = agent.invoke({"messages": [HumanMessage("When?")]}, thread)
-    (waiting,) = state["__interrupt__"]
-    assert waiting.value["answer"] == FALSE
-    assert [c["text"] for c in waiting.value["unsupported"]] == [FALSE]
+    (waiting,) = agent.invoke({"messages": [HumanMessage("When?")]}, thread)["__interrupt__"]
+    assert (waiting.value["answer"], [c["text"] for c in waiting.value["unsupported"]]) == (FALSE, [FALSE])
     state = agent.invoke(Command(resume="Please ask at the pier."), thread)
     assert state["messages"][-1].text == "Please ask at the pier."
 
@@ -289,37 +278,31 @@ def test_without_a_search_there_is_nothing_to_check_against():
     assert ask(agent)[-1].text == FALSE
 
 
-@pytest.mark.parametrize("wrong", [{"action": "shout"}, {"threshold": 2}, {"tools": []}])
-def test_wrong_arguments_of_the_check(wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        SageGroundingMiddleware(**wrong)
-
-
-def test_a_summary_does_not_start_the_count_anew():
+@pytest.mark.parametrize("first", ["summary", "limits"])
+def test_a_summary_does_not_start_the_count_anew(first):
     """The stock middleware puts a summary in the place of the conversation, as a message of the user."""
-    summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
-    summarize = SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
     bounded = SageRetrievalMiddleware(max_searches=4, max_unchanged=None)
-    for middleware in ([summarize, bounded], [bounded, summarize]):
-        saver = InMemorySaver()
-        agent, _, searched = search_agent(looping(), different(), *middleware, checkpointer=saver)
-        thread = {"configurable": {"thread_id": "1"}}
-        state = agent.invoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 100, **thread})
-        assert len(searched) == 4 and "limit of searches" in state["messages"][-1].text
-        assert "sage_searches" not in state
-        # A new message of the user starts it anew.
-        agent.invoke({"messages": [HumanMessage("And back?")]}, {"recursion_limit": 100, **thread})
-        assert len(searched) == 8
+    middleware = [summarizing(), bounded] if first == "summary" else [bounded, summarizing()]
+    agent, _, searched = search_agent(looping(), different(), *middleware, checkpointer=InMemorySaver())
+    thread = {"recursion_limit": 100, "configurable": {"thread_id": "1"}}
+    state = agent.invoke({"messages": [HumanMessage("When?")]}, thread)
+    assert len(searched) == 4 and "limit of searches" in state["messages"][-1].text
+    assert "sage_searches" not in state
+    # A new message of the user starts it anew.
+    agent.invoke({"messages": [HumanMessage("And back?")]}, thread)
+    assert len(searched) == 8
+
+
+def summarizing():
+    summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
+    return SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
 
 
 def test_an_answer_is_judged_by_passages_that_were_summarized_since():
     facts = [f"Fact {i}: the ferry number {i} leaves at seven from the quay." for i in range(4)]
-    summarizer = GenericFakeChatModel(messages=iter([AIMessage("The user asks about ferries.")] * 50))
-    summarize = SummarizationMiddleware(model=summarizer, trigger=("messages", 5), keep=("messages", 2))
     replies = [*(search_call(i) for i in range(4)), AIMessage(facts[0])]
-    middleware = [SageRetrievalMiddleware(), summarize, SageGroundingMiddleware()]
-    agent, _, _ = search_agent(replies, facts, *middleware)
-    last = ask(agent)[-1]
+    middleware = [SageRetrievalMiddleware(), summarizing(), SageGroundingMiddleware()]
+    last = ask(search_agent(replies, facts, *middleware)[0])[-1]
     assert last.additional_kwargs["sage_grounding"]["supported"] and UNSUPPORTED not in last.text
 
 
@@ -339,18 +322,6 @@ def test_a_structured_answer_is_no_search(response_format):
     assert state["structured_response"] == Reply(answer="seven")
 
 
-def agent_with_results(results, replies, *middleware):
-    found = iter(results)
-
-    @tool(response_format="content_and_artifact")
-    def search(query: str):
-        """Search the documents."""
-        return next(found)
-
-    model = ScriptedModel(messages=iter(replies))
-    return create_agent(model, tools=[search], middleware=list(middleware)), model
-
-
 def search_result(text):
     content = [{"type": "text", "text": text}]
     return {"type": "search_result", "source": "a.md", "title": "a", "content": content}
@@ -364,7 +335,7 @@ def mcp_result(*texts, question):
     "result",
     [
         lambda i, text: ([search_result(text)], None),
-        lambda i, text: (mcp_result(text, question=str(i)), None),
+        lambda i, text: mcp_result(text, question=str(i)),
         lambda i, text: (
             [{"type": "text", "text": f"Search {i}"}],
             {"structured_content": {"passages": [{"text": text}]}},
@@ -374,53 +345,39 @@ def mcp_result(*texts, question):
 )
 def test_passages_are_read_wherever_they_stand(result):
     same = [result(i, "The ferry leaves at seven.") for i in range(9)]
-    agent, _ = agent_with_results(same, looping(), SageRetrievalMiddleware(max_unchanged=2))
+    agent, _, _ = agent_of(looping(), same, max_unchanged=2)
     messages = ask(agent)
-    assert sum(isinstance(m, ToolMessage) for m in messages) == 3 and "nothing new" in messages[-1].text
-
+    assert len(shown(messages)) == 3 and "nothing new" in messages[-1].text
     others = [result(i, f"Ferry {i} leaves at seven.") for i in range(9)]
-    agent, _ = agent_with_results(others, looping(), SageRetrievalMiddleware(max_searches=5, max_unchanged=2))
-    assert sum(isinstance(m, ToolMessage) for m in ask(agent)) == 5
-
-    wrong = "The moon is made of green cheese and weighs nine pounds."
-    replies = [search_call(1), AIMessage(wrong)]
-    agent, _ = agent_with_results(same, replies, SageGroundingMiddleware())
+    agent, _, _ = agent_of(looping(), others, max_searches=5, max_unchanged=2)
+    assert len(shown(ask(agent))) == 5
+    agent, _ = checked([FALSE], results=same)
     assert UNSUPPORTED in ask(agent)[-1].text
 
 
 def test_results_that_cannot_be_read_are_not_unchanged():
     pictures = [([{"type": "image", "url": f"http://localhost/{i}.png"}], None) for i in range(9)]
-    agent, _ = agent_with_results(
-        pictures, looping(), SageRetrievalMiddleware(max_searches=5, max_unchanged=2)
-    )
-    assert sum(isinstance(m, ToolMessage) for m in ask(agent)) == 5
+    agent, _, _ = agent_of(looping(), pictures, max_searches=5, max_unchanged=2)
+    assert len(shown(ask(agent))) == 5
 
 
 def test_repeated_blocks_are_dropped_and_the_others_stay():
-    results = [
-        ([search_result("The ferry leaves at seven.")], None),
-        ([search_result("The ferry leaves at seven."), search_result("It carries cars.")], None),
-    ]
-    replies = [search_call(1), search_call(2), AIMessage("At seven.")]
-    agent, _ = agent_with_results(results, replies, SageRetrievalMiddleware())
-    second = [m for m in ask(agent) if isinstance(m, ToolMessage)][1]
-    assert second.content == [search_result("It carries cars.")]
+    first, second = search_result("The ferry leaves at seven."), search_result("It carries cars.")
+    results = [([first], None), ([first, second], None)]
+    agent, _, _ = agent_of([search_call(1), search_call(2), AIMessage("At seven.")], results)
+    assert [m for m in ask(agent) if isinstance(m, ToolMessage)][1].content == [second]
 
 
 def test_a_mark_keeps_the_blocks_of_the_answer():
-    wrong = "The moon is made of green cheese and weighs nine pounds."
-    thought = {"type": "reasoning", "reasoning": "Let me think."}
     citations = [{"type": "citation", "cited_text": "seven"}]
     content = [
-        thought,
-        {"type": "text", "text": "The ferry leaves at seven. ", "annotations": citations},
-        {"type": "text", "text": wrong},
+        {"type": "reasoning", "reasoning": "Let me think."},
+        {"type": "text", "text": f"{TRUE} ", "annotations": citations},
+        {"type": "text", "text": FALSE},
     ]
-    found = [("The ferry leaves at seven.", None)]
-    agent, _ = agent_with_results(found, [search_call(1), AIMessage(content)], SageGroundingMiddleware())
+    agent, _ = checked([content])
     last = ask(agent)[-1]
-    assert last.content[:2] == content[:2]
-    assert last.content[2]["text"] == f"{wrong} {UNSUPPORTED}"
+    assert last.content[:2] == content[:2] and last.content[2]["text"] == f"{FALSE} {UNSUPPORTED}"
 
 
 class StreamingModel(ScriptedModel):
@@ -436,15 +393,11 @@ class StreamingModel(ScriptedModel):
             yield ChatGenerationChunk(message=AIMessageChunk(f"{word} ", tool_call_chunks=calls))
 
 
-@pytest.mark.parametrize("second", ["The ferry leaves at seven.", "The moon weighs twelve pounds of cheese."])
+@pytest.mark.parametrize("second", [TRUE, "The moon weighs twelve pounds of cheese."])
 def test_a_withdrawn_answer_is_not_streamed(second):
-    wrong = "The moon is made of green cheese and weighs nine pounds."
-    replies = [search_call(1), AIMessage(wrong), AIMessage(second)]
+    replies = [search_call(1), AIMessage(FALSE), AIMessage(second)]
     retry = SageGroundingMiddleware(action="retry")
-    agent, _, _ = search_agent(replies, ["The ferry leaves at seven."], retry, model=StreamingModel)
-    streamed = [
-        message.text
-        for message, _ in agent.stream({"messages": [HumanMessage("When?")]}, stream_mode="messages")
-        if isinstance(message, AIMessage)
-    ]
-    assert "green cheese" not in "".join(streamed) and second.split()[1] in "".join(streamed)
+    agent, _, _ = search_agent(replies, [FOUND], retry, model=StreamingModel)
+    stream = agent.stream({"messages": [HumanMessage("When?")]}, stream_mode="messages")
+    streamed = "".join(message.text for message, _ in stream if isinstance(message, AIMessage))
+    assert "purple elephants" not in streamed and second.split()[1] in streamed

@@ -9,11 +9,12 @@ from langchain_core.messages import HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
-from tests.fakes.langchain import ListReranker, ScriptedChat, graded
+from tests.fakes.langchain import ListReranker, ScriptedChat, WordEmbeddings, graded
 from tests.fakes.models import WordReranker
 from tests.langchain.test_chain import DOCUMENTS, SCORES, retriever
 
@@ -49,10 +50,7 @@ async def test_history_aware_retrieval(is_async):
 
 def wrapped_retrievers(seen: list[Any]) -> list[Any]:
     inner = Recording(seen=seen)
-
-    def function(question: str) -> list[Document]:
-        return inner.invoke(question)
-
+    function = lambda question: inner.invoke(question)  # noqa: E731
     return [
         inner,
         inner.with_config(tags=["a"]),
@@ -101,11 +99,8 @@ async def test_other_runnables_are_given_the_whole_mapping(wrap):
 
 @pytest.mark.parametrize(("gives", "named"), [(None, "NoneType"), (["text"], "str in it")])
 def test_a_function_that_gives_no_documents_is_named(gives, named):
-    def search(question: str) -> Any:
-        return gives
-
     with pytest.raises(InputError, match=f"base_retriever.*{named}"):
-        sage(search).invoke("bees")
+        sage(lambda question: gives).invoke("bees")
 
 
 # What the chain can and cannot use
@@ -168,10 +163,6 @@ def test_a_compressor_that_drops_scores_is_replaced_by_its_model():
 
 
 def test_settings_of_the_compressor_are_sent_where_they_belong():
-    from langchain_core.vectorstores import InMemoryVectorStore
-
-    from tests.fakes.langchain import WordEmbeddings
-
     store = InMemoryVectorStore(WordEmbeddings())
     made = SageRetriever.from_vectorstore(store, min_k=2, reranker=ListReranker(SCORES))
     assert made.base_compressor == SageCompressor(
@@ -197,13 +188,12 @@ def test_k_is_a_whole_number(k):
 
 
 def test_plain_functions_are_models_and_one_string_is_a_no_answer():
-    def answer(messages: Any) -> str:
-        return "function says so"
-
-    def grade(messages: Any) -> str:
-        return graded(9)
-
-    chain = create_sage_chain(answer, retriever(), critic=grade, no_answer="NOT FOUND")  # type: ignore[arg-type]
+    chain = create_sage_chain(
+        lambda messages: "function says so",
+        retriever(),
+        critic=lambda messages: graded(9),
+        no_answer="NOT FOUND",
+    )
     out = chain.invoke("bees?")
     assert (out["answer"], out["sage"]["score"]) == ("function says so", 9)
     assert chain.no_answer == ("NOT FOUND",)
