@@ -73,9 +73,7 @@ class Documents:
     """A store of LangChain."""
 
     def __init__(
-        self,
-        passages: Sequence[Passage],
-        make: Callable[[WordEmbeddings], VectorStore] = InMemoryVectorStore,
+        self, passages: Sequence[Passage], make: Callable[[WordEmbeddings], VectorStore] = InMemoryVectorStore
     ) -> None:
         self.model = WordEmbeddings()
         self.store = make(self.model)

@@ -7,12 +7,7 @@ import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import (
-    Document,
-    NodeWithScore,
-    QueryBundle,
-    TextNode,
-)
+from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,

@@ -14,11 +14,7 @@ from llama_index.core.chat_engine import (
 )
 from llama_index.core.evaluation import RelevancyEvaluator
 from llama_index.core.postprocessor import LLMRerank, PrevNextNodePostprocessor
-from llama_index.core.query_engine import (
-    CitationQueryEngine,
-    RetryQueryEngine,
-    RouterQueryEngine,
-)
+from llama_index.core.query_engine import CitationQueryEngine, RetryQueryEngine, RouterQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever, RecursiveRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
