@@ -219,8 +219,9 @@ class GivenDocuments:
 
     name = "documents given"
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Sequence[Document], beside: ReadableStore | None = None) -> None:
         self._documents = {str(d.id or i): d for i, d in enumerate(documents)}
+        self._in_memory = isinstance(beside, InMemory)  # Its filters are given the document.
 
     def texts(self) -> Mapping[str, str]:
         """See `ReadableStore`."""
@@ -233,7 +234,10 @@ class GivenDocuments:
 
     def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> Collection[str]:
         """See `ReadableStore`."""
-        return _passing(self.documents(ids), limits.get("filter"))
+        passes = limits.get("filter")
+        if self._in_memory and callable(passes):
+            return {str(d.id) for d in self.documents(ids) if passes(d)}
+        return _passing(self.documents(ids), passes)
 
     def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
         """See `ReadableStore`."""

@@ -36,8 +36,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
     Examples:
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-        >>> from langchain_core.tools import BaseTool, StructuredTool
-    from langchain_core.vectorstores import InMemoryVectorStore
+        >>> from langchain_core.vectorstores import InMemoryVectorStore
         >>> embedding = DeterministicFakeEmbedding(size=8)
         >>> store = InMemoryVectorStore.from_texts(["The ferry leaves at seven."], embedding)
         >>> [found] = SageRetriever.from_vectorstore(store).invoke("When does the ferry leave?")

@@ -161,7 +161,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     def _prepare(self) -> Self:
         self._store = readable(self.vectorstore)
         if self.words == "auto":
-            searched = self._store if self.documents is None else GivenDocuments(self.documents)
+            searched = self._store if self.documents is None else GivenDocuments(self.documents, self._store)
             self._search = None if searched is None else WordSearch(searched, self.words_path)
         return self
 

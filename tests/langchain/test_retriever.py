@@ -249,3 +249,16 @@ def test_scores_of_the_search_are_selected_on_without_a_reranker():
     assert best.metadata["relevance_score"] == pytest.approx(best.metadata["near"])
     with pytest.raises(InputError, match="scale"):
         SageRetriever.from_vectorstore(store, score_key="score", scale="cosine")
+
+
+def test_a_filter_of_the_store_s_kind_limits_given_documents_too():
+    documents = [
+        Document("The ferry leaves at seven.", id="a", metadata={"lang": "en"}),
+        Document("Ferry: um sieben.", id="b", metadata={"lang": "de"}),
+    ]
+    store = InMemoryVectorStore.from_documents(documents, WordEmbeddings())
+    limits = {"filter": lambda document: document.metadata["lang"] == "en"}
+    retriever = SageRetriever.from_vectorstore(
+        store, documents=documents, search_kwargs=limits, reranker="none", min_k=2
+    )
+    assert [d.metadata["lang"] for d in retriever.invoke("When does the ferry leave?")] == ["en"]
