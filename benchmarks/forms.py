@@ -8,8 +8,8 @@ Half of the fixture's questions were held back while the rules were written; the
 is an answer that holds the words of all parts of the gold answer, in their order; wrong is any other one.
 A question for yes or no that gets a sentence alone is counted apart, as quoted. "The documents do not say."
 and "I am not sure." turn a question down. A line of ``questions.txt``: split, document, form, question and
-gold answer (its parts with ``;`` between them, empty where the documents do not say), with ``|`` between
-them.
+gold answer, with ``|`` between them. A gold answer has its parts with ``;`` between them, their alternatives
+with `` / ``; it is empty where the documents do not say.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def outcome(answer: str, gold: str, form: str) -> str:
         said = re.match(r"The documents suggest (yes|no):", answer)
         return "quoted" if said is None else "right" if said[1] == gold else "wrong"
     said = _words(answer.replace("**", ""))
-    return "right" if all(_words(part) in said for part in gold.split(";")) else "wrong"
+    parts = [part.split(" / ") for part in gold.split(";")]
+    return "right" if all(any(_words(one) in said for one in part) for part in parts) else "wrong"
 
 
 def _words(text: str) -> str:
