@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--timed", type=int, default=20, help="graded answers that are streamed in real time")
     parser.add_argument("--limit", type=int, default=1000, help="answers of each set")
     arguments = parser.parse_args()
-    rng, judge = random.Random(SEED), LocalJudge(model=False)
+    rng, judge = random.Random(SEED), LocalJudge()
     sets = answers_graded(arguments.data)
     late = []
     for answer, passages, _ in sets["graded answers"][: arguments.timed]:

@@ -31,7 +31,7 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
 
     Args:
         judge: Shared with the rest of the process where None.
-        model: Another model in the place of word counts; see `sage_core.answering.ModelJudge`.
+        model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
 
     Raises:
         InputError: For both.

@@ -240,7 +240,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             with True to send the answer as it is.
         threshold: Least probability of support, from 0 to 1.
         judge: The judge; a `LocalJudge` of its own where None.
-        model: Another model in the place of word counts; see `sage_core.answering.ModelJudge`.
+        model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
 
     Raises:
         InputError: For an unknown action, an empty list of tools, or a threshold outside 0 to 1.

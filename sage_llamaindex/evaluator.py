@@ -78,7 +78,7 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
     Args:
         judge: Shared with the rest of the process where None.
         threshold: Least probability that passes.
-        model: Another model in the place of word counts; see `sage_core.answering.ModelJudge`.
+        model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
 
     Raises:
         InputError: For a threshold out of its range, and both a judge and a model.

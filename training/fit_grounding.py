@@ -11,10 +11,13 @@ all claims and the weakest one. Sources weigh alike, and in each the supported a
 coefficient has the sign that its feature means, and a ridge draws the counts to `PRIOR`, the rules to 0: with
 less of it the model is better on its training sources and worse on sources that were left out.
 
+Beside the counts stands the logit of the entailment model (``train_entailment.py``, to be run first). Its
+weight, one number, is fitted on answers of kinds that this model did not learn of (`JUDGED`).
+
 ``supported_from`` and ``unsupported_below``: of answers of one claim beyond them 80% are supported, and 85%
-not, each judged by a model fitted without its source. Of the answers of dialogue models that people graded
-(BEGIN), judged likewise, 0.5% of the supported ones are below ``veto_below``, and 2% of the others reach
-``support_at``.
+not, each judged by a model fitted without its source, where both kinds are equally frequent. Of the answers
+of dialogue models that people graded (BEGIN), judged likewise, 0.5% of the supported ones are below
+``veto_below``, and 2% of the others reach ``support_at``.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import json
 import logging
 import os
 import random
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +38,11 @@ from typing import Any
 import judge_examples as made
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from sage_core.answering import judge as parts
 from sage_core.answering.claim_features import NAMES
-from sage_core.answering.words import stem_list
+from sage_core.answering.entailment import FOLDER, Entailment
 
 logger = logging.getLogger(__name__)
 Rows = NDArray[np.float64]
@@ -46,6 +50,7 @@ Rows = NDArray[np.float64]
 SEED = 1
 WICE_SEED, WICE_FITTED = 5, 175
 FEVER, TWINS = 3_500, 250
+JUDGED = ("begin", "wice")  # Of which the weight of the entailment model is fitted: it learned of neither.
 RIDGE = 3_000.0
 # Share and nearness of words, pairs, numbers missing, names missing, length, intercept: fitted for 0.2.0 on
 # half of WiCE's development claims and on claims made by rule.
@@ -57,12 +62,17 @@ CHANGES = (made._wrong_number, made._wrong_name, made._antonym, made._negated, m
 
 @dataclass
 class Answer:
-    """An answer's claims as features, the claims' sizes, and whether its passages support it."""
+    """An answer's claims as features, the claims' sizes, and whether its passages support it.
+
+    ``logits`` are those of the entailment model, ``fresh`` says that it was not trained on the answer.
+    """
 
     source: str
     rows: Rows
     sizes: Rows
     supported: bool
+    logits: Rows
+    fresh: bool
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -72,8 +82,13 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def graded(data: Path) -> Iterator[tuple[str, str, list[str], bool]]:
-    """Source, answer, passages and label of all training answers."""
+def held_out(group: str) -> bool:
+    """Whether a group of FEVER or SummEdits follows the training of the entailment model."""
+    return zlib.crc32(group.encode()) % 12 == 0
+
+
+def graded(data: Path) -> Iterator[tuple[str, str, list[str], bool, bool]]:
+    """Source, answer, passages, label, and whether the entailment model never saw it, of all answers."""
     rows = list(lines(data / "train" / "grounding.jsonl.gz"))
     random.Random(SEED).shuffle(rows)
     fever = 0
@@ -81,12 +96,14 @@ def graded(data: Path) -> Iterator[tuple[str, str, list[str], bool]]:
         source = str(row["kind"]).split("_")[0]
         fever += source == "fever"
         if source != "fever" or fever <= FEVER:
-            yield source, row["claim"], [row["context"]], row["supported"]
+            fresh = source == "begin" or held_out(str(row["group"]))
+            yield source, row["claim"], [row["context"]], row["supported"], fresh
     claims = list(lines(data / "dev" / "wice_dev.jsonl.gz"))
     random.Random(WICE_SEED).shuffle(claims)
     for row in claims[:WICE_FITTED]:
-        yield "wice", row["claim"], row["evidence"], row["label"] == "supported"
-    yield from twins(data, TWINS, SEED)
+        yield "wice", row["claim"], row["evidence"], row["label"] == "supported", True
+    for twin in twins(data, TWINS, SEED):
+        yield *twin, True
 
 
 def twins(data: Path, count: int, seed: int) -> Iterator[tuple[str, str, list[str], bool]]:
@@ -126,27 +143,54 @@ def twins(data: Path, count: int, seed: int) -> Iterator[tuple[str, str, list[st
                 pairs += 1
 
 
-def features(source: str, answer: str, passages: Sequence[str], supported: bool) -> Answer | None:
-    """An answer with the features of its claims; None where it claims nothing."""
-    material = parts._material(tuple(passages))
-    rows, sizes = [], []
-    for span in parts.split_claims(answer):
-        text = span.of(answer)
-        own = stem_list(text)
-        if not own:
-            continue
-        about = parts._said_of(text, material)
-        contradicted = parts._contradicted(text, about) is not None
-        verbatim = parts._verbatim(text, material)
-        rows.append(parts.support_features(text, own, about, contradicted=contradicted, verbatim=verbatim))
-        sizes.append(float(len(text.split())))
-    return Answer(source, np.array(rows), np.array(sizes), supported) if rows else None
+def features(model: Entailment, rows: Sequence[tuple[str, str, list[str], bool, bool]]) -> list[Answer]:
+    """The answers with the features of their claims, but for those that claim nothing."""
+    answers = []
+    for source, answer, passages, supported, fresh in rows:
+        material = parts._material(tuple(passages))
+        spans = parts.split_claims(answer)
+        claims = [c for s in spans if (c := parts.counted(s, s.of(answer), material)) is not None]
+        if claims:
+            unread = [(c.claim.text, c.evidence) for c in claims if c.logit is None]
+            read = iter(model.logits(unread) if fresh else [])
+            logits = [next(read, 0.0) if c.logit is None else c.logit for c in claims]
+            sizes = [float(len(c.claim.text.split())) for c in claims]
+            counts = np.array([c.values for c in claims])
+            bounded = np.clip(logits, -parts.MOST_LOGIT, parts.MOST_LOGIT)
+            answers.append(Answer(source, counts, np.array(sizes), supported, bounded, fresh))
+    return answers
 
 
-def log_odds(answer: Answer, fitted: Rows) -> float:
+def log_odds(answer: Answer, fitted: Rows, share: float) -> float:
     """As `sage_core.answering.support`, in log-odds."""
-    odds = np.clip(answer.rows @ fitted[:-1] + fitted[-1], -4.595, 4.595)
+    odds = answer.rows @ fitted[:-1] + fitted[-1] + share * answer.logits
+    odds = np.clip(odds, -4.595, 4.595)
     return float((odds @ answer.sizes / answer.sizes.sum() + odds.min()) / 2)
+
+
+def fit_share(answers: Sequence[Answer], fitted: Rows) -> float:
+    """Weight of the entailment model's logit beside the counts' log-odds."""
+    own = [a for a in answers if a.source in JUDGED]
+    weights, labels = balanced(own), np.array([float(a.supported) for a in own])
+
+    def loss(share: float) -> float:
+        z = np.array([log_odds(a, fitted, share) for a in own])
+        return float((weights * (np.logaddexp(0, z) - labels * z)).sum())
+
+    return float(minimize_scalar(loss, bounds=(0, 1), method="bounded").x)
+
+
+def balanced(answers: Sequence[Answer]) -> Rows:
+    """Weights with which sources weigh alike, and in each the supported answers and the others do."""
+    labels = np.array([a.supported for a in answers])
+    sources = np.array([a.source for a in answers])
+    weights = np.zeros(len(answers))
+    for source in set(sources):
+        for label in (False, True):
+            chosen = (sources == source) & (labels == label)
+            weights[chosen] = 1 / max(1, chosen.sum())
+    result: Rows = weights * len(answers) / weights.sum()
+    return result
 
 
 def fit(answers: Sequence[Answer]) -> Rows:
@@ -159,13 +203,7 @@ def fit(answers: Sequence[Answer]) -> Rows:
     columns = (columns - mean) / scale
     starts = np.cumsum([0] + [len(a.rows) for a in answers])
     labels = np.array([float(a.supported) for a in answers])
-    sources = np.array([a.source for a in answers])
-    weights = np.zeros(len(answers))
-    for source in set(sources):
-        for label in (0.0, 1.0):
-            chosen = (sources == source) & (labels == label)
-            weights[chosen] = 1 / max(1, chosen.sum())
-    weights *= len(answers) / weights.sum()
+    weights = balanced(answers)
     prior = np.append(np.zeros(len(NAMES)), scale[-1])
     bounds = [(0, None) if name in POSITIVE else (None, 0) for name in NAMES] + [(0, None), (None, None)]
     mean_rows = np.array(
@@ -203,10 +241,15 @@ def surest(scores: Rows, labels: Rows, weights: Rows, share: float) -> float:
 def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
     """Where a mark says supported, and unsupported."""
     sources = sorted({a.source for a in answers})
-    left_out = {s: fit([a for a in answers if a.source != s]) for s in sources}
-    scores = np.array([log_odds(a, left_out[a.source]) for a in answers])
+    left_out = {}
+    for source in sources:
+        rest = [a for a in answers if a.source != source]
+        counts = fit(rest)
+        left_out[source] = counts, fit_share(rest, counts)
+        logger.info("without %s: %.3f", source, left_out[source][1])
+    answers = [a for a in answers if a.fresh]
+    scores = np.array([log_odds(a, *left_out[a.source]) for a in answers])
     labels = np.array([float(a.supported) for a in answers])
-    weights = np.array([1 / sum(b.source == a.source for b in answers) for a in answers])
     for source in sources:
         own = np.array([a.source == source for a in answers])
         higher = scores[own & (labels == 1)][:, None] - scores[own & (labels == 0)][None]
@@ -221,7 +264,8 @@ def thresholds(answers: Sequence[Answer]) -> dict[str, float]:
     accept = float(np.quantile(scores[written & (labels == 0)], 1 - ACCEPTED))
     # A mark stands at one claim; the label of an answer of several says less of each.
     single = np.array([len(a.rows) == 1 for a in answers])
-    scores, labels, weights = scores[single], labels[single], weights[single]
+    scores, labels = scores[single], labels[single]
+    weights = balanced([a for a in answers if len(a.rows) == 1])
     cuts = {
         "supported_from": surest(scores, labels, weights, SUPPORTED_SURE),
         "unsupported_below": -surest(-scores, 1 - labels, weights, UNSUPPORTED_SURE),
@@ -237,19 +281,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
+    parser.add_argument("--model", type=Path, default=FOLDER, help="folder of the entailment model")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    answers = [a for row in graded(arguments.data) if (a := features(*row)) is not None]
+    answers = features(Entailment(arguments.model), list(graded(arguments.data)))
     found = fit(answers)
+    share = fit_share(answers, found)
     result = json.loads(parts.COEFFICIENTS.read_text(encoding="utf-8"))
     for old in ("supported_words", "supported"):
         result.pop(old, None)
     result["grounding"] = {"weights": [round(float(v), 4) for v in found]}
+    result["entailed"] = {"weights": [round(share, 4), 0.0]}
     result["thresholds"] |= thresholds(answers)
     names = ("share", "near", "pairs", "numbers", "names", "length", *NAMES, "intercept")
     print(json.dumps(dict(zip(names, result["grounding"]["weights"], strict=True)), indent=1))
-    print(result["thresholds"])
+    print(result["entailed"], result["thresholds"])
     if arguments.write:
         parts.COEFFICIENTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

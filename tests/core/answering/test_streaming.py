@@ -2,18 +2,20 @@
 
 import random
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
 from sage_core.answering import (
     AnswerMark,
+    LocalJudge,
     StreamMarks,
     amarked_stream,
     local_check,
     mark_answer,
     marked_stream,
 )
+from sage_core.answering.entailment import Entailment
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.selection import select
@@ -83,6 +85,28 @@ def test_a_sentence_has_its_mark_before_the_next_one_appears() -> None:
         else:
             judged = piece.span.end
     assert shown == ANSWERS[0] and judged == len(shown)
+
+
+def test_a_sentence_is_read_while_its_successor_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    logits = Entailment.logits
+
+    def counted(self: Entailment, pairs: Sequence[tuple[str, str]]) -> object:
+        read.extend(claim for claim, _ in pairs)
+        return logits(self, pairs)
+
+    monkeypatch.setattr(Entailment, "logits", counted)
+    known = []
+
+    def pieces() -> Iterator[str]:
+        for piece in ("The ferry goes", " at seven.", " It holds", " a dozen cars", ".", " It is blue."):
+            known.append(len(read))
+            yield piece
+
+    found = list(marked_stream(pieces(), StreamMarks(PASSAGES, judge=LocalJudge())))
+    assert known == [0, 0, 1, 1, 1, 2]
+    assert read == ["The ferry goes at seven.", "It holds a dozen cars."]
+    assert "".join(p for p in found if isinstance(p, str)).endswith("It is blue.")
 
 
 def test_a_contradicted_sentence_ends_the_answer_and_closes_the_source() -> None:
