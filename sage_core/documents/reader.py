@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sage_core._checks import shortened
 from sage_core.documents.discovery import KINDS, REMEDIES, Kind, PathArgument, as_path, source_of
-from sage_core.documents.structured import Parsed, read_csv, read_email, read_json, read_notebook
+from sage_core.documents.structured import Parsed, read_csv, read_email, read_json, read_notebook, read_rst
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
 from sage_core.text.links import Hyperlink, find_hyperlinks
@@ -26,7 +26,7 @@ from sage_core.text.links import Hyperlink, find_hyperlinks
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 5
+READER_VERSION = 6
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -207,6 +207,8 @@ def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
         return Parsed((read_csv if kind == "csv" else read_json)(text))
     if kind == "notebook":
         text = read_notebook(text, name=name)
+    elif kind == "rst":
+        text = read_rst(text)
     headings = find_headings(text, _MARKUPS[kind])
     links = find_hyperlinks(text, "rst" if kind == "rst" else "markdown")
     return Parsed(text, find_title(text, headings), (), headings, links)
