@@ -38,8 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core import CrossEncoderReranker, HybridReranker, MiniLMEmbedder
-from sage_core.answering import ExtractiveAnswerer, LocalJudge, ModelJudge, support, vetoed
-from sage_core.answering.extractive import ABSENT_BELOW
+from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LocalJudge, ModelJudge, support, vetoed
 from sage_core.answering.marks import SUPPORTED_FROM
 from sage_core.answering.words import stem_list
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
@@ -154,7 +153,8 @@ def answerability(judge: LocalJudge, data: Path, limit: int, peers: bool) -> Non
     least = ExtractiveAnswerer(judge=False).min_probability
     kept = [np.mean([s >= least for s, own in zip(scores, labels, strict=True) if own == x]) for x in (1, 0)]
     print(f"  at the default threshold {least:.2f}: {kept[0]:.1%} answered, {1 - kept[1]:.1%} turned down")
-    absent = [label for label, s in zip(labels, scores, strict=True) if s < ABSENT_BELOW]
+    answerer = ExtractiveAnswerer(judge=judge)
+    absent = [label for q, p, label in pairs if answerer.generate(q, [p])[0] == NO_ANSWER]
     print(
         f"  said not to be in the documents: {len(absent)}, of them answerable {np.mean(absent or [0]):.1%}"
     )

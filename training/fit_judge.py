@@ -11,9 +11,9 @@ the sentence with the answer, the question with a name or number changed), or on
 model scores the windows of the passages, a second one turns the best score and the length of what was read
 into a probability.
 
-Thresholds: ``min_probability`` turns down 85% of the questions without an answer; below ``widen_below`` lie
-3% of those with one; from ``accept_at`` on lies one in ten of the wrong answers, each the answer to another
-question about the same passage. Half of the questions fit the models, the other half gives those
+Thresholds: from ``min_probability`` on a quotation is likelier right than not; below ``widen_below`` lie 3%
+of the questions with an answer; from ``accept_at`` on lies one in ten of the wrong answers, each the answer
+to another question about the same passage. Half of the questions fit the models, the other half gives those
 thresholds and the calibration error.
 """
 
@@ -45,7 +45,7 @@ Rows = NDArray[np.float64]
 
 QUESTIONS = {"clapnq": 180, "squad1": 110, "squad2": 110, "fairytaleqa": 60}
 SEED = 777
-REFUSED, LOST, WRONG = 0.85, 0.03, 0.1
+LOST, WRONG = 0.03, 0.1
 # Of the training questions below 0.25 one in ten has its answer there; of questions over a firm's files five
 # of twelve below 0.15. Hence less.
 ABSENT_BELOW = 0.05
@@ -236,7 +236,7 @@ def thresholds(scored: Sequence[Scored], found: Rows, judge: parts.LocalJudge) -
     wrong.sort(reverse=True)
     return {
         "absent_below": ABSENT_BELOW,
-        "min_probability": round(float(np.quantile(found[~answered], REFUSED)), 2),
+        "min_probability": 0.5,
         "widen_below": round(float(np.quantile(found[answered], LOST)), 2),
         "accept_at": round(math.floor(100 * wrong[int(WRONG * len(wrong))]) / 100 + 0.01, 2),
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.answering import ExtractiveAnswerer, LocalJudge, abstains, mark_answer
+from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LocalJudge, abstains, mark_answer
 from sage_core.answering.forms import form_answer
 from sage_core.documents import read_document
 from sage_core.llm.prompting import NOT_SURE
@@ -118,6 +118,40 @@ def test_a_table_that_goes_on_has_the_columns_that_stand_above_it() -> None:
     assert form_answer(question, [PRICES]) is None
     formed = form_answer(question, [PRICES], places=[PLACE])
     assert formed is not None and "Product: Tawny lantern; Price: **64.00**" in formed.text
+
+
+def test_a_column_without_a_name_goes_on_too() -> None:
+    passage = "| Set point | 4.5 °C | 5.0 °C |\n| Alarm delay | 10 min | 25 min |"
+    place = "sop9.md, The two fridges > Fridge A | Fridge B"
+    formed = form_answer("What is the set point of Fridge B?", [passage], places=[place])
+    assert formed is not None
+    assert formed.text == "The documents say: “Set point; Fridge A: 4.5 °C; Fridge B: **5.0 °C**”"
+
+
+DATES = "| When | What | Where |\n|---|---|---|\n| Sat 6 Sept. | Club dinner | Old Mill |\n| Sat 5 Oct. | Quiz | Fox |"
+
+
+def test_a_month_may_be_cut_short_and_where_asks_for_the_column_of_that_name() -> None:
+    formed = form_answer("Where is the club dinner in September?", [DATES])
+    assert formed is not None and "Where: **Old Mill**" in formed.text
+    assert form_answer("Where is the club dinner in August?", [DATES]) is None
+
+
+def test_rows_that_answer_alike_are_all_quoted() -> None:
+    table = "| Item | Officer |\n|---|---|\n| Boats | Frost |\n| Oars | Frost |\n| Rent | Lee |"
+    formed = form_answer("Which items are those of Frost?", [table])
+    assert (
+        formed is not None and "Boats" in formed.text and "Oars" in formed.text and "Rent" not in formed.text
+    )
+
+
+def test_what_shares_half_of_the_words_is_not_denied() -> None:
+    rows = "| A01 | Rent | 3600 | 3780 |\n| A02 | Electricity and water | 2900 | 3200 |"
+    answerer = ExtractiveAnswerer()
+    text, _ = answerer.generate("How much were electricity and water?", [rows])
+    assert text.startswith(NOT_SURE) and "2900" in text
+    text, _ = answerer.generate("How many stars are in the galaxy?", [rows])
+    assert text == NO_ANSWER
 
 
 def test_of_rows_with_the_same_words_the_shortest_is_compared() -> None:
