@@ -753,7 +753,7 @@ def _contradicted(text: str, material: _Material) -> tuple[str, _Place] | None:
     That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
     contrary. Where another one that holds as much of the rest agrees, the claim stands.
     """
-    claim = terms(text)
+    claim = terms(_without_said_otherwise(text, material.sentences))
     plain = {t.stem for t in claim if t.beside is None and not t.sides}
     top = max(material.weights.values(), default=1.0)
     weights = {t.stem: material.weights.get(t.stem, top) for t in claim}
@@ -771,10 +771,14 @@ def _contradicted(text: str, material: _Material) -> tuple[str, _Place] | None:
         near.append((sum(weights[w] for w in held) / total, sentence, held))
         previous = sentence
     least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - 0.2)
-    rivals = [(s, held, *contrary(claim, terms(s.text))) for share, s, held in near if share >= least]
+    rivals = [
+        (s, held, *contrary(terms(_without_said_otherwise(text, [s])), terms(s.text)))
+        for share, s, held in near
+        if share >= least
+    ]
     for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
         rest = [
-            sum(weights[w] for w in (held | agreed) - other.keys() - {stem})
+            sum(weights.get(w, 0.0) for w in (held | agreed) - other.keys() - {stem})
             for _, held, other, agreed in rivals
         ]
         about = [f for f, share in zip(rivals, rest, strict=True) if share >= 0.9 * max(rest)]

@@ -46,6 +46,7 @@ _SPOKEN = re.compile(
     rf"|(?P<sharp>{_HOURS}) o['’]clock|(?P<named>noon|midday|midnight)\b)"
     r"(?: (?:in the |at )?(?P<day>morning|afternoon|evening|night))?"
 )
+_SHARE = re.compile(r"\b(?:(?P<count>a|one|two|three) (?P<part>half|thirds?|quarters?)|half) of\b")
 _TOLERANCE = 0.005
 
 
@@ -104,6 +105,11 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     i = 0
     while i < len(tokens):
         number = _number(tokens, i)
+        if number is None and (share := _SHARE.match(lower, tokens[i][0])):
+            value = _PARTS[share["part"] or "half"] * _WORDS.get(share["count"] or "", 1.0)
+            result.append((share.start(), Quantity(value, "share", Span(share.start(), share.end()))))
+            i += len(share[0].split())
+            continue
         if number is None:
             i += 1
             continue

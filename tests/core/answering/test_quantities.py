@@ -21,6 +21,8 @@ from sage_core.answering.quantities import missing, quantities
         ("$1.5 billion", "1,500 million dollars"),
         ("quarter to five", "16:45"),
         ("40%", "40 percent"),
+        ("50% of the patients", "half of the patients"),
+        ("three quarters of it", "75%"),
         ("a dozen eggs", "12 eggs"),
         ("9 a.m.", "nine o'clock in the morning"),
     ],
@@ -39,10 +41,20 @@ def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
         ("16:30", "5.30 pm"),
         ("1.2 km", "1,300 m"),
         ("$5", "5 kg"),
+        ("half of them", "60% of them"),
     ],
 )
 def test_another_quantity_does_not(one: str, other: str) -> None:
     assert missing(quantities(one), quantities(other)) == 1
+
+
+def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
+    table = "| Route | Length |\n|---|---|\n| Ridge path | 1.2 km |\n| Lake path | 800 m |"
+    judge = LocalJudge()
+    right, wrong = (
+        judge.grounding(f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
+    )
+    assert not right.contradicted and wrong.contradicted
 
 
 @pytest.mark.parametrize("text", ["", "\r\n", "🐝 " * 50, "a an half of", "1" * 400, "twenty " * 500])
