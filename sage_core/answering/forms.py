@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sage_core.answering.words import stem_list
+from sage_core.errors import InputError
 from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.header import SEPARATOR
 from sage_core.text.sentences import split_sentences
@@ -95,10 +96,15 @@ def form_answer(
         places: Where each passage is from, see `sage_core.pipeline.Retrieval.places`: headings, and the names
             of the columns where a table goes on.
 
+    Raises:
+        InputError: Where there are not as many places as passages.
+
     Examples:
         >>> form_answer("Are dogs allowed on deck?", ["Cats stay inside. Dogs are not allowed on deck."]).text
         'The documents say: “Dogs are not allowed on deck.”'
     """
+    if places and len(places) != len(passages):
+        raise InputError(f"{len(places)} places for {len(passages)} passages: give one for each, or none")
     known = [(p, _above(place)) for p, place in zip(passages, places or [""] * len(passages), strict=True)]
     lines = [line for passage, place in known for line in _lines(passage, place)]
     words = frozenset(w for w in stem_list(question))

@@ -8,6 +8,7 @@ import pytest
 from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LocalJudge, abstains, mark_answer
 from sage_core.answering.forms import form_answer
 from sage_core.documents import read_document
+from sage_core.errors import InputError
 from sage_core.llm.prompting import NOT_SURE
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "questions"
@@ -118,6 +119,11 @@ def test_a_table_that_goes_on_has_the_columns_that_stand_above_it() -> None:
     assert form_answer(question, [PRICES]) is None
     formed = form_answer(question, [PRICES], places=[PLACE])
     assert formed is not None and "Product: Tawny lantern; Price: **64.00**" in formed.text
+
+
+def test_places_are_one_for_each_passage() -> None:
+    with pytest.raises(InputError, match="1 places for 2 passages"):
+        ExtractiveAnswerer().generate("Who rows?", ["Ann rows.", "Bo sings."], places=["a.md"])
 
 
 def test_a_column_without_a_name_goes_on_too() -> None:
