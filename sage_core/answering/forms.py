@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,8 @@ _ASKS_PERSON = re.compile(r"(?i)\bwho\b")
 _DENIES = re.compile(r"(?i)\b(?:not|never|no)\b|n['’]t\b")
 _ADVERBS = frozenset({"ever", "still", "alread", "yet", "real"})  # Stems that a question may have beside.
 _COLUMNS = " | "  # Between the names of columns, see `sage_core.text.tables.column_names`.
-_MONTHS = frozenset(stem_list(" ".join(calendar.month_name)))
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
+_MONTHS = frozenset(stem_list(_MONTH.replace("|", " ")))
 _DIGIT = re.compile(r"\d")
 _SURE_OF_FORM = 0.8
 _SURE_OF_LIST = 0.6
@@ -348,12 +348,7 @@ def _kind_fits(question: str, head: str, value: str) -> bool:
     if re.search(r"(?i)\bhow (?:much|many|long|far|high|large|often|clear)\b|\bcost\b", question):
         return bool(_DIGIT.search(value)) or "often" in question.lower()
     if _ASKS_TIME.search(question):
-        return bool(
-            re.search(
-                r"(?i)\d|january|february|march|april|may|june|july|august|september|october|november|december",
-                value,
-            )
-        )
+        return bool(re.search(rf"(?i)\d|{_MONTH}", value))
     return bool(_ASKS_PERSON.search(question)) and not _DIGIT.search(value)
 
 
