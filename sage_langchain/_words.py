@@ -19,6 +19,11 @@ from sage_langchain.compressor import texts_of, titled, without_header
 Scored = list[tuple[Document, float]]
 
 
+def plain(scored: Sequence[tuple[Document, Any]]) -> Scored:
+    """A store's results with Python's floats for scores; FAISS and others report NumPy's."""
+    return [(document, float(score)) for document, score in scored]
+
+
 class ReadableStore(Protocol):
     """A vector store that gives back what was put into it."""
 
@@ -122,7 +127,7 @@ class InMemory:
 
     def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
         """See `ReadableStore`."""
-        return self._store.similarity_search_with_score_by_vector(vector, k, **limits)
+        return plain(self._store.similarity_search_with_score_by_vector(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """See `ReadableStore`."""
@@ -164,8 +169,7 @@ class Docstore:
 
     def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
         """See `ReadableStore`."""
-        scored: Scored = self._store.similarity_search_with_score_by_vector(vector, k, **limits)
-        return scored
+        return plain(self._store.similarity_search_with_score_by_vector(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """See `ReadableStore`."""
@@ -205,8 +209,7 @@ class Chroma:
 
     def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
         """See `ReadableStore`."""
-        scored: Scored = self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits)
-        return scored
+        return plain(self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """See `ReadableStore`."""

@@ -20,6 +20,7 @@ from typing_extensions import Self
 from sage_core.errors import InputError
 from sage_core.ranking import link, named_chunks, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, distinct, words_of
+from sage_core.ranking.features import scores_or_order
 from sage_core.selection.scales import store_similarities
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
@@ -27,6 +28,7 @@ from sage_langchain._words import (
     ReadableStore,
     Scored,
     WordSearch,
+    plain,
     readable,
     searches_words_itself,
 )
@@ -40,7 +42,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
 
     ``metadata["score"]`` of each result is a similarity: higher is better in every store. Where the store
     reports distances (Chroma does), they are converted by the store's own relevance function and kept raw in
-    ``metadata["distance"]``. Results are copies: an entry of your own under one of these keys is replaced in
+    ``metadata["distance"]``. For a store without scores its order stands. Results are copies: an entry of your own under one of these keys is replaced in
     them (with a warning), unless you choose other keys.
 
     Examples:
@@ -78,8 +80,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **kwargs: Any
     ) -> list[Document]:
-        scored = self.vectorstore.similarity_search_with_score(query, **self._arguments(k, kwargs))
-        return self._scored(scored)
+        return self._scored(self._found(query, self._arguments(k, kwargs)))
 
     async def _aget_relevant_documents(
         self,
@@ -89,8 +90,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         k: int | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        scored = await self.vectorstore.asimilarity_search_with_score(query, **self._arguments(k, kwargs))
-        return self._scored(scored)
+        return self._scored(await self._afound(query, self._arguments(k, kwargs)))
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         return VectorStoreRetriever(vectorstore=self.vectorstore)._get_ls_params(**kwargs)
@@ -98,8 +98,21 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _arguments(self, k: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {"k": self.k, **self.search_kwargs, **kwargs, **({} if k is None else {"k": k})}
 
-    def _scored(self, scored: Sequence[tuple[Document, float]]) -> list[Document]:
-        raw = [float(score) for _, score in scored]
+    def _found(self, query: str, arguments: Mapping[str, Any]) -> Scored:
+        """What the store's search gives, with its raw scores."""
+        try:
+            return plain(self.vectorstore.similarity_search_with_score(query, **arguments))
+        except NotImplementedError:  # `similarity_search` is all that a store must have
+            return _by_order(self.vectorstore.similarity_search(query, **arguments))
+
+    async def _afound(self, query: str, arguments: Mapping[str, Any]) -> Scored:
+        try:
+            return plain(await self.vectorstore.asimilarity_search_with_score(query, **arguments))
+        except NotImplementedError:
+            return _by_order(await self.vectorstore.asimilarity_search(query, **arguments))
+
+    def _scored(self, scored: Scored) -> list[Document]:
+        raw = [score for _, score in scored]
         values, distances = self._similarities(raw)
         documents = []
         for i, (document, _) in enumerate(scored):
@@ -180,7 +193,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         vector = None if self._store is None else _embedding(self.vectorstore).embed_query(query)
         near = self._near(vector, n + RUNNERS_UP, limits)
         if near is None:
-            near = self.vectorstore.similarity_search_with_score(query, k=n + RUNNERS_UP, **limits)
+            near = self._found(query, {**limits, "k": n + RUNNERS_UP})
         return self._candidates(query, vector, near, n, limits)
 
     async def _aget_relevant_documents(
@@ -196,7 +209,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         vector = None if self._store is None else await _embedding(self.vectorstore).aembed_query(query)
         near = await asyncio.to_thread(self._near, vector, n + RUNNERS_UP, limits)
         if near is None:
-            near = await self.vectorstore.asimilarity_search_with_score(query, k=n + RUNNERS_UP, **limits)
+            near = await self._afound(query, {**limits, "k": n + RUNNERS_UP})
         return await asyncio.to_thread(self._candidates, query, vector, near, n, limits)
 
     def _near(self, vector: list[float] | None, k: int, limits: Mapping[str, Any]) -> Scored | None:
@@ -267,6 +280,11 @@ def _embedding(store: VectorStore) -> Embeddings:
     if store.embeddings is None:
         raise InputError(f"{type(store).__name__} has no embedding model: make it with one")
     return store.embeddings
+
+
+def _by_order(documents: Sequence[Document]) -> Scored:
+    """The documents with scores that stand for their order."""
+    return [(d, s or 0.0) for d, s in zip(documents, scores_or_order([None] * len(documents)), strict=True)]
 
 
 def _distinct(scored: Scored) -> Scored:

@@ -112,6 +112,43 @@ def test_distances_without_a_meaning_are_recognised_and_can_be_given_one():
     assert found[0].metadata["distance"] == pytest.approx(0.0, abs=1e-6)
 
 
+class OrderedStore(VectorStore):
+    """Has what every vector store must have, and no scores."""
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return memory().similarity_search(query, k, **kwargs)
+
+    @classmethod
+    def from_texts(cls, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("k", [2, 5])
+async def test_a_store_without_scores_is_searched_by_order(k):
+    expected = [d.page_content for d in memory().similarity_search("bees on the roof", k)]
+    search = ScoredVectorStoreRetriever(vectorstore=OrderedStore(), k=k)
+    assert [d.page_content for d in search.invoke("bees on the roof")] == expected
+    retriever = SageRetriever.from_vectorstore(OrderedStore(), candidates=k, reranker="none", min_k=k)
+    found = retriever.invoke("bees on the roof")
+    assert await retriever.ainvoke("bees on the roof") == found
+    assert [d.page_content for d in found] == expected
+    scores = [d.metadata["score"] for d in found]
+    assert scores == sorted(set(scores), reverse=True) and "distance" not in found[0].metadata
+    assert SageRetriever.from_vectorstore(OrderedStore()).invoke("bees on the roof")[0].page_content == TEXTS[0]
+
+
+class NumpyStore(OrderedStore):
+    """Returns distances as NumPy's floats, as FAISS does."""
+
+    def similarity_search_with_score(self, query: str, k: int = 4) -> list[tuple[Document, np.float32]]:
+        return [(d, np.float32(1 - s)) for d, s in memory().similarity_search_with_score(query, k)]
+
+
+def test_scores_of_numpy_are_sorted_as_numbers():
+    found = SageRetriever.from_vectorstore(NumpyStore(), reranker="none").invoke("bees on the roof")
+    assert found[0].page_content == TEXTS[0] and type(found[0].metadata["score"]) is float
+
+
 def test_a_relevance_function_that_contradicts_the_ranking_is_ignored(caplog):
     store = WrongWayStore(WordEmbeddings())
     store.add_texts(TEXTS)
