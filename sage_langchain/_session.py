@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core import callbacks
 from langchain_core.documents import Document
@@ -46,10 +46,10 @@ from sage_core.feedback import (
 from sage_core.feedback.critic import critic_messages
 from sage_core.feedback.drivers import (
     Answered,
+    Call,
     Compute,
     Judged,
     Steps,
-    Twin,
     adrive,
     drive,
     grade_steps,
@@ -133,13 +133,14 @@ class Session:
 
     def _retrieving(self) -> Steps[None]:
         config = patch_config(self.config, run_name="retrieve_documents")
-        documents = yield Twin(self._retriever(), "invoke", self.inputs, config, select=False)
-        yield Compute(self._begin, documents)  # it counts the tokens of all candidates
+        documents = yield from self._search_call(self.inputs, config)
+        yield from Compute(self._begin, documents)  # it counts the tokens of all candidates
 
-    def _retriever(self) -> Runnable[Any, list[Document]]:
-        """The chain's retriever, known to be of use with this config before it is called."""
-        check_retriever(self.parts.retriever, self.config)
-        return self.parts.retriever
+    def _search_call(self, inputs: dict[str, Any], config: RunnableConfig) -> Call[list[Document]]:
+        """The call of the chain's retriever, known to be of use with this config before it is called."""
+        retriever: Runnable[Any, list[Document]] = self.parts.retriever
+        check_retriever(retriever, self.config)
+        return Call(retriever.invoke, retriever.ainvoke, inputs, config, select=False)
 
     def _begin(self, documents: list[Document]) -> None:
         source = ranking_source(self.parts.retriever, self.config, len(documents))
@@ -177,7 +178,7 @@ class Session:
         self.result = await adrive(self._looping())
 
     def _looping(self) -> Steps[FeedbackResult]:
-        check = yield Compute(self._local)  # it may load a model
+        check = yield from Compute(self._local)  # it may load a model
         return (
             yield from loop_steps(self.loop, self._generate, self._judge, check, self._search, (Exception,))
         )
@@ -185,16 +186,17 @@ class Session:
     def _search(self, step: Search) -> Steps[Hits]:
         """What the retriever finds for what is missing, added to the candidates."""
         question = self.inputs["input"]
-        if not step.question and (held := (yield Compute(self._named, step.selection.indices))) is not None:
-            return cast("Hits", held)
+        if not step.question:
+            named = yield from Compute(self._named, step.selection.indices)
+            if named is not None:
+                return named
         query = step.question or follow_up(question, self._texts_of(step.selection), step.asked)
         if not query:
             return NO_HITS
         config = patch_config(self._tagged(), run_name="retrieve_missing")
         inputs = {**self.inputs, "input": query}
-        documents = yield Twin(self._retriever(), "invoke", inputs, config, select=False)
-        hits: Hits = yield Compute(self.pool.add, documents, scores_of(documents), self._sizes, query)
-        return hits
+        documents = yield from self._search_call(inputs, config)
+        return (yield from Compute(self.pool.add, documents, scores_of(documents), self._sizes, query))
 
     def _named(self, shown: Sequence[int]) -> Hits | None:
         """The candidates that the shown documents name."""
@@ -203,7 +205,7 @@ class Session:
         return self.pool.held(named_unseen([titled(d) for d in documents], scores, {*shown}), scores)
 
     def _generate(self, selection: Selection) -> Steps[Answered]:
-        yield self._select(selection)
+        yield from self._select(selection)
         prompt, step = self._answer_prompt(selection), _StepResult()
         stops = self.parts.feedback.stop_on is not None and not _parses(self.parts.llm)
 
@@ -227,7 +229,7 @@ class Session:
             return await run_in_executor(None, step.answer, output, prompt, self.parts.counter)
 
         runnable = RunnableLambda(run, arun, name="sage_generate")
-        yield Twin(runnable, "invoke", self._about(selection), self._generating())
+        yield from Call(runnable.invoke, runnable.ainvoke, self._about(selection), self._generating())
         self._outputs.append(step.output)
         return step.value
 
@@ -247,12 +249,14 @@ class Session:
 
         runnable = RunnableLambda(run, arun, name="sage_critic")
         about = {**self._about(selection), "answer": answer}
-        yield Twin(runnable, "invoke", about, self._tagged("sage:critic", _HIDDEN_IN_GRAPHS))
+        config = self._tagged("sage:critic", _HIDDEN_IN_GRAPHS)
+        yield from Call(runnable.invoke, runnable.ainvoke, about, config)
         event = self._round_event(selection, answer, step.value[0])
-        yield Twin(callbacks, "dispatch_custom_event", "sage_round", event, config=self.config)
+        report, areport = callbacks.dispatch_custom_event, callbacks.adispatch_custom_event
+        yield from Call(report, areport, "sage_round", event, config=self.config)
         return step.value
 
-    def _select(self, selection: Selection) -> Twin:
+    def _select(self, selection: Selection) -> Call[dict[str, object]]:
         """Show a round's selection, which the loop has made, as a step of its own in traces."""
 
         def run(_: object) -> dict[str, object]:
@@ -260,7 +264,7 @@ class Session:
 
         runnable = RunnableLambda(run, name="sage_select")
         about = {"round": self._number, "scores": scores_of(self.pool.items)}
-        return Twin(runnable, "invoke", about, self._tagged())
+        return Call(runnable.invoke, runnable.ainvoke, about, self._tagged())
 
     def _about(self, selection: Selection) -> dict[str, object]:
         return {"round": self._number, "question": self.inputs["input"], "chunks": selection.cut}
@@ -367,7 +371,7 @@ class Session:
         self.result = await adrive(self._grading(written, usage))
 
     def _grading(self, written: _Written, usage: TokenUsage) -> Steps[FeedbackResult]:
-        check = yield Compute(self._local)
+        check = yield from Compute(self._local)
         return (yield from grade_steps(self.loop, written.text, usage, self._judge, check, (Exception,)))
 
     # What the chain returns

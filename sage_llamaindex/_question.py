@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
@@ -45,10 +45,10 @@ from sage_core.feedback import (
 )
 from sage_core.feedback.drivers import (
     Answered,
+    Call,
     Compute,
     Judged,
     Steps,
-    Twin,
     adrive,
     drive,
     grade_steps,
@@ -59,13 +59,12 @@ from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
-from sage_llamaindex import _streams
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._neighbors import titled
-from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, plain_response
+from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response
 from sage_llamaindex._usage import Meter, ameasured, measured, metered
 from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
-from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, tokens_of
+from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed, tokens_of
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -148,7 +147,7 @@ class SageQuestion:
 
     def _answering_once(self) -> Steps[RESPONSE_TYPE]:
         nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-        response: RESPONSE_TYPE = yield self._synthesis(nodes)
+        response = yield from self._synthesis(nodes)
         if isinstance(response, StreamingResponse):
             response.response_gen = TokenReplay(response.response_gen)
         elif isinstance(response, AsyncStreamingResponse):
@@ -164,7 +163,7 @@ class SageQuestion:
         return await adrive(self._improving(config, awaited=True))
 
     def _improving(self, config: FeedbackConfig, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
-        loop = yield Compute(self._loop, config)  # it counts the tokens of all candidates
+        loop = yield from Compute(self._loop, config)  # it counts the tokens of all candidates
         if self._parts.grade_last:
             return (yield from self._streaming(loop, awaited))
         result = yield from loop_steps(loop, self._generate, self._judge, self._check, self._search)
@@ -204,7 +203,7 @@ class SageQuestion:
 
     def _finish(self, result: FeedbackResult) -> Steps[RESPONSE_TYPE]:
         if not self._attempts:
-            return self._noted((yield self._synthesis([])), result)
+            return self._noted((yield from self._synthesis([])), result)
         return self._noted(self._attempts[result.best_round - 1].response, result)
 
     def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
@@ -216,14 +215,15 @@ class SageQuestion:
     # What is missing
 
     def _search(self, step: Search) -> Steps[Hits]:
-        if not step.question and (held := (yield Compute(self._named, step.selection.indices))) is not None:
-            return cast("Hits", held)
+        if not step.question:
+            named = yield from Compute(self._named, step.selection.indices)
+            if named is not None:
+                return named
         query = step.question or follow_up(self._bundle.query_str, self._shown(), step.asked)
         if not query:
             return NO_HITS
-        ranking = yield Twin(self._parts, "ranked", QueryBundle(query))
-        hits: Hits = yield Compute(self._add, ranking, query)  # it counts tokens
-        return hits
+        ranking = yield from Call(self._parts.ranked, self._parts.aranked, QueryBundle(query))
+        return (yield from Compute(self._add, ranking, query))  # it counts tokens
 
     def _named(self, shown: Sequence[int]) -> Hits | None:
         """The candidates that the shown nodes name."""
@@ -247,18 +247,18 @@ class SageQuestion:
     def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
         """A selection as the synthesizer sees it: pruned, and through the postprocessors after ours."""
         if self._pruner is not None:
-            nodes = yield Compute(self._prune, nodes)
+            nodes = yield from Compute(self._prune, nodes)
         for postprocessor in self._parts.after:
-            nodes = yield Twin(postprocessor, "postprocess_nodes", nodes, query_bundle=self._bundle)
+            nodes = yield from postprocessed(postprocessor, nodes, self._bundle)
         return nodes
 
-    def _synthesis(self, nodes: list[NodeWithScore]) -> Twin:
-        return Twin(self._parts.synthesizer, "synthesize", query=self._bundle, nodes=nodes)
+    def _synthesis(self, nodes: list[NodeWithScore]) -> Call[RESPONSE_TYPE]:
+        synthesizer = self._parts.synthesizer
+        return Call(synthesizer.synthesize, synthesizer.asynthesize, query=self._bundle, nodes=nodes)
 
     def _generate(self, selection: Selection) -> Steps[Answered]:
         nodes = self._selected(selection)
-        answered: Answered = yield Twin(self, "answer", self._round, nodes)
-        return answered
+        return (yield from Call(self.answer, self.aanswer, self._round, nodes))
 
     def _selected(self, selection: Selection) -> list[NodeWithScore]:
         ranking = self._ranking
@@ -294,8 +294,8 @@ class SageQuestion:
     def _answering(self, nodes: list[NodeWithScore]) -> Steps[Answered]:
         with metered() as meter, service_errors(bool(self._attempts)):
             nodes = yield from self._finishing(nodes)
-            response = self._judged((yield self._synthesis(nodes)), nodes)
-            text, response = yield Twin(_streams, "drained", response)
+            response = self._judged((yield from self._synthesis(nodes)), nodes)
+            text, response = yield from Call(drained, adrained, response)
         self._attempts.append(Attempt(nodes, text, response))
         return text, _spent(meter, nodes)
 
@@ -341,8 +341,7 @@ class SageQuestion:
         return _texts(self._attempts[-1].nodes)
 
     def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
-        graded: Judged = yield Twin(self, "critic", max(self._round, 1), answer)
-        return graded
+        return (yield from Call(self.critic, self.acritic, max(self._round, 1), answer))
 
     @dispatcher.span
     def critic(self, round_number: int, answer: str) -> Graded:
@@ -360,10 +359,10 @@ class SageQuestion:
         case = Case(self._bundle.query_str, self._shown(), answer, response)
         with metered() as meter:
             try:
-                verdict, usage = yield Twin(self._parts.critic, "judge", case)
+                verdict, usage = yield from Call(self._parts.critic.judge, self._parts.critic.ajudge, case)
             except Exception as error:  # the answer is not lost, whatever breaks the grade
                 verdict, usage = failed_grade(error), None
-        verdict = yield Compute(vetoed, verdict, answer, case.context, self._config)
+        verdict = yield from Compute(vetoed, verdict, answer, case.context, self._config)
         return verdict, usage or meter.usage or self._parts.critic.unseen
 
     # Graded after streaming
@@ -371,7 +370,7 @@ class SageQuestion:
     def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
         with metered() as meter:
             nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-            response: RESPONSE_TYPE = self._judged((yield self._synthesis(nodes)), nodes)
+            response = self._judged((yield self._synthesis(nodes)), nodes)
 
         def grading(text: str) -> Steps[None]:
             self._attempts.append(Attempt(nodes, text, response))
@@ -387,7 +386,7 @@ class SageQuestion:
                 measured(response.response_gen, meter), lambda text: drive(grading(text))
             )
         else:
-            yield from grading(_streams.drained(response)[0])
+            yield from grading(drained(response)[0])
         return response
 
     # The trace

@@ -22,12 +22,13 @@ from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 from typing_extensions import Self
 
-from sage_core import ranking
 from sage_core.errors import InputError
-from sage_core.feedback.drivers import Steps, Twin, adrive, drive
+from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.ranking import (
     Reranker,
+    ascore_candidates,
     named_reranker,
+    score_candidates,
     vouch,
     vouch_titled,
 )
@@ -288,11 +289,13 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         bundle = _query_of(query_bundle)
         question = bundle.query_str
         if isinstance(scorer, PostprocessorScores):
-            read: ScoreReading = yield Twin(scorer, "score_nodes", nodes, bundle)
+            read = yield from Call(scorer.score_nodes, scorer.ascore_nodes, nodes, bundle)
         else:
             texts, headed = _texts(nodes)
             known = scores_or_order(reading.scores)
-            scores = yield Twin(ranking, "score_candidates", scorer, question, texts, known, headed=headed)
+            scores = yield from Call(
+                score_candidates, ascore_candidates, scorer, question, texts, known, headed=headed
+            )
             read = read_scores(scores, scorer.scale, ordered=False, source=f"scores of {scorer.name}")
         return self._scored(nodes, read.scores, read.scale, question)
 
@@ -358,7 +361,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             ended(selected)
         pruner = self.pruner(ranked.scale)
         if pruner is not None:
-            selected = yield Twin(pruner, "postprocess_nodes", selected, query_bundle)
+            selected = yield from postprocessed(pruner, selected, query_bundle)
         return selected
 
     def pruner(self, scale: Scale) -> SagePruner | None:
@@ -441,6 +444,14 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 node = node.model_copy(update=update)
             copies.append(NodeWithScore(node=node, score=finite_score(score)))
         return Ranking(tuple(copies), scale)
+
+
+def postprocessed(
+    postprocessor: BaseNodePostprocessor, nodes: list[NodeWithScore], query_bundle: QueryBundle | None
+) -> Call[list[NodeWithScore]]:
+    """The call of another postprocessor."""
+    run, arun = postprocessor.postprocess_nodes, postprocessor.apostprocess_nodes
+    return Call(run, arun, nodes, query_bundle=query_bundle)
 
 
 def tokens_of(nodes: Sequence[NodeWithScore]) -> list[int]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback.loop import FeedbackLoop
@@ -22,7 +22,9 @@ from sage_core.selection.cut import Selection
 
 _log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Steps = Generator["Call[Any] | StreamedCall[Any]", Any, T]
 Answered = tuple[str, TokenUsage | None]
 Judged = tuple[Verdict, TokenUsage | None]
 Check = Callable[[Selection, str], Verdict | None]
@@ -31,66 +33,60 @@ Hits = tuple[Sequence[tuple[int, float | None]], Sequence[int] | None, str]
 NO_HITS: Hits = ((), (), "")
 
 
-class Request(Protocol):
-    """A call that a generator asks its driver to make."""
+class _Request(Generic[T]):
+    """What a generator asks its driver for: ``result = yield from request``."""
 
-    def run(self) -> Any:
-        """Make the call."""
+    __slots__ = ()
 
-    async def arun(self) -> Any:
-        """Make the call as a coroutine."""
-
-
-Steps = Generator["Request | Pieces", Any, T]
+    # `yield from` gives mypy the type of the result, which the `yield` of a generator cannot.
+    def __iter__(self) -> Generator[Any, Any, T]:
+        result: T = yield self
+        return result
 
 
-class Twin:
-    """A call of a method whose coroutine has the same name with an ``a`` before it, as ``invoke`` has.
+class Call(_Request[T]):
+    """A call of a function, and of the coroutine function that an async driver awaits in its place.
 
     Examples:
-        >>> Twin("At seven.", "replace", "seven", "nine").run()
-        'At nine.'
+        >>> def steps() -> Steps[str]:
+        ...     async def areplace(old: str, new: str) -> str:
+        ...         return "At nine."
+        ...     return (yield from Call("At seven.".replace, areplace, "seven", "nine"))
+        >>> drive(steps()), asyncio.run(adrive(steps()))
+        ('At nine.', 'At nine.')
     """
 
-    __slots__ = ("_arguments", "_keywords", "_method", "_owner")
+    __slots__ = ("arun", "run")
 
-    def __init__(self, owner: object, method: str, *arguments: object, **keywords: object) -> None:
-        self._owner, self._method = owner, method
-        self._arguments, self._keywords = arguments, keywords
-
-    def run(self) -> Any:
-        """Call the method."""
-        return getattr(self._owner, self._method)(*self._arguments, **self._keywords)
-
-    async def arun(self) -> Any:
-        """Await the coroutine."""
-        return await getattr(self._owner, f"a{self._method}")(*self._arguments, **self._keywords)
+    def __init__(
+        self,
+        function: Callable[P, T],
+        coroutine: Callable[P, Awaitable[T]],
+        *arguments: P.args,
+        **keywords: P.kwargs,
+    ) -> None:
+        self.run = partial(function, *arguments, **keywords)
+        self.arun = partial(coroutine, *arguments, **keywords)
 
 
-class Compute:
+class Compute(Call[T]):
     """A computation, which an async driver keeps off the event loop."""
 
-    __slots__ = ("_arguments", "_function")
+    __slots__ = ()
 
-    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
-        self._function, self._arguments = function, arguments
+    def __init__(self, function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> None:
+        async def in_thread(*arguments: P.args, **keywords: P.kwargs) -> T:
+            return await asyncio.to_thread(function, *arguments, **keywords)
 
-    def run(self) -> Any:
-        """Compute."""
-        return self._function(*self._arguments)
-
-    async def arun(self) -> Any:
-        """Compute in a thread."""
-        return await asyncio.to_thread(self._function, *self._arguments)
+        super().__init__(function, in_thread, *arguments, **keywords)
 
 
-class Pieces:
+class StreamedCall(_Request[T]):
     """A call whose reply comes in pieces: `drive` reads them, `drive_pieces` hands them on as they come.
 
     Examples:
-        >>> pieces = Pieces(lambda: iter(["At ", "seven."]), None, lambda: "At seven.")
-        >>> def steps():
-        ...     return (yield pieces)
+        >>> def steps() -> Steps[str]:
+        ...     return (yield from StreamedCall(lambda: iter(["At ", "seven."]), None, lambda: "At seven."))
         >>> list(drive_pieces(steps())), drive(steps())
         (['At ', 'seven.', 'At seven.'], 'At seven.')
 
@@ -100,15 +96,15 @@ class Pieces:
         result: What the call gives once the pieces are read.
     """
 
-    __slots__ = ("_apieces", "_pieces", "_result")
+    __slots__ = ("_apieces", "_pieces", "result")
 
     def __init__(
         self,
         pieces: Callable[[], Iterator[Any]],
         apieces: Callable[[], AsyncIterator[Any]] | None,
-        result: Callable[[], Any],
+        result: Callable[[], T],
     ) -> None:
-        self._pieces, self._apieces, self._result = pieces, apieces, result
+        self._pieces, self._apieces, self.result = pieces, apieces, result
 
     def stream(self) -> Iterator[Any]:
         """The pieces."""
@@ -122,23 +118,6 @@ class Pieces:
         else:
             async for piece in self._apieces():
                 yield piece
-
-    @property
-    def result(self) -> Any:
-        """What the call gave."""
-        return self._result()
-
-
-class _Plain:
-    """A caller's own function, a coroutine function where the driver is async."""
-
-    __slots__ = ("run",)
-
-    def __init__(self, function: Callable[..., Any], *arguments: object) -> None:
-        self.run: Callable[[], Any] = partial(function, *arguments)
-
-    async def arun(self) -> Any:
-        return await self.run()
 
 
 def drive(steps: Steps[T]) -> T:
@@ -157,14 +136,14 @@ async def adrive(steps: Steps[T]) -> T:
 
 
 def drive_pieces(steps: Steps[Any]) -> Iterator[Any]:
-    """`drive`, with the pieces of every `Pieces` as they come, and last what the generator returns."""
+    """`drive`, with the pieces of every `StreamedCall` as they come, and last what the generator returns."""
     try:
         request = next(steps)
         while True:
             try:
-                if isinstance(request, Pieces):
+                if isinstance(request, StreamedCall):
                     yield from request.stream()
-                    result = request.result
+                    result = request.result()
                 else:
                     result = request.run()
             except Exception as error:  # any: the generator knows which it can live with
@@ -183,10 +162,10 @@ async def adrive_pieces(steps: Steps[Any]) -> AsyncGenerator[Any, None]:
         request = next(steps)
         while True:
             try:
-                if isinstance(request, Pieces):
+                if isinstance(request, StreamedCall):
                     async for piece in request.astream():
                         yield piece
-                    result = request.result
+                    result = request.result()
                 else:
                     result = await request.arun()
             except Exception as error:  # any: the generator knows which it can live with
@@ -243,7 +222,7 @@ def one_step(
         return loop.found(*hits)
     local = None
     if check is not None:  # some 50 ms for a local judge
-        local = yield Compute(check, step.selection, step.answer)
+        local = yield from Compute(check, step.selection, step.answer)
     if local is not None:
         return loop.judged(local, NO_USAGE)
     if (ended := loop.before_critic()) is not None:
@@ -283,7 +262,7 @@ def _asking(function: Callable[..., Any] | None) -> Callable[..., Steps[Any]]:
     """A caller's function as a generator of one call."""
 
     def steps(*arguments: object) -> Steps[Any]:
-        return (yield _Plain(function, *arguments)) if function is not None else NO_HITS
+        return (yield from Call(function, function, *arguments)) if function is not None else NO_HITS
 
     return steps
 

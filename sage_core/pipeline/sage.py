@@ -29,11 +29,11 @@ from sage_core.errors import InputError, LLMError
 from sage_core.feedback import NO_HITS, Done, FeedbackLoop, Hits, Judge, Round, Search, Step, follow_up
 from sage_core.feedback.drivers import (
     Answered,
+    Call,
     Compute,
     Judged,
-    Pieces,
     Steps,
-    Twin,
+    StreamedCall,
     adrive,
     adrive_pieces,
     drive,
@@ -262,9 +262,9 @@ class Sage:
     def _retrieving(self, question: str) -> Steps[Retrieval]:
         question = _checked_question(question)
         with step("sage.retrieve", "RETRIEVER", question=question) as outputs:
-            retrieval: Retrieval = yield Twin(self._retriever, "retrieve", question)
+            retrieval = yield from Call(self._retriever.retrieve, self._retriever.aretrieve, question)
             if self.config.prune:
-                retrieval = yield Compute(self._pruned, retrieval, retrieval.selection)
+                retrieval = yield from Compute(self._pruned, retrieval, retrieval.selection)
             note_retrieval(retrieval, outputs)
         return retrieval
 
@@ -289,7 +289,7 @@ class Sage:
     def _asking(self, question: str, options: Sequence[str] | None) -> Steps[Answer]:
         options = checked_options(options)
         with step("sage.ask", question=question) as outputs:
-            retrieval: Retrieval = yield Twin(self, "retrieve", question)
+            retrieval = yield from Call(self.retrieve, self.aretrieve, question)
             answer = yield from self._answering(retrieval, options)
             result = answer.feedback
             outputs.update(
@@ -354,40 +354,39 @@ class Sage:
             return {"places": evidence.of(selection).places(selection)} if own else {}
 
         def generate(selection: Selection) -> Steps[Answered]:
-            context = (yield Compute(shown, selection)) if self.config.prune else shown(selection)
+            context = (yield from Compute(shown, selection)) if self.config.prune else shown(selection)
             about: dict[str, Any] = {"round": len(loop.rounds), "kept": selection.cut}
             reason = selection.reason
             with step("sage.answer", question=question, **about, reason=reason, texts=context) as outputs:
                 completion: tuple[str, TokenUsage]
                 if isinstance(self.answerer, LLMAnswerer) and (streamed or stop_on is not None):
                     marks = StreamMarks(context, question=question, stop_on=stop_on)
-                    completion = yield _streamed(
+                    completion = yield from _streamed(
                         self.answerer, marks, question, context, options, self.counter
                     )
                 else:
-                    completion = yield Twin(
-                        self.answerer, "generate", question, context, options=options, **places(selection)
+                    asked = {"options": options, **places(selection)}
+                    # An answerer without coroutines will do where nothing is awaited.
+                    completion = yield from Call(
+                        lambda: self.answerer.generate(question, context, **asked),
+                        lambda: self.answerer.agenerate(question, context, **asked),
                     )
                     if streamed:
                         marks = StreamMarks(context, question=question)
-                        yield Pieces(partial(marked_stream, iter(completion[:1]), marks), None, lambda: None)
+                        written = partial(marked_stream, iter(completion[:1]), marks)
+                        yield from StreamedCall(written, None, lambda: None)
                 outputs.update(answer=completion[0], usage=completion[1].to_dict())
             return completion
 
         def judge(selection: Selection, answer: str) -> Steps[Judged]:
             with step("sage.critic", "EVALUATOR", round=len(loop.rounds), answer=answer) as outputs:
                 context = shown(selection)
-                verdict, usage = yield Twin(
-                    self.answerer,
-                    "judge",
-                    question,
-                    context,
-                    answer,
-                    options=options,
-                    **extra,
-                    **places(selection),
+                asked = {"options": options, **extra, **places(selection)}
+                verdict, usage = yield from Call(
+                    lambda: self.answerer.judge(question, context, answer, **asked),
+                    lambda: self.answerer.ajudge(question, context, answer, **asked),
                 )
-                verdict = yield Compute(vetoed, verdict, answer, context, self.config.feedback)
+                verdict = yield from Compute(vetoed, verdict, answer, context, self.config.feedback)
                 outputs.update(verdict=verdict.to_dict(), usage=usage.to_dict())
             return verdict, usage
 
@@ -395,10 +394,13 @@ class Sage:
             if not step.question and (linked := evidence.named(step.selection)):
                 return linked
             query = step.question or follow_up(question, texts(step.selection), step.asked)
-            return evidence.add((yield Twin(self, "retrieve", query))) if query else NO_HITS
+            if not query:
+                return NO_HITS
+            return evidence.add((yield from Call(self.retrieve, self.aretrieve, query)))
 
         try:
-            check = yield Compute(local_check, self.config.feedback, question, texts)  # it may load a model
+            # Off the event loop, since it may load a model.
+            check = yield from Compute(local_check, self.config.feedback, question, texts)
             # Whatever a critic raises: the answer is there, and is not lost.
             failures = (Exception,)
             loop, ended = self._loop(retrieval), 0
@@ -407,7 +409,7 @@ class Sage:
                 request = yield from one_step(loop, request, generate, judge, check, search, failures)
                 if streamed and not isinstance(request, Judge | Search):
                     over = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
-                    yield Pieces(partial(iter, over[ended:]), None, lambda: None)
+                    yield from StreamedCall(partial(iter, over[ended:]), None, lambda: None)
                     ended = len(over)
             result = request.result
         except LLMError as error:
@@ -481,7 +483,7 @@ def _streamed(
     context: Sequence[str],
     options: Sequence[str] | None,
     counter: TokenCounter,
-) -> Pieces:
+) -> StreamedCall[tuple[str, TokenUsage]]:
     """An answer in pieces, with the marks of its sentences; what it took is counted where it was stopped."""
     whole: list[Completion] = []
 
@@ -491,7 +493,7 @@ def _streamed(
         whole.append(piece)
         return ""
 
-    def result() -> Answered:
+    def result() -> tuple[str, TokenUsage]:
         if whole:
             return whole[0].text.strip(), whole[0].usage
         sent = [message.content for message in answer_messages(question, context, options=options)]
@@ -508,7 +510,7 @@ def _streamed(
             if not isinstance(piece, Completion):
                 yield piece
 
-    return Pieces(pieces, apieces, result)
+    return StreamedCall(pieces, apieces, result)
 
 
 class _Evidence:

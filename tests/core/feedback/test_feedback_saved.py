@@ -29,7 +29,7 @@ def test_anything_else_is_told(trace):
 
 
 def _computed(function, *arguments):
-    return (yield Compute(function, *arguments))
+    return (yield from Compute(function, *arguments))
 
 
 def test_a_loop_goes_on_after_the_rounds_of_another():

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from sage_core.feedback.drivers import Compute, Steps, Twin, adrive, drive
+from sage_core.feedback.drivers import Call, Compute, Steps, adrive, drive
 from sage_core.feedback.pool import EvidencePool
 
 
@@ -41,9 +41,10 @@ class Counting:
 
 
 def calls(fails: bool = False) -> Steps[list[object]]:
-    results: list[object] = [(yield Twin(Counting(), "double", 2))]
+    counting = Counting()
+    results: list[object] = [(yield from Call(counting.double, counting.adouble, 2))]
     try:
-        results.append((yield Compute(int, "x" if fails else "3")))
+        results.append((yield from Compute(int, "x" if fails else "3")))
     except ValueError as error:
         results.append(type(error))
     return results
@@ -60,7 +61,7 @@ def test_an_error_that_the_generator_does_not_handle_leaves_no_cycle():
         pass
 
     def failing(data: Data) -> Steps[None]:
-        yield Compute(int, "x")
+        yield from Compute(int, "x")
 
     data = Data()
     gone = weakref.ref(data)
