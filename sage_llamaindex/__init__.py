@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sage_llamaindex.embedding import MiniLMEmbedding
     from sage_llamaindex.evaluator import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
     from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
+    from sage_llamaindex.inspection import inspect, inspect_many
     from sage_llamaindex.node_parser import SageNodeParser
     from sage_llamaindex.postprocessor import SageNodePostprocessor
     from sage_llamaindex.pruner import SagePruner
@@ -37,6 +38,8 @@ __all__ = [
     "SageSentenceEvent",
     "SageWorkflow",
     "feedback_of",
+    "inspect",
+    "inspect_many",
     "marks_of",
 ]
 
@@ -56,6 +59,8 @@ _HOMES = {
     "SageSentenceEvent": "workflow",
     "SageWorkflow": "workflow",
     "feedback_of": "query_engine",
+    "inspect": "inspection",
+    "inspect_many": "inspection",
     "marks_of": "query_engine",
 }
 

@@ -322,8 +322,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         """What the rule keeps of these scores, and why: a step of its own in traces."""
         return self.selection.select(scores, scale, tokens)
 
+    @dispatcher.span
     def cut(self, ranking: Ranking) -> list[NodeWithScore]:
-        """The nodes to keep of a ranking."""
+        """The nodes to keep of a ranking: a step of its own in traces."""
         if not ranking.scored:
             if ranking.nodes and not self._warned:
                 self._warned = True

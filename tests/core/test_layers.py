@@ -24,7 +24,7 @@ LAYERS = (
     ("embedding", "feedback"),
     ("segmentation",),
     ("ranking", "answering"),
-    ("store",),
+    ("store", "inspecting"),
     ("pipeline",),
     ("tuning",),
     ("rendering",),

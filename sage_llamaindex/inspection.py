@@ -1,0 +1,316 @@
+"""`inspect`: what any retriever or query engine of LlamaIndex did with a question."""
+
+from __future__ import annotations
+
+import copy
+import inspect as signatures
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, overload
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.instrumentation.events.llm import LLMChatStartEvent, LLMCompletionStartEvent
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.utils import get_tokenizer
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.dispatcher import active_instrument_tags, instrument_tags
+from llama_index_instrumentation.event_handlers import BaseEventHandler
+from llama_index_instrumentation.span import BaseSpan
+from llama_index_instrumentation.span_handlers import BaseSpanHandler
+from pydantic import Field, PrivateAttr
+
+from sage_core.errors import InputError
+from sage_core.inspecting import TOP_K, Comparison, Inspection, Passage, Record, Recorder, Survey
+from sage_core.selection import Selection
+from sage_llamaindex.postprocessor import Ranking
+
+_TAG = "sage_inspect"
+_SETTINGS = ("similarity_top_k", "top_n", "similarity_cutoff", "num_queries")
+
+
+@overload
+def inspect(
+    retriever: Any,
+    question: str,
+    *,
+    against: None = None,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    evidence: str | Sequence[str] = (),
+    top_k: int = TOP_K,
+) -> Inspection: ...
+@overload
+def inspect(
+    retriever: Any,
+    question: str,
+    *,
+    against: Any,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    evidence: str | Sequence[str] = (),
+    top_k: int = TOP_K,
+) -> Comparison: ...
+
+
+def inspect(
+    retriever: Any,
+    question: str,
+    *,
+    against: Any = None,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    evidence: str | Sequence[str] = (),
+    top_k: int = TOP_K,
+) -> Inspection | Comparison:
+    """What a retriever or engine found, moved, cut and sent for a question.
+
+    The steps are those that LlamaIndex's own instrumentation reports, so that any retriever will do.
+
+    Examples:
+        >>> from llama_index.core import MockEmbedding, VectorStoreIndex
+        >>> from llama_index.core.schema import TextNode
+        >>> index = VectorStoreIndex([TextNode(text="Bees fly.")], embed_model=MockEmbedding(8))
+        >>> found = inspect(index.as_retriever(similarity_top_k=4), "Do bees fly?")
+        >>> [step.name for step in found.steps], [p.text for p in found.sent]
+        (['VectorIndexRetriever'], ['Bees fly.'])
+
+    Args:
+        retriever: A retriever, query engine or chat engine. It is called once.
+        question: The question.
+        against: Another one, for a `Comparison` of both.
+        node_postprocessors: Applied to what a retriever returns, in order.
+        evidence: Texts that a good retrieval holds; the result says whether they were sent.
+        top_k: The fixed k that the passages sent are compared with.
+
+    Raises:
+        InputError: For what is neither a retriever nor an engine.
+    """
+    if against is not None:
+        options: dict[str, Any] = {"evidence": evidence, "top_k": top_k}
+        first, second = (
+            _inspected(r, question, node_postprocessors, **options) for r in (retriever, against)
+        )
+        return Comparison(first, second)
+    return _inspected(retriever, question, node_postprocessors, evidence=evidence, top_k=top_k)
+
+
+def inspect_many(
+    retriever: Any, questions: Sequence[str], *, against: Any = None, top_k: int = TOP_K
+) -> Survey:
+    """The questions for which two retrievers differ most, first.
+
+    Args:
+        retriever: As for `inspect`.
+        questions: The questions.
+        against: Another retriever; None: the ``top_k`` best of the first search of ``retriever``.
+        top_k: As for `inspect`.
+    """
+    runs = [_inspected(retriever, question, top_k=top_k) for question in questions]
+    others = [r.fixed_k if against is None else _inspected(against, r.question, top_k=top_k) for r in runs]
+    return Survey.of(map(Comparison, runs, others))
+
+
+def _inspected(
+    subject: Any, question: str, postprocessors: Sequence[BaseNodePostprocessor] = (), **options: Any
+) -> Inspection:
+    if not isinstance(subject, BaseRetriever | BaseQueryEngine | BaseChatEngine):
+        raise InputError(
+            "inspect takes a retriever, a query engine or a chat engine, such as index.as_retriever(), not "
+            f"{type(subject).__name__}"
+        )
+    answer = None
+    with _listening() as (recorder, spans):
+        if isinstance(subject, BaseRetriever):
+            nodes = subject.retrieve(question)
+            for postprocessor in postprocessors:
+                nodes = postprocessor.postprocess_nodes(nodes, QueryBundle(question))
+        else:
+            ask = subject.chat if isinstance(subject, BaseChatEngine) else subject.query
+            answer = str(ask(question))
+    tokenizer = get_tokenizer()
+    return recorder.inspection(
+        question,
+        type(subject).__name__,
+        answer=answer,
+        hidden=_hidden(spans.searched, question, recorder),
+        count=lambda text: len(tokenizer(text)),
+        **options,
+    )
+
+
+@contextmanager
+def _listening() -> Iterator[tuple[Recorder, _Spans]]:
+    """Record what the calls within report; those of other threads and tasks have other tags."""
+    recorder, run = Recorder(), uuid.uuid4().hex
+    spans, prompts = _Spans(recorder, run), _Prompts(recorder=recorder, run=run)
+    root = get_dispatcher("root")
+    root.add_span_handler(spans)
+    root.add_event_handler(prompts)
+    try:
+        with instrument_tags({**active_instrument_tags.get(), _TAG: run}):
+            yield recorder, spans
+    finally:
+        root.span_handlers[:] = [handler for handler in root.span_handlers if handler is not spans]
+        root.event_handlers[:] = [handler for handler in root.event_handlers if handler is not prompts]
+
+
+class _Prompts(BaseEventHandler):
+    """Keeps what LLMs are sent."""
+
+    recorder: Any = Field(exclude=True)
+    run: str
+
+    def handle(self, event: Any, **kwargs: Any) -> None:
+        if event.tags.get(_TAG) != self.run:
+            return
+        if isinstance(event, LLMChatStartEvent):
+            self.recorder.prompts.append("\n\n".join(str(m.content or "") for m in event.messages))
+        elif isinstance(event, LLMCompletionStartEvent):
+            self.recorder.prompts.append(event.prompt)
+
+
+class _Spans(BaseSpanHandler[BaseSpan]):
+    """Keeps what calls return, where that is nodes."""
+
+    _recorder: Recorder = PrivateAttr()
+    _run: str = PrivateAttr()
+    _given: dict[str, list[Passage]] = PrivateAttr(default_factory=dict)
+    _ranking: Ranking | None = PrivateAttr(default=None)
+    searched: list[Any] = Field(default_factory=list)
+
+    def __init__(self, recorder: Recorder, run: str) -> None:
+        super().__init__()
+        self._recorder, self._run = recorder, run
+
+    def new_span(
+        self,
+        id_: str,
+        bound_args: signatures.BoundArguments,
+        instance: Any = None,
+        parent_span_id: str | None = None,
+        tags: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> BaseSpan | None:
+        """Note what a call is given, before it changes that."""
+        if (tags or {}).get(_TAG) != self._run:
+            return None
+        with self._recorder.lock:
+            self._recorder.parents[id_] = parent_span_id
+            ranking, given = (bound_args.arguments.get(name) for name in ("ranking", "nodes"))
+            if isinstance(ranking, Ranking):  # before a cut
+                name = f"{type(instance).__name__}.rerank"
+                nodes = self._given.get(parent_span_id or "")
+                ranked = _passages(ranking.best_first)
+                self._recorder.records.append(
+                    Record(f"{id_} ranking", parent_span_id, name, ranked, nodes, scale=ranking.scale)
+                )
+                self._given[id_] = ranked
+            if _are_nodes(given) and given:
+                self._given[id_] = _passages(given)
+                if isinstance(instance, BaseSynthesizer):
+                    self._recorder.sent = self._given[id_]
+            if isinstance(instance, BaseRetriever):
+                self.searched.append(instance)
+        return BaseSpan(id_=id_, parent_id=parent_span_id)
+
+    def prepare_to_exit_span(
+        self,
+        id_: str,
+        bound_args: signatures.BoundArguments,
+        instance: Any = None,
+        result: Any = None,
+        **kwargs: Any,
+    ) -> BaseSpan | None:
+        """Note what it returned."""
+        span = self.open_spans.get(id_)
+        if span is None:
+            return None
+        with self._recorder.lock:
+            self._returned(span, bound_args.arguments, instance, result)
+        return span
+
+    def prepare_to_drop_span(
+        self,
+        id_: str,
+        bound_args: signatures.BoundArguments,
+        instance: Any = None,
+        err: BaseException | None = None,
+        **kwargs: Any,
+    ) -> BaseSpan | None:
+        """A call that failed returned nothing."""
+        return self.open_spans.get(id_)
+
+    def _returned(self, span: BaseSpan, arguments: dict[str, Any], instance: Any, result: Any) -> None:
+        scale, chosen = str(arguments.get("scale", "")), None
+        if isinstance(result, Selection):
+            self._recorder.notes[str(span.parent_id)] = {"reason": result.reason, "scale": scale}
+        elif isinstance(result, dict) and "indices" in result and self._ranking is not None:  # of an engine
+            chosen, result = result, [self._ranking.nodes[i] for i in result["indices"]]
+        elif isinstance(result, Ranking):
+            self._ranking, scale, result = result, result.scale, result.best_first
+        if not _are_nodes(result) or isinstance(instance, BaseSynthesizer):
+            return
+        given = self._given.get(span.id_)
+        if chosen is not None and self._ranking is not None:
+            given = _passages(self._ranking.best_first)
+        settings = [(name, getattr(instance, name, None)) for name in _SETTINGS]
+        query = arguments.get("query_bundle") or arguments.get("str_or_query_bundle") or ""
+        self._recorder.records.append(
+            Record(
+                span.id_,
+                span.parent_id,
+                _name(span.id_),
+                _passages(result),
+                given,
+                query.query_str if isinstance(query, QueryBundle) else str(query),
+                scale,
+                str(chosen["reason"]) if chosen else "",
+                ", ".join(f"{name}={value}" for name, value in settings if isinstance(value, int | float)),
+            )
+        )
+
+
+def _name(id_: str) -> str:
+    """The class in an id such as ``VectorIndexRetriever._retrieve-<uuid>``, with an unusual method."""
+    owner, _, method = id_.rsplit("-", 5)[0].partition(".")
+    plain = method.lstrip("_").removeprefix("a")
+    return owner if plain in ("retrieve", "postprocess_nodes", "cut") else f"{owner}.{method.lstrip('_')}"
+
+
+def _are_nodes(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(n, NodeWithScore | BaseNode) for n in value)
+
+
+def _passages(nodes: Sequence[NodeWithScore | BaseNode]) -> list[Passage]:
+    passages = []
+    for scored in nodes:
+        node, score = (scored.node, scored.score) if isinstance(scored, NodeWithScore) else (scored, None)
+        text, read = (node.get_content(metadata_mode=mode) for mode in (MetadataMode.NONE, MetadataMode.LLM))
+        metadata = node.metadata
+        sources = (metadata.get(key) for key in ("file_name", "source", "file_path", "url"))
+        title = " ".join(str(metadata[key]) for key in ("title", "header_path") if metadata.get(key))
+        passages.append(
+            Passage(
+                text,
+                node.node_id,
+                title,
+                next((str(s) for s in sources if s), "") or node.ref_doc_id or "",
+                getattr(node, "start_char_idx", None),
+                None if score is None else float(score),
+                prompt="" if read == text else read,
+            )
+        )
+    return passages
+
+
+def _hidden(searched: Sequence[Any], question: str, recorder: Recorder) -> list[Passage]:
+    """What the searches with filters would have found without them."""
+    found = {passage.id for record in recorder.records for passage in record.passages}
+    hidden: dict[str, Passage] = {}
+    for retriever in {id(r): r for r in searched if getattr(r, "_filters", None) is not None}.values():
+        free = copy.copy(retriever)
+        free._filters = None
+        hidden |= {p.id: p for p in _passages(free.retrieve(question)) if p.id not in found}
+    return list(hidden.values())
