@@ -42,8 +42,8 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
 
     ``metadata["score"]`` of each result is a similarity: higher is better in every store. Where the store
     reports distances (Chroma does), they are converted by the store's own relevance function and kept raw in
-    ``metadata["distance"]``. For a store without scores its order stands. Results are copies: an entry of your own under one of these keys is replaced in
-    them (with a warning), unless you choose other keys.
+    ``metadata["distance"]``. For a store without scores its order stands. Results are copies: an entry of
+    your own under one of these keys is replaced in them (with a warning), unless you choose other keys.
 
     Examples:
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding

@@ -49,7 +49,6 @@ from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import CallableCounter, TokenCounter, TokenizerCounter, function_name, get_counter
 from sage_llamaindex._component import IdFunc, SageComponent, cache_token
-from sage_llamaindex._few_nodes import few_nodes
 
 logger = logging.getLogger(__name__)
 dispatcher = get_dispatcher(__name__)
@@ -348,7 +347,6 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
             if outline is not None and spans:
                 self._describe(made, outline, outline.contexts(spans))
             chunks += made
-        few_nodes.watch(len(chunks))
         return chunks
 
     @dispatcher.span

@@ -134,7 +134,9 @@ async def test_a_store_without_scores_is_searched_by_order(k):
     assert [d.page_content for d in found] == expected
     scores = [d.metadata["score"] for d in found]
     assert scores == sorted(set(scores), reverse=True) and "distance" not in found[0].metadata
-    assert SageRetriever.from_vectorstore(OrderedStore()).invoke("bees on the roof")[0].page_content == TEXTS[0]
+    assert (
+        SageRetriever.from_vectorstore(OrderedStore()).invoke("bees on the roof")[0].page_content == TEXTS[0]
+    )
 
 
 class NumpyStore(OrderedStore):

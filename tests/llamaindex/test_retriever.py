@@ -7,18 +7,17 @@ import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,
     MetadataFilter,
     MetadataFilters,
 )
-from llama_index_instrumentation import get_dispatcher
 
 from sage_core.errors import InputError
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
-from tests.fakes.llamaindex import HashEmbedding, story
+from tests.fakes.llamaindex import HashEmbedding
 
 MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
 PART = "Spare parts: seal XK-200/7b fits."
@@ -113,46 +112,3 @@ def test_the_word_search_of_a_file_survives_a_pickle(tmp_path: Path):
     words = SageRetriever.from_index(simple(), words_path=tmp_path / "w.sqlite3")._words
     words.search("pump", 1)
     assert len(pickle.loads(pickle.dumps(words.index))) == 81
-
-
-@pytest.fixture
-def watcher(monkeypatch):
-    """The watch over stock retrievers, as in a new process."""
-    from sage_llamaindex import _few_nodes, node_parser
-
-    def others(root):
-        return [h for h in root.event_handlers if not isinstance(h, _few_nodes.FewNodesWarning)]
-
-    fresh = _few_nodes.FewNodesWarning()
-    monkeypatch.setattr(node_parser, "few_nodes", fresh)
-    root = get_dispatcher()
-    root.event_handlers = others(root)
-    yield fresh
-    root.event_handlers = others(root)
-
-
-def test_two_short_nodes_of_a_stock_retriever_are_warned_of_once(watcher, parser, caplog):
-    texts = [f"{story([i % 5])} Number {i}." for i in range(30)]
-    index = VectorStoreIndex.from_documents(
-        [Document(text=t) for t in texts], transformations=[parser], embed_model=HashEmbedding()
-    )
-    index.as_retriever(similarity_top_k=3).retrieve(QUESTION)
-    SageRetriever.from_index(index, max_k=2).retrieve(QUESTION)
-    assert "similarity_top_k" not in caplog.text
-    for _ in range(2):
-        index.as_retriever().retrieve(QUESTION)
-    assert caplog.text.count("similarity_top_k=17") == 1
-    assert watcher not in get_dispatcher().event_handlers
-
-
-def test_a_small_index_and_long_nodes_are_not_warned_of(watcher, parser, caplog):
-    few = VectorStoreIndex.from_documents(
-        [Document(text=story([0, 1]))], transformations=[parser], embed_model=HashEmbedding()
-    )
-    few.as_retriever().retrieve(QUESTION)
-    watcher.watch(1_000)
-    long = VectorStoreIndex(
-        [TextNode(text=f"{i} " + "ferry " * 300) for i in range(30)], embed_model=HashEmbedding()
-    )
-    long.as_retriever().retrieve(QUESTION)
-    assert "similarity_top_k" not in caplog.text
