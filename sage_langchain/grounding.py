@@ -8,7 +8,16 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from sage_core.answering import AnswerMark, LocalJudge, checker, mark_answer, shared_judge, support
+from sage_core.answering import (
+    AnswerMark,
+    Claim,
+    LocalJudge,
+    checker,
+    claims_or_unsure,
+    mark_answer,
+    shared_judge,
+    support,
+)
 from sage_core.errors import InputError
 from sage_langchain._messages import text_of
 
@@ -58,15 +67,20 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
             raise InputError('the input is a mapping with "answer" and "context"')
         answer, texts = text_of(fields["answer"]), _texts(fields["context"])
         question = fields.get("input") or fields.get("question")
-        claims = self.judge.grounding(answer, texts)
-        probability = self.judge.supported(question, answer, texts) if question else support(claims)
+        probability: float | None = None
+        answerable: float | None = None
+
+        def judged() -> list[Claim]:
+            nonlocal probability, answerable
+            claims = self.judge.grounding(answer, texts)
+            probability = self.judge.supported(question, answer, texts) if question else support(claims)
+            answerable = self.judge.answerable(question, texts) if question else None
+            return claims
+
+        claims = [claim.to_dict() for claim in claims_or_unsure(judged, answer)]
         return {
             **fields,
-            "grounding": {
-                "probability": probability,
-                "answerable": self.judge.answerable(question, texts) if question else None,
-                "claims": [claim.to_dict() for claim in claims],
-            },
+            "grounding": {"probability": probability, "answerable": answerable, "claims": claims},
         }
 
 

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.tools import BaseTool
 
 from sage_core._checks import check_float
-from sage_core.answering import Claim, LocalJudge, checker
+from sage_core.answering import Claim, LocalJudge, checker, claims_or_unsure
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.tokens import TokenCounter, get_counter
@@ -348,7 +348,9 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
             return []
         passages = self._passages_seen(state, messages)
-        return self._judge.grounding(answer.text, passages) if passages else []
+        if not passages:
+            return []
+        return claims_or_unsure(lambda: self._judge.grounding(answer.text, passages), answer.text)
 
     def _unsupported(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> list[Claim]:
         answer = _answer(response)

@@ -3,7 +3,15 @@
 from sage_core.answering.answerers import Answerer, LLMAnswerer
 from sage_core.answering.checkers import ModelJudge, checker
 from sage_core.answering.extractive import ExtractiveAnswerer
-from sage_core.answering.judge import Claim, LocalJudge, Located, abstains, split_claims, support
+from sage_core.answering.judge import (
+    Claim,
+    LocalJudge,
+    Located,
+    abstains,
+    claims_or_unsure,
+    split_claims,
+    support,
+)
 from sage_core.answering.local_check import LocalCritic, local_check, shared_judge, vetoed
 from sage_core.answering.marks import AnswerMark, mark_answer
 from sage_core.answering.prompts import (
@@ -41,6 +49,7 @@ __all__ = [
     "answer_messages",
     "checker",
     "chosen_option",
+    "claims_or_unsure",
     "is_abstention",
     "local_check",
     "mark_answer",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import math
 import re
 import threading
@@ -44,6 +45,8 @@ from sage_core.text.language import COMMON_ENGLISH, is_english
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import without_lone_surrogates
+
+_log = logging.getLogger(__name__)
 
 COEFFICIENTS = Path(__file__).with_name("judge.json")
 """Logistic models and thresholds, made by ``training/fit_judge.py`` and ``training/fit_grounding.py``."""
@@ -577,6 +580,33 @@ def support(claims: Sequence[Claim]) -> float | None:
     sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
     middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
     return _chance(middle)
+
+
+def claims_or_unsure(
+    find: Callable[[], Sequence[Claim]], answer: str, start: int = 0, end: int | None = None
+) -> list[Claim]:
+    """What ``find`` says of a finished answer; one claim of unknown support where it fails.
+
+    A judge that breaks must not take the answer with it.
+
+    Args:
+        find: Gives the claims.
+        answer: The answer.
+        start: First character of the part that is judged.
+        end: Just after its last one; the end of the answer where None.
+
+    Raises:
+        InputError: As ``find`` raised it: the call itself is wrong.
+    """
+    try:
+        return list(find())
+    except InputError:
+        raise
+    except Exception as error:  # whatever it is: the answer is there, and is not lost
+        _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
+        whole = trim(answer, Span(start, len(answer) if end is None else end))
+        reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
+        return [Claim(whole, whole.of(answer), None, None, None, reason)] if whole.end > whole.start else []
 
 
 def split_claims(answer: str) -> list[Span]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sage_core._checks import check_float
 from sage_core.answering.checkers import ModelJudge
-from sage_core.answering.judge import LocalJudge, abstains, support, threshold
+from sage_core.answering.judge import LocalJudge, abstains, claims_or_unsure, support, threshold
 from sage_core.answering.words import stem_list
 from sage_core.errors import InputError
 from sage_core.feedback.drivers import Check
@@ -184,7 +184,7 @@ def vetoed(
     """A critic's verdict, overruled where it would accept what the passages contradict; no LLM is called.
 
     Models grade fluent answers well. ``benchmarks/judge.py --veto`` measures how many right answers lose
-    their grade.
+    their grade. A judge that fails overrules nothing.
 
     Examples:
         >>> passages = ["The ferry leaves at seven and takes 40 minutes."]
@@ -204,7 +204,8 @@ def vetoed(
     """
     if config.veto == "off" or verdict.score is None or verdict.score < config.accept_score:
         return verdict
-    claims = (judge if judge is not None else shared_judge()).grounding(answer, passages)
+    own = judge if judge is not None else shared_judge()
+    claims = claims_or_unsure(lambda: own.grounding(answer, passages), answer)
     reason = next((f"“{c.text}”: {c.reason}" for c in claims if c.refuted), "")
     # What a few words claim depends on the question.
     if not reason and config.veto == "unsupported" and not _is_short(answer):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Literal
 
-from sage_core.answering.judge import Claim, LocalJudge, threshold
+from sage_core.answering.judge import Claim, LocalJudge, claims_or_unsure, threshold
 from sage_core.answering.local_check import shared_judge
 from sage_core.answering.words import stem_list
 from sage_core.errors import InputError
@@ -36,8 +36,8 @@ class AnswerMark:
         span: Where the part stands in the answer.
         text: ``answer[span.start:span.end]``.
         support: ``"supported"``, ``"unsupported"``; ``"unsure"`` where the judge does not know (not English,
-            too long, or a probability near one half); ``"nothing claimed"`` for the rest: openings such as
-            "The documents say:", headings, white space, "The documents do not say."
+            too long, a probability near one half, or an error of its own); ``"nothing claimed"`` for the
+            rest: openings such as "The documents say:", headings, white space, "The documents do not say."
         probability: That the passages support it, from 0 to 1; None where it is not known, or nothing is
             claimed.
         passage: Position of the passage that supports it best; None where none has a word of it.
@@ -91,20 +91,18 @@ def mark_answer(
     """
     if isinstance(passages, str):
         raise InputError("passages is a list of texts, not one text")
-    if judge is None:
-        return _by_shared_judge(answer, tuple(passages), question)
-    return _marks(answer, tuple(passages), question, judge)
+
+    def claims() -> Sequence[Claim]:
+        if judge is None:
+            return _by_shared_judge(answer, tuple(passages), question)
+        return claims_of(answer, tuple(passages), question, judge)
+
+    return marks_between(answer, 0, len(answer), claims_or_unsure(claims, answer))
 
 
 @lru_cache(maxsize=32)
-def _by_shared_judge(answer: str, passages: tuple[str, ...], question: str) -> tuple[AnswerMark, ...]:
-    return _marks(answer, passages, question, shared_judge())
-
-
-def _marks(
-    answer: str, passages: tuple[str, ...], question: str, judge: LocalJudge
-) -> tuple[AnswerMark, ...]:
-    return marks_between(answer, 0, len(answer), claims_of(answer, passages, question, judge))
+def _by_shared_judge(answer: str, passages: tuple[str, ...], question: str) -> tuple[Claim, ...]:
+    return tuple(claims_of(answer, passages, question, shared_judge()))
 
 
 def marks_between(answer: str, at: int, end: int, claims: Sequence[Claim]) -> tuple[AnswerMark, ...]:

@@ -116,7 +116,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         value, after = number
         quantity, after = _with_unit(tokens, i, value, after)
         # "A", "one" and the like are no quantity without a unit.
-        if quantity.dimension or tokens[i][1][0].isdigit() or value > 1:
+        if quantity.dimension or tokens[i][1][0].isdecimal() or value > 1:
             last, word = tokens[after - 1]
             result.append((tokens[i][0], replace(quantity, span=Span(tokens[i][0], last + len(word)))))
         i = max(after, i + 1)
@@ -188,7 +188,7 @@ def _number(tokens: list[tuple[int, str]], at: int) -> tuple[float, int] | None:
     """The number that begins at a token, and the position behind it."""
     word = tokens[at][1]
     words = [token for _, token in tokens[at : at + 8]] + [""] * 8
-    if word[0].isdigit():
+    if word[0].isdecimal():
         value, i = float(word.replace(",", "")), 1
         if words[1] in _FRACTIONS:
             value, i = value + _FRACTIONS[words[1]], 2

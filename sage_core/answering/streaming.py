@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
-from sage_core.answering.judge import LocalJudge, split_claims
+from sage_core.answering.judge import Claim, LocalJudge, claims_or_unsure, split_claims
 from sage_core.answering.local_check import ends_answer, shared_judge
 from sage_core.answering.marks import AnswerMark, claims_of, marks_between
 from sage_core.errors import InputError
@@ -93,7 +93,7 @@ class StreamMarks:
             return ()
         ended = self.may_end(piece)
         if not self.text:  # The passages are taken apart before the first sentence ends.
-            self._judge.claims_at("", (), self._passages)
+            self._claims_at("", ())
         self.text += piece
         if not ended:
             return ()
@@ -118,7 +118,7 @@ class StreamMarks:
         if self.looks_ahead():
             so_far = self.text[: self._ended()]
             claims = self._claims(so_far, self._block(), self._judged, len(so_far))
-            self._judge.claims_at(so_far, claims, self._passages)
+            self._claims_at(so_far, claims)
 
     def _ended(self) -> int:
         """Where the last sentence or line may have ended; 0 where none has."""
@@ -135,15 +135,20 @@ class StreamMarks:
     def _marks(self, start: int, end: int, *, whole: bool = False) -> tuple[AnswerMark, ...]:
         begin, self._judged = self._judged, end
         if whole:
-            claims = claims_of(self.text, self._passages, self._question, self._judge)
+            claims = claims_or_unsure(
+                lambda: claims_of(self.text, self._passages, self._question, self._judge), self.text
+            )
         else:
-            spans = self._claims(self.text, start, begin, end)
-            claims = self._judge.claims_at(self.text, spans, self._passages)
+            claims = self._claims_at(self.text, self._claims(self.text, start, begin, end), begin, end)
         marks = marks_between(self.text, begin, end, claims)
         if any(ends_answer(mark, self._stop_on) for mark in marks):
             self.stopped = True
             self.text = self.text[:end]
         return marks
+
+    def _claims_at(self, text: str, spans: Sequence[Span], begin: int = 0, end: int = 0) -> list[Claim]:
+        """The judge's claims; one that nobody is sure of, from ``begin`` to ``end``, where it fails."""
+        return claims_or_unsure(lambda: self._judge.claims_at(text, spans, self._passages), text, begin, end)
 
     def _block(self) -> int:
         """Where the paragraph begins in which the text goes on that has no marks."""

@@ -163,7 +163,7 @@ def question_words(question: str) -> frozenset[str]:
 def stems(text: str) -> frozenset[str]:
     """Content words of a text, stemmed; `NUMBER` where it has a number, a month or a weekday."""
     plain = [w for w in _WORD.findall(text.lower()) if w not in _STOP]
-    dated = any(w in _DATES or w in _NUMBERS or any(c.isdigit() for c in w) for w in plain)
+    dated = any(w in _DATES or w in _NUMBERS or any(c.isdecimal() for c in w) for w in plain)
     return frozenset({_stem(w) for w in plain} | ({NUMBER} if dated else set()))
 
 
@@ -225,7 +225,7 @@ def terms(text: str) -> tuple[Term, ...]:
             denied = False
         elif _NOT.match(word):
             denied = _NOT_DENIED.match(lower, match.end()) is None
-        elif word[0].isdigit() or word in _NUMBERS:
+        elif word[0].isdecimal() or word in _NUMBERS:
             before = next((t[0] for t in reversed(tokens[:i]) if t[0].isalnum()), "")
             after = _stem(tokens[i + 1][0]) if i + 1 < len(tokens) else ""
             value = _NUMBERS.get(word, word.replace(",", ""))

@@ -220,9 +220,25 @@ def one_step(
         except failures as error:
             _log.warning("the search for what is missing failed: %s", error)
         return loop.found(*hits)
+    return (yield from _grading(loop, step, judge, check, failures))
+
+
+def _grading(
+    loop: FeedbackLoop,
+    step: Judge,
+    judge: Callable[[Selection, str], Steps[Judged]],
+    check: Check | None,
+    failures: tuple[type[Exception], ...],
+) -> Steps[Step]:
+    """The grade of an answer: by the check where it knows, else by the critic. Neither loses the answer."""
     local = None
     if check is not None:  # some 50 ms for a local judge
-        local = yield from Compute(check, step.selection, step.answer)
+        try:
+            local = yield from Compute(check, step.selection, step.answer)
+        except Exception as error:  # whatever it is: the answer is there, and is not lost
+            _log.warning("the check without an LLM failed, the answer is kept: %s", error)
+            if loop.config.grades_without_calls:
+                return loop.critic_failed(f"{type(error).__name__}: {error}")
     if local is not None:
         return loop.judged(local, NO_USAGE)
     if (ended := loop.before_critic()) is not None:
@@ -282,7 +298,8 @@ def run_loop(
         loop: A loop that has not been started.
         generate: Answers from a selection; gives the text and what it took (None where unknown).
         judge: Grades an answer given its selection; gives the verdict and what it took.
-        check: Looked at before ``judge``: a verdict made without an LLM, or None to ask ``judge``.
+        check: Looked at before ``judge``: a verdict made without an LLM, or None to ask ``judge``. Where it
+            raises, ``judge`` is asked, or the loop ends as ``critic_failed`` where the config asks no LLM.
         search: Searches for what is missing, where ``config.hops`` allows it; None searches for nothing.
         failures: Errors of ``judge`` that end the loop as ``critic_failed``, and of ``generate`` that end it
             as ``answer_failed`` where an earlier round has an answer. All others are raised.

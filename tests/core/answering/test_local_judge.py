@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sage_core.answering import (
     NO_ANSWER,
@@ -521,3 +523,16 @@ def test_the_first_position_reads_alike_alone_and_among_all():
 def test_a_short_question_of_another_language_is_told_by_its_small_words(judge, text, english):
     assert (judge.answerable(text, PASSAGES) is not None) == english
     assert all((c.probability is not None) == english for c in judge.grounding(text, PASSAGES))
+
+
+# What documents hold beside words: footnote marks, powers, circled numbers, signs, currency, fractions, line ends.
+MARKS = st.sampled_from([*"0123456789²³₂①③½¼٣−-–+$€£%‰.,:;/<>≤ ", "\r\n", " ", "the lamp costs ", " francs"])
+
+
+@given(st.lists(MARKS, max_size=25).map("".join), st.lists(MARKS, max_size=25).map("".join))
+def test_marks_beside_numbers_are_no_error(one, other):
+    words = LocalJudge(model=False)
+    answer, passages = f"The lamp costs {one} francs.", [f"The lamp costs {other} francs. It is blue."]
+    known = [c.probability for c in words.grounding(answer, passages) if c.probability is not None]
+    assert all(0 <= probability <= 1 for probability in known)
+    words.locate(f"Who sold the {one} lamps?", passages)
