@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
-from sage_core.store.words import WordIndex
+from sage_core.store.words import Rereading, WordIndex
 from sage_core.text.links import document_names
 from sage_langchain.compressor import texts_of, titled, without_header
 
@@ -183,17 +184,15 @@ class Chroma:
 
     def __init__(self, store: Any) -> None:
         self._store = store
-        self._count = -1
-        self._known: dict[str, str] = {}
+        self._known = Rereading(self._all)
 
     def texts(self) -> Mapping[str, str]:
-        """See `ReadableStore`; read again where the number of documents has changed."""
-        count = self._store._collection.count()
-        if count != self._count:
-            stored = self._store.get(include=["documents"])
-            self._known = {k: text or "" for k, text in zip(stored["ids"], stored["documents"], strict=True)}
-            self._count = count
-        return self._known
+        """See `ReadableStore`."""
+        return self._known.read(self._store._collection.count())
+
+    def _all(self) -> dict[str, str]:
+        stored = self._store.get(include=["documents"])
+        return {key: text or "" for key, text in zip(stored["ids"], stored["documents"], strict=True)}
 
     def documents(self, ids: Sequence[str]) -> list[Document]:
         """See `ReadableStore`."""
@@ -223,7 +222,10 @@ class GivenDocuments:
     name = "documents given"
 
     def __init__(self, documents: Sequence[Document], beside: ReadableStore | None = None) -> None:
-        self._documents = {str(d.id or i): d for i, d in enumerate(documents)}
+        own = {document.id for document in documents}
+        # A position is no id where a document has it for its own.
+        free = (key for key in map(str, count()) if key not in own)
+        self._documents = {d.id or next(free): d for d in documents}
         self._in_memory = isinstance(beside, InMemory)  # Its filters are given the document.
 
     def texts(self) -> Mapping[str, str]:

@@ -236,8 +236,8 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         action: ``"mark"`` writes `UNSUPPORTED` behind each such statement. ``"retry"`` asks the model once
             more, naming the statements, and marks what is still unsupported in the better of both answers;
             from the first search on, an answer is streamed whole, when it is decided which it is.
-            ``"hand_over"`` interrupts the run (it needs a checkpointer); resume with the text to send, or
-            with True to send the answer as it is.
+            ``"hand_over"`` interrupts the run (it needs a checkpointer); resume with the text to send,
+            with True to send the answer as it is, or with False to mark it.
         threshold: Least probability of support, from 0 to 1.
         judge: The judge; a `LocalJudge` of its own where None.
         model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
@@ -313,14 +313,17 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         last = messages[-1]
         assert isinstance(last, AIMessage)
         failed = [c for c in claims if self._fails(c)]
-        content = last.content
+        content, ends = last.content, [claim.span.end for claim in failed]
         if failed and self._action == "hand_over":
             from langgraph.types import interrupt
 
             decision = interrupt({"answer": last.text, "unsupported": [c.to_dict() for c in failed]})
-            content = content if decision is True else str(decision)
+            if isinstance(decision, str):
+                content = decision
+            elif decision is not True:
+                content = _marked(content, ends)
         elif failed:
-            content = _marked(content, [claim.span.end for claim in failed])
+            content = _marked(content, ends)
         verdicts = {"claims": [c.to_dict() for c in claims], "supported": not failed}
         noted = {**last.additional_kwargs, "sage_grounding": verdicts}
         return {"messages": [last.model_copy(update={"content": content, "additional_kwargs": noted})]}

@@ -19,7 +19,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
-from sage_core.store.words import WordIndex
+from sage_core.store.words import Rereading, WordIndex
 from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
@@ -109,7 +109,8 @@ class WordSearch:
     def passing(self, ids: Sequence[str], **limits: Any) -> list[BaseNode]:
         """The nodes of these ids that pass; see `search`."""
         allowed = self._allowed(**limits)
-        return self.source.nodes(list(ids) if allowed is None else [i for i in ids if i in allowed(ids)])
+        passing = ids if allowed is None else allowed(ids)
+        return self.source.nodes([i for i in ids if i in passing])
 
     def _texts(self, ids: Sequence[str]) -> list[str]:
         counter = get_counter("bert")
@@ -149,20 +150,23 @@ class DocstoreNodes:
 
     def __init__(self, index: VectorStoreIndex) -> None:
         self._index = index
-        self._known: dict[str, str] = {}
+        self._known = Rereading(self._hashes)
 
     def versions(self) -> Mapping[str, str]:
-        """Hashes of the nodes. Those of a docstore on a server are asked for where nodes came or went."""
+        """Hashes of the nodes."""
         # A node deleted from the index may stay in its docstore.
         ids = set(self._index.index_struct.nodes_dict.values())
-        store, docstore = self._index.vector_store, self._index.docstore
+        store = self._index.vector_store
         if isinstance(store, SimpleVectorStore):
             ids &= store.data.embedding_dict.keys()
-        if not isinstance(docstore, SimpleDocumentStore) and self._known.keys() == ids:
-            return self._known
-        hashes = {node_id: own for own, node_id in docstore.get_all_document_hashes().items()}
-        self._known = {node_id: hashes.get(node_id, "") for node_id in ids}
-        return self._known
+        # One in this process is read at once.
+        simple = isinstance(self._index.docstore, SimpleDocumentStore)
+        hashes = self._hashes() if simple else self._known.read(ids)
+        return {node_id: hashes.get(node_id, "") for node_id in ids}
+
+    def _hashes(self) -> dict[str, str]:
+        found = self._index.docstore.get_all_document_hashes()
+        return {node_id: own for own, node_id in found.items()}
 
     def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
         """See `NodeSource.nodes`."""
@@ -182,18 +186,16 @@ class ChromaNodes:
 
     def __init__(self, vector_store: Any) -> None:
         self._store = vector_store
-        self._count = -1
-        self._known: dict[str, str] = {}
+        self._known = Rereading(self._hashes)
 
     def versions(self) -> Mapping[str, str]:
-        """Hashes of the texts, read again where their number has changed."""
-        count = self._store.client.count()
-        if count != self._count:
-            stored = self._store.client.get(include=["documents"])
-            texts = zip(stored["ids"], stored["documents"], strict=True)
-            self._known = {i: hashlib.sha256((text or "").encode()).hexdigest() for i, text in texts}
-            self._count = count
-        return self._known
+        """Hashes of the texts."""
+        return self._known.read(self._store.client.count())
+
+    def _hashes(self) -> dict[str, str]:
+        stored = self._store.client.get(include=["documents"])
+        texts = [(text or "").encode("utf-8", "surrogatepass") for text in stored["documents"]]
+        return dict(zip(stored["ids"], (hashlib.sha256(text).hexdigest() for text in texts), strict=True))
 
     def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
         """See `NodeSource.nodes`."""

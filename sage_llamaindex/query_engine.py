@@ -204,6 +204,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         min_k: See there.
         max_k: See there.
         gradient: See there.
+        min_tokens: See there.
+        empty_below: See there.
 
     Raises:
         InputError: For an option out of its range, two `SageNodePostprocessor` objects, or settings of the
@@ -235,6 +237,8 @@ class SageQueryEngine(RetrieverQueryEngine):
         min_k: int | None = None,
         max_k: int | None = None,
         gradient: float | None = None,
+        min_tokens: int | None = None,
+        empty_below: float | None = None,
     ) -> None:
         if isinstance(retriever, BaseIndex):
             raise InputError("the retriever is an index: SageQueryEngine.from_index(index) takes one")
@@ -267,6 +271,8 @@ class SageQueryEngine(RetrieverQueryEngine):
             "min_k": min_k,
             "max_k": max_k,
             "gradient": gradient,
+            "min_tokens": min_tokens,
+            "empty_below": empty_below,
         }
         settings = {name: value for name, value in settings.items() if value is not None}
         if ours and settings:

@@ -31,7 +31,7 @@ from sage_llamaindex.postprocessor import SageNodePostprocessor
 
 logger = logging.getLogger(__name__)
 
-_PLAIN = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID)
+_WITHOUT_EMBEDDING = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 
 
 class SageRetriever(BaseRetriever):
@@ -242,8 +242,13 @@ class SageRetriever(BaseRetriever):
 
     def _needs_embedding(self, bundle: QueryBundle) -> bool:
         inner = self._retriever
-        own = isinstance(inner, VectorIndexRetriever) and inner._needs_embedding()
-        return own and bundle.embedding is None and bool(bundle.embedding_strs)
+        if bundle.embedding is not None or not bundle.embedding_strs:
+            return False
+        return (
+            isinstance(inner, VectorIndexRetriever)
+            and inner._vector_store.is_embedding_query
+            and inner._vector_store_query_mode not in _WITHOUT_EMBEDDING
+        )
 
     def _by_words(self, bundle: QueryBundle) -> list[BaseNode]:
         """Nodes found by words, best first."""

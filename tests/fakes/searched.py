@@ -45,6 +45,13 @@ class Nodes:
     def remove(self, key: str) -> None:
         self.index.delete_nodes([key], delete_from_docstore=self.in_docstore)
 
+    def replace(self, passage: Passage, key: str) -> None:
+        if self.in_docstore:
+            self.remove(key)
+        else:  # as whoever else has the collection
+            self.index.vector_store.client.delete([key])
+        self.add(passage, key)
+
     def retriever(self, title: str = "", **settings: Any) -> SageRetriever:
         """Over all passages, or those of one title."""
         filters = MetadataFilters(filters=[MetadataFilter(key="title", value=title)])
@@ -85,6 +92,9 @@ class Documents:
 
     def remove(self, key: str) -> None:
         self.store.delete([key])
+
+    def replace(self, passage: Passage, key: str) -> None:
+        self.add(passage, key)
 
     def retriever(self, title: str = "", **settings: Any) -> ChainRetriever:
         """Over all passages, or those of one title."""

@@ -272,6 +272,14 @@ def test_an_answer_is_handed_over_and_resumed():
     assert state["messages"][-1].text == "Please ask at the pier."
 
 
+@pytest.mark.parametrize(("decision", "text"), [(True, FALSE), (False, f"{FALSE} {UNSUPPORTED}")])
+def test_a_person_may_let_an_answer_pass_or_not(decision, text):
+    agent, _ = checked([FALSE], InMemorySaver(), action="hand_over")
+    thread = {"configurable": {"thread_id": "t"}}
+    agent.invoke({"messages": [HumanMessage("When?")]}, thread)
+    assert agent.invoke(Command(resume=decision), thread)["messages"][-1].text == text
+
+
 def test_without_a_search_there_is_nothing_to_check_against():
     model = ScriptedModel(messages=iter([AIMessage(FALSE)]))
     agent = create_agent(model, tools=[], middleware=[SageGroundingMiddleware()])

@@ -188,6 +188,7 @@ class TestSaving:
         "rule", ["auto", "gradient", Gradient(0.5), ExpectedF(3.0), Earliest((Gradient(), TopP(0.5)))]
     )
     def test_names_and_rules_round_trip(self, rule: Any) -> None:
+        pytest.importorskip("sentence_transformers")
         sage = SageNodePostprocessor(
             reranker="some/cross-encoder", device="cpu", rule=rule, min_k=3, keep_order=True
         )

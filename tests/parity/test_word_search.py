@@ -74,6 +74,16 @@ def test_texts_that_come_and_go_are_followed(store: Any) -> None:
     assert valve.text not in store.found(retriever, question)
 
 
+@pytest.mark.parametrize("store", [name for name in STORES if "docstore" not in name], indirect=True)
+def test_a_text_that_is_replaced_is_followed(store: Any) -> None:
+    """The number of texts stays; so do their ids."""
+    question = "the green pump of the ferry, and QZ-9"
+    retriever = store.retriever(candidates=3, select=False, reranker="none")
+    store.found(retriever, question)
+    store.replace(Passage("Valve QZ-9 is red.", "k0"), "7.md")
+    assert "Valve QZ-9 is red." in store.found(retriever, question)
+
+
 @PLAIN
 def test_the_index_of_words_is_kept_in_a_file(store: Any, tmp_path: Path) -> None:
     path = tmp_path / "words.sqlite3"
@@ -130,6 +140,14 @@ def with_a_search_of_its_own() -> ChainRetriever:
 )
 def test_it_says_what_it_searches_by_words(make: Callable[[], Any], source: str) -> None:
     assert source in make().words_from
+
+
+def test_documents_with_and_without_ids_are_all_searched() -> None:
+    texts = ["Valve QZ-1 is red.", "Valve QZ-2 is blue.", "Valve QZ-3 is green."]
+    documents = [Document(texts[0], id="1"), Document(texts[1]), Document(texts[2])]
+    retriever = ChainRetriever.from_vectorstore(Unreadable(), documents=documents, candidates=6, select=False)
+    found = {d.page_content for d in retriever.invoke("QZ-1, QZ-2 or QZ-3?")}
+    assert {*texts} <= found
 
 
 def test_documents_for_a_store_that_cannot_be_read() -> None:
