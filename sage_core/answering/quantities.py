@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,11 +35,24 @@ _SCALES = {
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3, "quarters": 0.25, "thirds": 1 / 3}
 _FRACTIONS = {"½": 0.5, "¼": 0.25, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3}
 _TOKEN = re.compile(
-    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|[½¼¾⅓⅔]|[a-zµ]+[²³23]?(?![a-z])|[$€£%]|[-:/.,;]",
+    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|[½¼¾⅓⅔]|[a-zµ]+[²³23]?(?![a-z])|[$€£%]|[-−–:/.,;]",
 )
 _CLOCK = re.compile(
-    r"\b(?P<hour>[01]?\d|2[0-3])(?:(?P<sep>[:.h])(?P<minute>[0-5]\d))?(?:\s*(?P<half>[ap])\.?m\b\.?)?(?![\d%])"
+    r"\b(?P<hour>[01]?\d|2[0-3])(?:(?P<sep>[:.h])(?P<minute>[0-5]\d))?(?:\s*(?P<half>[ap])\.?m\b\.?)?"
+    r"(?![\d%]|,\d{3})"
 )
+# What stands around "16:10" where it is no time of day.
+_BEFORE_RATIO = re.compile(
+    r"\b(?:ratios?|scales?|odds|proportions?|mixtures?|aspect|verse|won|scored?)\b[^.;!?]{0,20}(?<!\bat )\Z"
+)
+_AFTER_RATIO = re.compile(
+    r"\W{0,2}(?:(?:aspect|gear|mixing|compression|scale)\s)?(?:ratios?|scale|odds|proportions?|mixture|format|"
+    r"display|screen|monitor|panel|model|widescreen|resolution)\b"
+)
+_RATIO_REACH = 40  # Characters before a ratio that are looked at: its own word and `_BEFORE_RATIO`'s 20.
+# A dash is a minus where neither a word nor a number stands before it: not in "F-16" and not in "3 - 5".
+_MINUS = re.compile(r"(?:^|[^\w)%°\s]|(?:^|[^\d\s%])\s+)[-−–]\Z")
+_MINUS_REACH = 5
 _HOURS = "|".join([*_UNITS_BELOW_20[1:13], r"1[0-2]|[1-9]"])
 _SPOKEN = re.compile(
     r"\b(?:(?P<part>half|quarter|five|ten|twenty|twenty[- ]five)(?: minutes)? "
@@ -47,6 +61,7 @@ _SPOKEN = re.compile(
     r"(?: (?:in the |at )?(?P<day>morning|afternoon|evening|night))?"
 )
 _SHARE = re.compile(r"\b(?:(?P<count>a|one|two|three) (?P<part>half|thirds?|quarters?)|half) of\b")
+_SIGNS = ("-", "−", "–")
 _TOLERANCE = 0.005
 
 
@@ -61,7 +76,8 @@ class Quantity:
     Attributes:
         value: In the own unit of the dimension: meters, kilograms, liters, seconds, minutes after midnight.
         dimension: Such as ``"length"``, ``"duration"``, ``"clock"``; empty for a number without a known
-            unit. ``"clock12"`` is a time of day that may be before or after noon.
+            unit. ``"clock12"`` is a time of day that may be before or after noon; ``"ratio"`` is "16:10" as
+            the ratio of a screen.
         span: Where it stands in the text.
     """
 
@@ -71,6 +87,10 @@ class Quantity:
 
     def agrees(self, other: Quantity) -> bool:
         """Whether both can mean the same: of one dimension where both have one, and equal."""
+        if "ratio" in (self.dimension, other.dimension):
+            # "16:10" alone may be either.
+            dimensions = {self.dimension, other.dimension}
+            return dimensions <= {"ratio", "clock", "clock12"} and self.value == other.value
         if "clock" in self.dimension or "clock" in other.dimension:
             if not (self.dimension.startswith("clock") and other.dimension.startswith("clock")):
                 return False
@@ -93,7 +113,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         >>> quantities("At 16:30.")[0].agrees(quantities("At half past four.")[0])
         True
     """
-    lower = text.lower()
+    lower = text.replace("İ", "i").lower()  # The one letter that two stand for in lower case: spans stay.
     result: list[tuple[int, Quantity]] = []
     taken: list[tuple[int, int]] = []
     for start, end, quantity in _clock_times(lower):
@@ -115,12 +135,31 @@ def quantities(text: str) -> tuple[Quantity, ...]:
             continue
         value, after = number
         quantity, after = _with_unit(tokens, i, value, after)
-        # "A", "one" and the like are no quantity without a unit.
-        if quantity.dimension or tokens[i][1][0].isdecimal() or value > 1:
-            last, word = tokens[after - 1]
-            result.append((tokens[i][0], replace(quantity, span=Span(tokens[i][0], last + len(word)))))
+        # "A", "one" and the like are no quantity without a unit, and no float holds 400 digits.
+        known = quantity.dimension or tokens[i][1][0].isdecimal() or value > 1
+        if known and math.isfinite(quantity.value):
+            start, (last, word) = tokens[i][0], tokens[after - 1]
+            if (sign := _minus_before(lower, tokens, i)) is not None:
+                start, quantity = sign, replace(quantity, value=-quantity.value)
+            result.append((start, replace(quantity, span=Span(start, last + len(word)))))
         i = max(after, i + 1)
     return tuple(quantity for _, quantity in sorted(result, key=lambda item: item[0]))
+
+
+def has_minus(text: str, at: int) -> bool:
+    """Whether a minus stands right before the number at a position."""
+    return _MINUS.search(text[max(0, at - _MINUS_REACH) : at]) is not None
+
+
+def _minus_before(lower: str, tokens: Sequence[tuple[int, str]], at: int) -> int | None:
+    """Where the minus of a number or of its currency stands: "-5", "-$5", "$-5", "minus 5"; None for none."""
+    place = at
+    while place and at - place < 2 and tokens[place - 1][1] in ("$", "€", "£"):
+        place -= 1
+    before = [start for start, _ in tokens[place : at + 1] if has_minus(lower, start)]
+    if before:
+        return before[0] - 1
+    return tokens[place - 1][0] if place and tokens[place - 1][1] == "minus" else None
 
 
 def missing(claimed: Iterable[Quantity], held: Iterable[Quantity]) -> int:
@@ -168,10 +207,17 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
         sure = half is not None or hour > 12 or hour == 0 or len(match["hour"]) == 2
         if half is not None:
             hour = hour % 12 + (12 if half == "p" else 0)
-        times.append(
-            (match.start(), match.end(), Quantity(float(60 * hour + minute), "clock" if sure else "clock12"))
-        )
+        dimension = "clock" if sure else "clock12"
+        if half is None and _is_ratio(lower, match.start(), match.end()):
+            dimension = "ratio"
+        times.append((match.start(), match.end(), Quantity(float(60 * hour + minute), dimension)))
     return times
+
+
+def _is_ratio(lower: str, start: int, end: int) -> bool:
+    """Whether what stands around "16:10" makes it a ratio, a scale or a score."""
+    before = _BEFORE_RATIO.search(lower[max(0, start - _RATIO_REACH) : start])
+    return before is not None or _AFTER_RATIO.match(lower[end : end + _RATIO_REACH]) is not None
 
 
 def _time(minutes: float, day: str) -> Quantity:
@@ -216,7 +262,7 @@ def _part(words: Sequence[str]) -> tuple[float, int] | None:
         value = _WORDS.get(words[0], 1.0) * _PARTS[words[i]]
         i += 1
         i += words[i] == "of"
-        i += words[i] in ("a", "an", "-")
+        i += words[i] in ("a", "an", *_SIGNS)
         return (value, i) if words[i] in table else None
     alone = words[0] in ("a", "an") and words[1] in table and words[1] not in short
     return (1.0, 1) if alone else None
@@ -226,7 +272,7 @@ def _spelled(words: Sequence[str]) -> tuple[float, int]:
     """A number in words, such as "one hundred and five", and how many tokens it takes."""
     total, part, i = 0.0, _WORDS[words[0]], 1
     while True:
-        step = i + (words[i] == "-" or (words[i] == "and" and words[i - 1] in ("hundred", "thousand")))
+        step = i + (words[i] in _SIGNS or (words[i] == "and" and words[i - 1] in ("hundred", "thousand")))
         if words[step] in _WORDS and (
             part % 100 == 0 or (part >= 20 and part % 10 == 0 and _WORDS[words[step]] < 10)
         ):
@@ -249,14 +295,16 @@ def _with_unit(tokens: list[tuple[int, str]], start: int, value: float, after: i
     """A number with the currency before it or the unit behind it, and "and a half"."""
     table, _ = _units()
     words = [token for _, token in tokens[after : after + 5]] + [""] * 5
-    before = tokens[start - 1][1] if start else ""
+    before = next(
+        (token for _, token in reversed(tokens[max(0, start - 2) : start]) if token not in _SIGNS), ""
+    )
     if before in ("$", "€", "£"):
         return Quantity(value, f"money{before}"), after
     if words[:3] == ["and", "a", "half"] and (words[3] in table or words[3] in _SCALES):
         value, after, words = value + 0.5, after + 3, [*words[3:], "", "", ""]  # "two and a half hours"
         if words[0] in _SCALES:
             value, after, words = value * _SCALES[words[0]], after + 1, words[1:]
-    skip = int(words[0] == "-")
+    skip = int(words[0] in _SIGNS)
     if words[skip] not in table:
         return Quantity(value), after
     dimension, factor = table[words[skip]]

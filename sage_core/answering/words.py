@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
+from sage_core.answering.quantities import has_minus
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.sentences import split_sentences
 
@@ -187,7 +188,7 @@ class Term:
 
     Attributes:
         word: As written, lower case.
-        stem: Its stem; for a number its digits.
+        stem: Its stem; for a number its digits, with a minus where it has one.
         sign: -1 where it is denied ("not open"), else 1.
         sides: On which side it stands of lines of contrary words, by the number of the line.
         near: Stems of the two terms before it and after it.
@@ -229,7 +230,8 @@ def terms(text: str) -> tuple[Term, ...]:
             before = next((t[0] for t in reversed(tokens[:i]) if t[0].isalnum()), "")
             after = _stem(tokens[i + 1][0]) if i + 1 < len(tokens) else ""
             value = _NUMBERS.get(word, word.replace(",", ""))
-            parsed.append((word, value, 1, (before, after)))
+            sign = "-" if has_minus(lower, match.start()) else ""
+            parsed.append((sign + word, sign + value, 1, (before, after)))
         elif word not in _STOP or word in _CONTRARY_WORDS:
             parsed.append((word, _stem(word), -1 if denied else 1, None))
             denied = denied and (word in _PASSED or word.endswith("ly"))
@@ -314,7 +316,7 @@ def _other_number(term: Term, other: Term) -> bool:
     if term.is_year or other.is_year:
         return term.is_year and other.is_year and same_before
     a, b = float(term.stem), float(other.stem)
-    if abs(a - b) <= 0.05 * max(a, b):  # Rounded.
+    if abs(a - b) <= 0.05 * max(abs(a), abs(b)):  # Rounded.
         return False
     unit = term.beside[1] not in _MARKS_OF_CLAUSES
     return same_after if unit else same_before and other.beside[1] in _MARKS_OF_CLAUSES

@@ -25,6 +25,12 @@ from sage_core.answering.quantities import missing, quantities
         ("three quarters of it", "75%"),
         ("a dozen eggs", "12 eggs"),
         ("9 a.m.", "nine o'clock in the morning"),
+        ("-5 °C", "−5 °C"),
+        ("at –5 degrees", "at minus 5 degrees"),
+        ("-$5", "$-5"),
+        ("pages 3-5", "pages 3 - 5"),
+        ("the aspect ratio is 16:10", "a 16:10 screen"),
+        ("the aspect ratio is 16:10", "it is 16:10"),
     ],
 )
 def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
@@ -42,6 +48,10 @@ def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
         ("1.2 km", "1,300 m"),
         ("$5", "5 kg"),
         ("half of them", "60% of them"),
+        ("-5 °C", "5 °C"),
+        ("a loss of -$5", "$5"),
+        ("a 16:10 screen", "16 hours"),
+        ("the ratio is 16:10", "at half past four"),
     ],
 )
 def test_another_quantity_does_not(one: str, other: str) -> None:
@@ -55,6 +65,25 @@ def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
         judge.grounding(f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
     )
     assert not right.contradicted and wrong.contradicted
+
+
+def test_only_what_may_be_one_is_a_time_of_day() -> None:
+    for text in ("an aspect ratio of 16:10", "a 16:10 display", "the odds are 10:11", "won 3:10"):
+        assert [q.dimension for q in quantities(text)] == ["ratio"], text
+    for text in ("at 16:10", "opens 16:10", "the odds close at 16:10", "from 9:30 to 16:10"):
+        assert all(q.dimension.startswith("clock") for q in quantities(text)), text
+    assert not any(q.dimension for q in quantities("a map of 1:50,000"))
+
+
+def test_spans_hold_where_lower_case_is_longer() -> None:
+    text = "İİİİ 7 kg"
+    (quantity,) = quantities(text)
+    assert quantity.span.of(text) == "7 kg"
+    assert max(len(chr(i).lower()) for i in range(0x110000) if chr(i) != "İ") == 1
+
+
+def test_no_number_is_infinite() -> None:
+    assert quantities("9" * 400 + " km") == () == quantities("9" * 300 + " trillion trillion km")
 
 
 @pytest.mark.parametrize("text", ["", "\r\n", "🐝 " * 50, "a an half of", "1" * 400, "twenty " * 500])
