@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sage_core.answering.claim_features import log_odds, rule_features
 from sage_core.answering.entailment import Entailment
 from sage_core.answering.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, Spans, has_heads
-from sage_core.answering.quantities import missing, quantities
+from sage_core.answering.quantities import has_minus, missing, quantities
 from sage_core.answering.reader import Reader
 from sage_core.answering.words import (
     NUMBER,
@@ -64,7 +64,7 @@ _QUOTE_WORDS = 3
 _SHORT_ANSWER = 4
 _NOT_FOUND = 0.05
 _SAME_MATTER = 0.6  # Share of a claim's words in a sentence about the same.
-_VERBATIM = 0.97
+_VERBATIM, _VERBATIM_WORDS = 0.97, 5
 _SAID = "word for word in the passages"
 _FALSE_QUOTATION = 0.05
 _CONTRADICTED = 0.3
@@ -91,6 +91,16 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
 _QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
 _SPACE = re.compile(r"\W+")
+# A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
+# A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
+# are bounded, so that a run of marks takes linear time.
+_EXACT = re.compile(
+    r"(?:[<>≤≥≈~±]\s{0,3}|[$€£¥₹]\s{0,3}|(?<![\w)%°])[-+]|(?<=[^\W\d] )- ){0,3}(?:(?<!\w)[.,])?"
+    r"\d\w*(?:[.,:/·'’-]\d\w*)*"
+    r"(?:\s{0,3}(?:[%‰°$€£¥₹]|(?:percent|per cent|hundred|thousand|million|billion|trillion)\b)){0,3}"
+    r"|\w+"
+)
+_DASHES = str.maketrans("‐‑‒–—−", "------")
 _HEADING_MARKS = re.compile(r"^[#=*\s]+|[#=*~^:\s-]+$")
 _RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|?)+")
 # What opens an answer without claiming anything.
@@ -272,6 +282,7 @@ class _Material:
     numbers: frozenset[str]
     lower: str
     flat: str
+    exact: str
     weights: Mapping[str, float]
     readable: bool
 
@@ -721,7 +732,7 @@ def support_features(
             held |= words & other.words if other.passage == sentence.passage else set()
         near = max(near, len(held))
     pairs = set(itertools.pairwise(own))
-    numbers = {n.replace(",", "") for n in _NUMBER.findall(text)}
+    numbers = _numbers(text)
     names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
     share = len(words & material.words) / len(words)
     rules = rule_features(
@@ -772,9 +783,9 @@ def _false_quotation(text: str, material: _Material) -> bool:
 
 
 def _verbatim(text: str, material: _Material) -> bool:
-    """Whether the passages hold a claim of some length word for word."""
-    flat = _flat(text)
-    return len(flat.split()) >= 5 and f" {flat} " in material.flat and not _false_quotation(text, material)
+    """Whether the passages hold a claim of some length word for word, its numbers sign for sign."""
+    long = len(_flat(text).split()) >= _VERBATIM_WORDS
+    return long and f" {_exact(text)} " in material.exact and not _false_quotation(text, material)
 
 
 def _contradicted(text: str, material: _Material) -> tuple[str, _Place] | None:
@@ -1103,7 +1114,7 @@ def _material(passages: tuple[str, ...]) -> _Material:
     """The passages' sentences, words, numbers and weights."""
     size = sum(len(p.split()) for p in passages)
     if size > _MOST_WORDS or any(len(w) > 5_000 for p in passages for w in p.split()):
-        return _Material((), frozenset(), frozenset(), frozenset(), "", "", {}, False)
+        return _Material((), frozenset(), frozenset(), frozenset(), "", "", "", {}, False)
     sentences = []
     pairs: set[tuple[str, str]] = set()
     for i, passage in enumerate(passages):
@@ -1125,9 +1136,10 @@ def _material(passages: tuple[str, ...]) -> _Material:
         tuple(sentences),
         frozenset(counts),
         frozenset(pairs),
-        frozenset(n.replace(",", "") for n in _NUMBER.findall(whole)),
+        frozenset(_numbers(whole)),
         whole.lower(),
         f" {_flat(whole)} ",
+        f" {_exact(whole)} ",
         weights,
         is_english(whole[:20_000], 20),
     )
@@ -1136,6 +1148,18 @@ def _material(passages: tuple[str, ...]) -> _Material:
 def _flat(text: str) -> str:
     """Words only, lower case, one space between."""
     return _SPACE.sub(" ", text.lower()).strip()
+
+
+def _numbers(text: str) -> set[str]:
+    """The numbers of a text in digits, with their minus and without commas."""
+    found = _NUMBER.finditer(text)
+    return {("-" if has_minus(text, m.start()) else "") + m[0].replace(",", "") for m in found}
+
+
+def _exact(text: str) -> str:
+    """Words and numbers, lower case, one space between; "-5", "€ 50" and "40 million" are one number each."""
+    found = _EXACT.finditer(text.lower().translate(_DASHES))
+    return " ".join("".join(match[0].split()) for match in found)
 
 
 @lru_cache(maxsize=1)

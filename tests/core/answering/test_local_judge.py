@@ -1,6 +1,7 @@
 """The judge that needs no LLM: claims, evidence, what is not English, and its place in the loop."""
 
 import pickle
+import time
 from pathlib import Path
 
 import numpy as np
@@ -536,3 +537,68 @@ def test_marks_beside_numbers_are_no_error(one, other):
     known = [c.probability for c in words.grounding(answer, passages) if c.probability is not None]
     assert all(0 <= probability <= 1 for probability in known)
     words.locate(f"Who sold the {one} lamps?", passages)
+
+
+# (passage, claim): one sign, currency, comparator, per cent or decimal mark apart.
+OTHER_NUMBERS = [
+    ("The mean temperature is 5 degrees.", "The mean temperature is -5 degrees."),
+    ("The mean temperature is −5 degrees.", "The mean temperature is 5 degrees."),
+    ("-5 degrees is the mean temperature.", "5 degrees is the mean temperature."),
+    ("The mean temperature is - 5 degrees.", "The mean temperature is 5 degrees."),
+    ("The fee is €50 a year.", "The fee is $50 a year."),
+    ("The fee of a year is 50 €.", "The fee of a year is 50."),
+    ("The club received 40 of all votes.", "The club received 40% of all votes."),
+    ("The club received of all votes 40 %.", "The club received of all votes 40."),
+    ("The factor is 1-5 in winter.", "The factor is 1.5 in winter."),
+    ("The factor is 1,5 in winter.", "The factor is 1.5 in winter."),
+    ("The factor in winter is .5.", "The factor in winter is 5."),
+    ("The value has to be < 5 here.", "The value has to be > 5 here."),
+    ("The value has to be ≥5 here.", "The value has to be 5 here."),
+    ("The area is about 10² hectares.", "The area is about 10 hectares."),
+    ("The yearly budget of it is 40 million.", "The yearly budget of it is 40."),
+]
+
+
+@pytest.mark.parametrize(("passage", "claim"), OTHER_NUMBERS)
+def test_another_number_is_not_word_for_word(passage, claim):
+    words = LocalJudge(model=False)
+    assert "word for word" not in only(words, claim, [passage]).reason
+    for text in (passage, claim):
+        assert "word for word" in only(words, text, [f"{text} It is blue."]).reason
+
+
+def test_a_number_with_the_other_sign_is_contradicted():
+    claim = only(
+        LocalJudge(model=False), "The mean temperature is -5 degrees.", ["The mean temperature is 5 degrees."]
+    )
+    assert claim.refuted and "“5” where it says “-5”" in claim.reason
+
+
+NUMBER_FORMS = st.from_regex(
+    r"(-|−|\+|<|>|≤|~|±)?[$€£]?[1-9][0-9]{0,2}([.,:][0-9]{2})?(²|½)?( ?%| €)?", fullmatch=True
+)
+BESIDE = st.sampled_from(
+    ["the lamp", "costs", "in winter", "ferry", "(", "“", "3", "F-16", "²", "①", "-", "%", "\r\n"]
+)
+
+
+@given(NUMBER_FORMS, NUMBER_FORMS, st.lists(BESIDE, max_size=4), st.lists(BESIDE, max_size=4))
+def test_a_claim_with_another_number_is_never_word_for_word(one, other, before, after):
+    def alike(number):
+        return number.replace("−", "-").replace(" ", "")
+
+    def said(number):
+        return " ".join(["The lamp of the harbor costs", *before, number, *after, "francs in winter."])
+
+    claims = LocalJudge(model=False).grounding(said(one), [said(other)])
+    if alike(one) != alike(other):
+        assert not any("word for word" in claim.reason for claim in claims)
+    elif not before and not after:
+        assert all("word for word" in claim.reason for claim in claims)
+
+
+def test_runs_of_marks_take_linear_time():
+    words, start = LocalJudge(model=False), time.process_time()
+    for mark in ("<", "$ ", "- ", "-", "%", ".", "1-", "1.", "1 ", "1 million ", "² "):
+        words.grounding("The lamp costs 9 francs.", [f"The lamp costs {mark * 9_000} francs."])
+    assert time.process_time() - start < 20
