@@ -404,6 +404,8 @@ class _Reader:
             return _Result(item)
         try:
             document = _parse(item, data, self.encoding, digest)
+        except MissingExtraError as error:
+            return _Result(item, f"{item.source} was not read: {error}", unopened=True)
         except InputError as error:
             return _Result(item, str(error))
         return document if len(document.text) <= self.longest else _Result(item, large=True)

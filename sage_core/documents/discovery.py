@@ -17,7 +17,7 @@ from sage_core.errors import InputError
 
 Kind = Literal[
     "text", "markdown", "rst", "asciidoc", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
-    "xlsx", "pptx", "epub",
+    "xlsx", "pptx", "epub", "odt", "rtf",
 ]  # fmt: skip
 PathArgument = str | os.PathLike[str]
 
@@ -37,13 +37,17 @@ _SUFFIXES: dict[Kind, str] = {
     "xlsx": ".xlsx",
     "pptx": ".pptx",
     "epub": ".epub",
+    "odt": ".odt",
+    "rtf": ".rtf",
 }
 KINDS: dict[str, Kind] = {suffix: kind for kind, listed in _SUFFIXES.items() for suffix in listed.split()}
+ISOLATED: frozenset[Kind] = frozenset(("pdf", "docx", "xlsx", "pptx", "epub", "odt", "rtf", "email"))
+"""Kinds whose bytes are no text, and which are read in a process of their own."""
 
 REMEDIES = {
     **dict.fromkeys((".xls", ".ods"), "save it as .xlsx"),
     ".ppt": "save it as .pptx",
-    **dict.fromkeys((".doc", ".odt", ".rtf"), "save it as .docx"),
+    ".doc": "save it as .docx",
     ".msg": "save it as .eml",
 }
 """What to do about files that people have and that are not read, by suffix."""

@@ -59,11 +59,22 @@ def _no_image(image: object) -> dict[str, str]:
 
 def check_archive(archive: zipfile.ZipFile, name: str, is_media: Callable[[str], bool]) -> None:
     """Raise InputError for a file that would unpack to far too much, apart from pictures and the like."""
-    parts = [i for i in archive.infolist() if not is_media(i.filename)]
+    parts = [
+        i
+        for i in archive.infolist()
+        if not is_media(i.filename) or (i.file_size > 1_000_000 and _is_markup(archive, i))
+    ]
     size = sum(part.file_size for part in parts)
     packed = sum(part.compress_size for part in parts)
     if size > min(_MAX_UNPACKED_BYTES, max(1_000_000, _MAX_RATIO * packed)):
         raise InputError(f"{name} would unpack to {size:,} bytes: split it into smaller documents")
+
+
+def _is_markup(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
+    """Whether a part begins like XML, whatever its name says: a parser may be led to it."""
+    with archive.open(part) as file:
+        head = file.read(64).lstrip()
+    return not head or b"<" in head[:4]
 
 
 def _title(data: bytes, name: str) -> str:

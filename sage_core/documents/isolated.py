@@ -1,4 +1,4 @@
-"""PDF, Word and other office files are read in a child process, with limits of memory and CPU time.
+"""PDF, office files and mail are read in a child process, with limits of memory and CPU time.
 
 A small file can make its parser take all memory of a machine, take hours, or abort: no check of the file
 beforehand sees every way to do so. Where the child dies, that one file is skipped with the reason. One child
@@ -22,11 +22,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sage_core._checks import check_installed
-from sage_core.documents.structured import Parsed
-from sage_core.errors import InputError
+from sage_core.documents.discovery import Kind
+from sage_core.documents.structured import Parsed, read_email, read_rtf
+from sage_core.errors import InputError, MissingExtraError
 from sage_core.text.headings import Heading
 from sage_core.text.links import Hyperlink
 
@@ -48,11 +49,14 @@ _NEEDS = {
     "xlsx": ("Reading spreadsheets", "office", "openpyxl", "lxml"),
     "pptx": ("Reading slides", "office", "pptx", "lxml"),
     "epub": ("Reading e-books", "files", "lxml"),
+    "odt": ("Reading OpenDocument files", "office", "odf", "lxml"),
+    "rtf": ("Reading RTF", "office", "striprtf"),
+    "email": ("Reading mail", "files"),
 }
 
 
-def read_isolated(kind: Literal["pdf", "docx", "xlsx", "pptx", "epub"], data: bytes, *, name: str) -> Parsed:
-    """What a PDF or office file says.
+def read_isolated(kind: Kind, data: bytes, *, name: str) -> Parsed:
+    """What a file of one of the kinds `sage_core.documents.discovery.ISOLATED` says.
 
     Raises:
         InputError: For a file that cannot be read, or not within the limits.
@@ -72,6 +76,8 @@ def read_isolated(kind: Literal["pdf", "docx", "xlsx", "pptx", "epub"], data: by
         reply = _child.ask(job, data)
     for warning in reply.get("warnings", ()):
         logger.warning("%s", warning)
+    if "missing" in reply:
+        raise MissingExtraError(*reply["missing"])
     if "error" in reply:
         raise InputError(reply["error"])
     headings = [Heading(*heading) for heading in reply["headings"]]
@@ -200,6 +206,8 @@ def _reply(job: dict[str, Any], data: bytes) -> dict[str, Any]:
         return _parse(job["kind"], data, job["name"])._asdict()
     except InputError as error:
         return {"error": str(error)}
+    except MissingExtraError as error:  # lxml, for a message that is HTML
+        return {"missing": [error.what, error.extra]}
     except MemoryError:
         os._exit(_EXIT_MEMORY)
     except Exception as error:  # a parser's own bug: the file is skipped, the others are read
@@ -211,6 +219,8 @@ def _parse(kind: str, data: bytes, name: str) -> Parsed:
         from sage_core.documents.pdf import read_pdf
 
         return read_pdf(data, name=name)
+    if kind in ("email", "rtf"):
+        return (read_email if kind == "email" else read_rtf)(data, name=name)
     if kind == "docx":
         from sage_core.documents.docx import read_docx
 

@@ -1,7 +1,8 @@
-"""Spreadsheets, slides and e-books as Markdown: sheets and slides under a heading each, tables as tables."""
+"""Spreadsheets, slides, e-books and OpenDocument as Markdown: sheets and slides under a heading each."""
 
 from __future__ import annotations
 
+import codecs
 import io
 import posixpath
 import re
@@ -12,14 +13,14 @@ from typing import Any
 from urllib.parse import unquote
 
 from sage_core.documents.docx import check_archive
-from sage_core.documents.html import HtmlPage, read_html
+from sage_core.documents.html import HtmlPage, declared_encoding, read_html
 from sage_core.errors import InputError
 
 _MEDIA = re.compile(r"(?i)/media/|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|ttf|otf|woff2?|mp[34])$")
 
 
 def read_office(kind: str, data: bytes, *, name: str = "the file") -> HtmlPage:
-    """Text, title and headings of an ``xlsx``, ``pptx`` or ``epub`` file.
+    """Text, title and headings of an ``xlsx``, ``pptx``, ``epub`` or ``odt`` file.
 
     Formulas count by the values that were saved with them; empty rows and columns are left out. Speaker's
     notes stand below their slide. Chapters are in the order in which the book is read.
@@ -126,13 +127,25 @@ def _book(data: bytes) -> tuple[str, str]:
         chapters: list[str] = []
         for place in package.iterfind(".//{*}spine/{*}itemref"):
             path = posixpath.normpath(posixpath.join(folder, unquote(files[place.get("idref")])))
-            body = re.search(rb"(?is)<body[^>]*>(.*)</body>", archive.read(path))
-            chapters.append(body[1].decode("utf-8", "replace") if body else "")
+            chapter = archive.read(path)
+            marked = chapter.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            encoding = "utf-16" if marked else declared_encoding(chapter) or "utf-8"
+            body = re.search(r"(?is)<body[^>]*>(.*)</body>", chapter.decode(encoding, "replace"))
+            chapters.append(body[1] if body else "")
         return package.findtext(".//{*}metadata/{*}title") or "", "".join(chapters)
+
+
+def _open_document(data: bytes) -> tuple[str, str]:
+    from odf.odf2xhtml import ODF2XHTML
+
+    reader = ODF2XHTML(generate_css=False)
+    markup = reader.odf2xhtml(io.BytesIO(data))
+    return reader.title, markup
 
 
 _READERS: dict[str, Callable[[bytes], tuple[str, str]]] = {
     "xlsx": _spreadsheet,
     "pptx": _slides,
     "epub": _book,
+    "odt": _open_document,
 }

@@ -1,8 +1,9 @@
 """Reading documents: what kind a file is, and its text. `sage_core.documents.discovery` finds them.
 
-Text is handed on as it stands in the file: no newline is translated and nothing is stripped but a byte
-order mark, so that offsets of chunks are offsets into `Document.text`. HTML, Word and PDF files hold no plain
-text; for them offsets refer to the text that `sage_core.documents.html`, `docx` and `pdf` extract.
+Plain text, Markdown, AsciiDoc, code and JSON with line breaks are handed on as they stand in the file: no
+newline is translated and nothing is stripped but a byte order mark. Every other kind is rewritten as Markdown
+or, minified JSON, with line breaks: a file of reStructuredText as a whole where it has a table, with LF for
+CRLF. Offsets of chunks are always offsets into `Document.text`.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from sage_core._checks import shortened
-from sage_core.documents.discovery import KINDS, REMEDIES, Kind, PathArgument, as_path, source_of
-from sage_core.documents.structured import Parsed, read_csv, read_email, read_json, read_notebook, read_rst
+from sage_core.documents.discovery import ISOLATED, KINDS, REMEDIES, Kind, PathArgument, as_path, source_of
+from sage_core.documents.structured import Parsed, read_csv, read_json, read_notebook, read_rst
 from sage_core.errors import InputError
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
 from sage_core.text.links import Hyperlink, find_hyperlinks
+from sage_core.text.tokens import without_lone_surrogates
 
 logger = logging.getLogger(__name__)
 
 # Part of a document's digest: raised where the text read from the same bytes changes.
-READER_VERSION = 6
+READER_VERSION = 7
 
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -36,7 +39,14 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SNIFF_BYTES = 65_536
-_MAX_FILE_BYTES = 2_000_000_000
+# A gigabyte of text takes 2 GB of memory; what is made of values and markup takes seven times its size, and
+# what is read in a process of its own is in the memory of both.
+_MAX_TEXT_BYTES = 2_000_000_000
+_MAX_BYTES: dict[Kind, int] = {
+    **dict.fromkeys(ISOLATED, 500_000_000),
+    **dict.fromkeys(("html", "csv", "json", "notebook", "rst", "email", "rtf"), 200_000_000),
+}
+_PLACES, _PLACE_BYTES = 16, 4096  # looked at beyond the head
 _TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\x1b")
 # Bytes that no Windows-1252 text holds: control characters and the five codes it leaves undefined.
 _NOT_LEGACY_TEXT = frozenset((set(range(32)) - _TEXT_CONTROLS) | {0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D})
@@ -96,7 +106,7 @@ def read_bytes(path: PathArgument, *, encoding: str | None = None) -> bytes:
     """The bytes of a file; of a binary one no more than shows that `parse_document` refuses it.
 
     Raises:
-        InputError: Where it cannot be read, is no regular file, or larger than 2 GB.
+        InputError: Where it cannot be read, is no regular file, or larger than its kind may be.
     """
     path = as_path(path)
     try:
@@ -106,10 +116,15 @@ def read_bytes(path: PathArgument, *, encoding: str | None = None) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"{shortened(path)} is not a regular file")
             head = file.read(_SNIFF_BYTES)
-            if _is_binary(path, head, encoding):
+            kind = _kind_of_bytes(path, head)
+            may_be_binary = encoding is None and kind not in ISOLATED and not _is_marked(head)
+            if may_be_binary and 0 in head:
                 return head
-            if status.st_size > _MAX_FILE_BYTES:
-                raise InputError(f"{shortened(path)} has {status.st_size:,} bytes, over 2 GB: split it")
+            if status.st_size > (limit := _MAX_BYTES.get(kind, _MAX_TEXT_BYTES)):
+                size = f"{status.st_size:,} bytes, over {limit // 1_000_000:,} MB"
+                raise InputError(f"{shortened(path)} has {size}: split it")
+            if may_be_binary and (hole := _hole(file, status.st_size)):
+                return hole
             return head + file.read() if len(head) == _SNIFF_BYTES else head
     except FileNotFoundError:
         raise InputError(f"no such file: {shortened(path)}") from None
@@ -125,12 +140,20 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _is_binary(path: Path, head: bytes, encoding: str | None) -> bool:
-    """Whether `parse_document` refuses a file that begins with these bytes as binary."""
-    if encoding is not None or 0 not in head or _kind_of_bytes(path, head) in ("pdf", "docx"):
-        return False
-    # The head of UTF-16 may end within a pair of surrogates.
-    return _marked_encoding(head) is None and _marked_encoding(head[:-2]) is None
+def _is_marked(head: bytes) -> bool:
+    """Whether the beginning of a file gives its encoding away; that of UTF-16 may end within a pair."""
+    return _marked_encoding(head) is not None or _marked_encoding(head[:-2]) is not None
+
+
+def _hole(file: BinaryIO, size: int) -> bytes:
+    """A place beyond the head that holds nothing but NUL, as in sparse files; empty where none is seen."""
+    for place in range(_SNIFF_BYTES, size, max(size // _PLACES, _SNIFF_BYTES)):
+        file.seek(place)
+        part = file.read(_PLACE_BYTES)
+        if part and not part.strip(b"\0"):
+            return part
+    file.seek(_SNIFF_BYTES)
+    return b""
 
 
 def _kind_of_bytes(path: Path, data: bytes) -> Kind:
@@ -146,10 +169,11 @@ def read_document(path: PathArgument, *, encoding: str | None = None) -> Documen
             else the page's own declaration (HTML), else Windows-1252.
 
     Raises:
-        InputError: Where the file cannot be read, is binary, over 2 GB, or holds no text; for a PDF or Word
-            file also where reading takes more than 2 GB of memory, or more CPU time than any ordinary one
-            (see `sage_core.documents.isolated`).
-        MissingExtraError: For HTML, Word and PDF files without the ``files`` extra.
+        InputError: Where the file cannot be read, is binary or holds no text; is larger than 2 GB, 500 MB
+            (PDF and office files) or 200 MB (HTML, RTF, mail, reStructuredText and values); for PDF, office
+            files and mail also where reading takes more than 2 GB of memory, or too much CPU time.
+        MissingExtraError: For HTML, Word and PDF files without the ``files`` extra, and for spreadsheets,
+            slides, RTF and OpenDocument files without ``office``.
     """
     return parse_document(path, read_bytes(path, encoding=encoding), encoding=encoding)
 
@@ -169,7 +193,7 @@ def parse_document(
     """
     kind = _kind_of_bytes(Path(path), data)
     try:
-        read = _parsed(kind, data, encoding, str(path))
+        read = _storable(_parsed(kind, data, encoding, str(path)))
     except MemoryError:
         raise InputError(f"{path} needs more memory to be read than there is: split it") from None
     if not read.text or read.text.isspace():  # without a copy, as strip makes
@@ -186,20 +210,32 @@ def parse_document(
     )
 
 
+def _storable(read: Parsed) -> Parsed:
+    """What was read, each half of a surrogate pair replaced: it cannot be stored, nor written as UTF-8."""
+    clean = without_lone_surrogates
+    if clean(read.text) is read.text and clean(read.title or "") == (read.title or ""):
+        return read  # headings and targets are parts of the text, or of an address, which is ASCII
+    return Parsed(
+        clean(read.text),
+        None if read.title is None else clean(read.title),
+        read.page_starts,
+        [heading._replace(text=clean(heading.text)) for heading in read.headings],
+        [link._replace(target=clean(link.target)) for link in read.links],
+    )
+
+
 def _parsed(kind: Kind, data: bytes, encoding: str | None, name: str) -> Parsed:
-    if kind in ("pdf", "docx", "xlsx", "pptx", "epub"):
+    if kind in ISOLATED:
         from sage_core.documents.isolated import read_isolated
 
+        if kind == "email" and (marked := _marked_encoding(data)):
+            data = decode(data, marked, name=name).encode("utf-8", "replace")
         return read_isolated(kind, data, name=name)
     if kind == "html":
         from sage_core.documents.html import declared_encoding, read_html
 
         page = read_html(decode(data, encoding, name=name, fallback=declared_encoding(data)), name=name)
         return Parsed(page.text, page.title, (), page.headings, page.links)
-    if kind == "email":
-        text, title = read_email(data, name=name)
-        headings = find_headings(text, "markdown")
-        return Parsed(text, title, (), headings[:1] if title else ())
     text = decode(data, encoding, name=name)
     if kind == "code":
         return Parsed(text)
@@ -226,7 +262,7 @@ def decode(
     """
     encoding = encoding or _marked_encoding(data)
     if encoding is None:
-        if 0 in data[:_SNIFF_BYTES]:
+        if 0 in data[:_SNIFF_BYTES] or data.count(0) > _MOST_CONTROLS * len(data):
             raise InputError(f"{name} is a binary file, not text{_remedy(name)}")
         encoding = "utf-8"
         if fallback is not None and not _decodes(data, "utf-8"):

@@ -1,4 +1,4 @@
-"""Tables of values, notebooks, mail and JSON as text: what the standard library can read."""
+"""Tables of values, reStructuredText, notebooks, JSON, mail and RTF as text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from email.message import EmailMessage
+from collections.abc import Iterator, Sequence
+from email.message import EmailMessage, MIMEPart
 from typing import NamedTuple
 
 from sage_core.errors import InputError
-from sage_core.text.headings import Heading
+from sage_core.text.headings import Heading, find_headings, find_title
 from sage_core.text.links import Hyperlink
 
 
@@ -30,6 +30,8 @@ class Parsed(NamedTuple):
 
 _DELIMITERS = ",;\t|"
 _LONG_LINE = 400  # characters a line on average, from which on JSON is taken for minified
+_MOST_GROWTH = 8  # times its length, by indentation; values eight deep grow fourfold
+_LONGEST_FIELD = 20_000  # characters of a header: 500 addresses; its parser takes quadratic time and memory
 
 
 def read_csv(text: str) -> str:
@@ -61,10 +63,11 @@ def _row(cells: Sequence[str]) -> str:
 _LIST_TABLE = re.compile(
     r"^( *)\.\. list-table::.*\n((?:\1[ \t]+:.*\n)*)[ \t]*\n((?:\1[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)+)", re.M
 )
-_SIMPLE_TABLE = re.compile(
-    r"^( *)(=+(?: +=+)+) *\n((?:.*\n)*?)\1\2 *\n((?:.*\n)*?)\1\2 *$", re.M
-)  # Border, names, border, rows, border.
+_SIMPLE_BORDER = re.compile(r"( *)=+(?: +=+)+ *")
 _GRID_TABLE = re.compile(r"^( *)\+(?:-+\+)+ *\n(?:\1[+|].*[+|] *(?:\n|\Z))+", re.M)
+
+_Rows = list[list[list[str]]]
+"""Of each cell the text of its lines, which are joined once: a cell may be as long as the file."""
 
 
 def read_rst(text: str) -> str:
@@ -78,67 +81,92 @@ def read_rst(text: str) -> str:
         <BLANKLINE>
     """
     plain = text.replace("\r\n", "\n")
-    read = _converted(_LIST_TABLE, _list_rows, plain)
-    read = _converted(_SIMPLE_TABLE, _simple_rows, read)
-    read = _converted(_GRID_TABLE, _grid_rows, read)
+    read = _LIST_TABLE.sub(lambda match: _or_as_it_stands(match[0], _list_rows(match)), plain)
+    read = _with_simple_tables(read)
+    read = _GRID_TABLE.sub(lambda match: _or_as_it_stands(match[0], _grid_rows(match[0])), read)
     return read if read != plain else text
 
 
-def _converted(pattern: re.Pattern[str], rows: Callable[[re.Match[str]], list[list[str]]], text: str) -> str:
-    return pattern.sub(lambda match: _or_as_it_stands(match, rows(match)), text)
-
-
-def _or_as_it_stands(match: re.Match[str], rows: Sequence[Sequence[str]]) -> str:
-    """The rows as a table, with the line breaks that followed it; the match where they are no table."""
+def _or_as_it_stands(source: str, rows: _Rows) -> str:
+    """The rows as a table, with the line breaks that followed it; the source where they are no table."""
     if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
-        return match[0]
-    ends = len(match[0]) - len(match[0].rstrip())
-    return _table(rows).rstrip() + match[0][len(match[0]) - ends :]
+        return source
+    joined = [[" ".join(parts) for parts in row] for row in rows]
+    return _table(joined).rstrip() + source[len(source.rstrip()) :]
 
 
-def _list_rows(match: re.Match[str]) -> list[list[str]]:
-    rows: list[list[str]] = []
+def _list_rows(match: re.Match[str]) -> _Rows:
+    rows: _Rows = []
+    first = re.search(r"^( *)\* -", match[3], re.M)
+    indent = len(first[1]) + 2 if first else -1  # columns before the dash of a row's second cell
     for line in match[3].splitlines():
         item = re.match(r"\s*(\* - |\* -$)?(- |-$)?(.*)", line)
         if item is None or not line.strip():
             continue
         if item[1]:
-            rows.append([item[3].strip()])
-        elif rows and item[2] and len(line) - len(line.lstrip()) == _cell_indent(match[3]):
-            rows[-1].append(item[3].strip())
+            rows.append([[item[3]]])
+        elif rows and item[2] and len(line) - len(line.lstrip()) == indent:
+            rows[-1].append([item[3]])
         elif rows:
-            rows[-1][-1] = f"{rows[-1][-1]} {line.strip()}".strip()
+            rows[-1][-1].append(line)
         else:
             return []
     header = re.search(r":header-rows:\s*[1-9]", match[2])
-    return rows if header else [[""] * len(rows[0]), *rows] if rows else []
+    return rows if header or not rows else _nameless(rows)
 
 
-def _cell_indent(body: str) -> int:
-    """Columns before the dash of a row's second cell."""
-    first = re.search(r"^( *)\* -", body, re.M)
-    return len(first[1]) + 2 if first else -1
+def _nameless(rows: _Rows) -> _Rows:
+    return [[[""]] * len(rows[0]), *rows]
 
 
-def _simple_rows(match: re.Match[str]) -> list[list[str]]:
-    columns = [(m.start(), m.end()) for m in re.finditer("=+", match[1] + match[2])]
-    head, body = _columns_of(match[3], columns), _columns_of(match[4], columns)
+def _with_simple_tables(text: str) -> str:
+    """Simple tables: border, names, border, rows, border; each border is that of the first line."""
+    lines = text.split("\n")
+    places: dict[str, list[int]] = {}
+    for number in reversed([n for n, line in enumerate(lines) if _SIMPLE_BORDER.fullmatch(line)]):
+        places.setdefault(lines[number].rstrip(), []).append(number)
+    parts: list[str] = []
+    done = 0
+    for number, line in enumerate(lines):
+        if number < done or not (borders := places.get(line.rstrip())):
+            continue
+        while borders[-1] < number:  # within the table before
+            borders.pop()
+        if len(borders) > 2:
+            end = borders[-3] + 1
+            rows = _simple_rows(lines[number:end], borders[-2] - number)
+            parts += [*lines[done:number], _or_as_it_stands("\n".join(lines[number:end]), rows)]
+            done = end
+    return "\n".join([*parts, *lines[done:]])
+
+
+def _simple_rows(lines: Sequence[str], second: int) -> _Rows:
+    """Rows of a table whose second border is line ``second``."""
+    columns = [m.span() for m in re.finditer("=+", lines[0])]
+    if len(columns) * len(lines) > 4 * sum(map(len, lines)):  # rows far shorter than the border
+        return []
+    head, body = (_columns_of(part, columns) for part in (lines[1:second], lines[second + 1 : -1]))
     if not head or not body:
         return []
-    rows = [[" ".join(" ".join(parts).split()) for parts in zip(*head, strict=True)]]
+    rows = [list(map(list, zip(*head, strict=True)))]
     for row in body:
         if row[0] or len(rows) == 1:
-            rows.append(row)
+            rows.append([[cell] for cell in row])
         else:  # A line that goes on leaves the first column empty.
-            rows[-1] = [" ".join(f"{a} {b}".split()) for a, b in zip(rows[-1], row, strict=True)]
+            _go_on(rows[-1], row)
     return rows
 
 
-def _columns_of(body: str, columns: Sequence[tuple[int, int]]) -> list[list[str]]:
+def _go_on(row: list[list[str]], cells: Sequence[str]) -> None:
+    for parts, cell in zip(row, cells, strict=True):
+        parts.append(cell)
+
+
+def _columns_of(lines: Sequence[str], columns: Sequence[tuple[int, int]]) -> list[list[str]]:
     """The lines' cells; nothing where a line does not keep to the columns, so that it is no table's."""
     starts, ends = [start for start, _ in columns], [end for _, end in columns]
     found = []
-    for line in body.splitlines():
+    for line in lines:
         if any(line[end:start].strip() for end, start in zip(ends, starts[1:], strict=False)):
             return []
         if line.strip() and not set(line.strip()) <= set("- "):
@@ -146,10 +174,10 @@ def _columns_of(body: str, columns: Sequence[tuple[int, int]]) -> list[list[str]
     return found
 
 
-def _grid_rows(match: re.Match[str]) -> list[list[str]]:
-    lines = [line.strip() for line in match[0].splitlines()]
+def _grid_rows(source: str) -> _Rows:
+    lines = [line.strip() for line in source.splitlines()]
     at = [i for i, c in enumerate(lines[0]) if c == "+"]
-    rows: list[list[str]] = []
+    rows: _Rows = []
     begins = True
     header = False
     for line in lines[1:]:
@@ -160,23 +188,30 @@ def _grid_rows(match: re.Match[str]) -> list[list[str]]:
             continue
         if "+" in (line[i] for i in at):
             return []
-        cells = [line[a + 1 : b].strip() for a, b in itertools.pairwise(at)]
+        cells = [line[a + 1 : b] for a, b in itertools.pairwise(at)]
         if begins:
-            rows.append(cells)
+            rows.append([[cell] for cell in cells])
         else:
-            rows[-1] = [" ".join(f"{a} {b}".split()) for a, b in zip(rows[-1], cells, strict=True)]
+            _go_on(rows[-1], cells)
         begins = False
-    return rows if header or not rows else [[""] * len(rows[0]), *rows]
+    return rows if header or not rows else _nameless(rows)
 
 
 def read_json(text: str) -> str:
-    """JSON as it stands; minified, with a line for every value."""
+    """JSON as it stands; minified, with a line for every value, unless deep nesting makes that huge."""
     if len(text) < _LONG_LINE * (text.count("\n") + 1):
         return text
+    parts: list[str] = []
+    size = 0
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text)):
+            parts.append(part)
+            size += len(part)
+            if size > _MOST_GROWTH * len(text):
+                return text
     except (ValueError, RecursionError):
         return text
+    return "".join(parts)
 
 
 def read_notebook(text: str, *, name: str = "the file") -> str:
@@ -198,7 +233,15 @@ def _cells(notebook: dict[str, list[dict[str, object]]]) -> Iterator[str]:
         yield f"```python\n{content.strip()}\n```" if cell["cell_type"] == "code" else content.strip()
 
 
-def read_email(data: bytes, *, name: str = "the file") -> tuple[str, str | None]:
+class _ShortFields(email.policy.EmailPolicy):
+    """Cuts a header before it is parsed."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[: _LONGEST_FIELD // (10 if name.lower().startswith("content-") else 1)]
+
+
+def read_email(data: bytes, *, name: str = "the file") -> Parsed:
     """Text and subject of a message: who wrote it to whom and when, then what it says; no attachments.
 
     Raises:
@@ -206,15 +249,15 @@ def read_email(data: bytes, *, name: str = "the file") -> tuple[str, str | None]
         MissingExtraError: For one that is only HTML, without lxml.
     """
     try:
-        message = email.message_from_bytes(data, policy=email.policy.default)
+        message = email.message_from_bytes(data, policy=_ShortFields())
         subject = " ".join(str(message["Subject"] or "").split())
         fields = [
-            f"{field}: {' '.join(str(message[field]).split())}"
+            f"{field}: {' '.join(str(value).split())}"
             for field in ("From", "To", "Cc", "Date")
-            if message[field]
+            if (value := message[field])
         ]
         part = message.get_body(("plain", "html")) if isinstance(message, EmailMessage) else None
-        body = str(part.get_content()) if part is not None else ""
+        body = _content(part) if part is not None else ""
         html = part is not None and part.get_content_type() == "text/html"
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{name} is not a readable message: {error}") from error
@@ -225,4 +268,41 @@ def read_email(data: bytes, *, name: str = "the file") -> tuple[str, str | None]
     head = [f"# {subject}"] if subject else []
     parts = [*head, "\n".join(fields), body.replace("\r\n", "\n").strip()]
     clean = "\n\n".join(part for part in parts if part)
-    return clean.encode("utf-8", "replace").decode("utf-8") + "\n", subject or None
+    text = clean.encode("utf-8", "replace").decode("utf-8") + "\n"
+    headings = find_headings(text, "markdown")
+    return Parsed(text, subject or None, (), headings[:1] if subject else ())
+
+
+def _content(part: MIMEPart) -> str:
+    """The text of a part; where it does not say its encoding, that is UTF-8 or Windows-1252."""
+    if part.get_content_charset("us-ascii") != "us-ascii":
+        return str(part.get_content())
+    data = part.get_payload(decode=True)
+    assert isinstance(data, bytes)  # for a part that is not multipart
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def read_rtf(data: bytes, *, name: str = "the file") -> Parsed:
+    """The text of an RTF file; its tables as Markdown tables whose first row names the columns.
+
+    Raises:
+        InputError: For a file that is not RTF.
+    """
+    from striprtf.striprtf import rtf_to_text
+
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise InputError(f"{name} is not a readable RTF file: it does not begin with {{\\rtf")
+    source = data.decode("latin-1")
+    read = rtf_to_text(source, errors="replace").encode("utf-16", "surrogatepass")  # an emoji is two halves
+    lines = [line for line in read.decode("utf-16", "replace").split("\n") if line.strip()]
+    parts: list[str] = []
+    for in_table, group in itertools.groupby(lines, lambda line: line.endswith("|") and line.count("|") > 1):
+        rows = list(group)
+        parts.append(_table([row[:-1].split("|") for row in rows]) if in_table else "\n\n".join(rows))
+    text = "\n\n".join(parts)
+    headings = find_headings(text, "auto")
+    title = re.search(r"\{\\title ([^{}\\]{1,1000})\}", source)
+    return Parsed(text, title[1].strip() if title else find_title(text, headings), (), headings)

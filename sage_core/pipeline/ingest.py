@@ -30,7 +30,7 @@ from sage_core.documents.discovery import (
 )
 from sage_core.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
 from sage_core.embedding.protocol import Embedder
-from sage_core.errors import InputError, StoreError
+from sage_core.errors import InputError, MissingExtraError, StoreError
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.store.identity import StoreIdentity
 from sage_core.store.protocol import DocumentRecord, Store
@@ -71,8 +71,8 @@ class Skipped:
     Attributes:
         source: A file that could not be read, a folder that could not be opened, or a link to a folder.
         reason: Why, and what to do about it.
-        unopened: It could not even be opened, so that nobody knows what is below it. What the store has of
-            it stays.
+        unopened: It could not even be opened, so that nobody knows what is below it, or a package that reads
+            it is not installed. What the store has of it stays.
     """
 
     source: str
@@ -440,6 +440,9 @@ class Ingest:
                 return None
             try:
                 document = self._parse(file, data, digest)
+            except MissingExtraError as error:
+                self._skip(file.source, f"{file.path} was not read: {error}", unopened=True)
+                return None
             except InputError as error:
                 self._skip(file.source, str(error))
                 if file.source in self._known:
@@ -468,7 +471,17 @@ class Ingest:
         self._done += self._bytes.get(source, 0)
 
     def _write(self, batch: Sequence[_Segmented]) -> None:
-        """Embed these documents together and put them into the store."""
+        """Embed these documents together and put them into the store; one that it refuses is skipped."""
+        try:
+            self._put(batch)
+        except UnicodeError as error:
+            if len(batch) == 1:
+                self._skip(batch[0].document.source, f"{batch[0].document.source} cannot be stored: {error}")
+            else:
+                for each in batch:
+                    self._write([each])
+
+    def _put(self, batch: Sequence[_Segmented]) -> None:
         if len(batch) == 1 and len(batch[0].document.text) > _LARGE_CHARACTERS:
             self.store.put_parts(self._parts(batch[0]))
             self._wrote(batch[0].document.source, 0)

@@ -85,6 +85,18 @@ def one_column() -> bytes:
     return _built(story, _running, title="Harbour rules")
 
 
+def with_lines(lines: Sequence[str]) -> bytes:
+    """These lines in small type, 60 on a page."""
+    out, canvas = _canvas()
+    for first in range(0, len(lines), 60):
+        canvas.setFont("Helvetica", 6)
+        for number, line in enumerate(lines[first : first + 60]):
+            canvas.drawString(40, A4[1] - 60 - 12 * number, line)
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
 def plain_headings() -> bytes:
     """Numbered headings in the type of the text, lines without space between paragraphs, no page furniture."""
     out, canvas = _canvas()

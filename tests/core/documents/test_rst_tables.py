@@ -3,6 +3,7 @@
 import pytest
 
 from sage_core.documents.structured import read_rst
+from tests.fakes.growth import assert_linear
 
 LIST_TABLE = """Before.
 
@@ -84,3 +85,31 @@ def test_a_list_table_without_a_header_names_no_columns() -> None:
 )
 def test_what_is_no_plain_table_stays_as_it_is(text: str) -> None:
     assert read_rst(text) == text
+
+
+def different_borders(size: int) -> str:
+    return "\n".join(f"{'=' * (i % 40 + 1)} {'=' * (i // 40 + 1)}" for i in range(size * 10))
+
+
+GRID_LINE = "+-----+-----+\n"
+HOSTILE = {
+    "a long cell of a grid": lambda n: GRID_LINE + "| abc | abc |\n" * n * 80 + GRID_LINE,
+    "a long cell of a simple table": lambda n: "== ==\na  b\n== ==\nc  d\n" + "   d\n" * n * 80 + "== ==\n",
+    "blank lines, then a list": lambda n: (
+        ".. list-table::\n" + "\n" * n * 800 + "   * - a\n     - b\n" * n * 40
+    ),
+    "different borders": different_borders,
+    "many columns and short lines": lambda n: "\n".join([b := "= " * n * 40 + "=", "a", b, *"a" * n * 40, b]),
+    "one border": lambda n: "== ==\n" * n * 200,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_tables_take_linear_time(name: str) -> None:
+    assert_linear(lambda size: read_rst(HOSTILE[name](size)), size=6)
+
+
+def test_tables_that_follow_each_other_and_one_that_is_indented() -> None:
+    table = "== ==\na  b\n== ==\nc  d\n== ==\n"
+    read = read_rst(table + "\n" + table + "\n" + "".join(f"  {line}\n" for line in table.splitlines()))
+    assert read.count("| a | b |") == 3 and "=" not in read

@@ -1,12 +1,15 @@
 """What cannot be read: folders that cannot be opened, links, rebuilds with nothing to put in."""
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sage_core.documents.discovery import as_path, as_paths, expand, find_files, kind_of, source_of
-from sage_core.errors import InputError
+from sage_core.documents.reader import Document, parse_document
+from sage_core.errors import InputError, MissingExtraError
 from sage_core.pipeline.ingest import ingest
 from sage_core.store.folder import FolderStore
 from tests.fakes.folders import lock
@@ -162,3 +165,49 @@ class TestRoots:
             assert names(d.source for d in store.documents()) == {"a.txt"}
         ingest(store, root, BlankLineSegmenter(), HashEmbedder())
         assert names(d.source for d in store.documents()) == {"a.txt", "secret.txt"}
+
+
+def test_a_missing_package_skips_its_files_and_keeps_what_the_store_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lxml")
+    folder, store = (
+        fill(tmp_path / "docs", {"a.txt": "Text.", "b.html": "<p>The lamp is lit.</p>"}),
+        tmp_path / "store",
+    )
+    run(store, folder)
+    fill(
+        folder,
+        {
+            "a.txt": "Other text.",
+            "b.html": "<p>The lamp is out.</p>",
+            "c.docx": "no package",
+            "d.md": "More.",
+        },
+    )
+    monkeypatch.setitem(sys.modules, "lxml", None)  # as where the extra is not installed
+    report = run(store, folder)
+    assert names(report.added) == {"d.md"} and names(report.changed) == {"a.txt"} and not report.removed
+    assert names(s.source for s in report.skipped) == {"b.html", "c.docx"} and not report.complete
+    assert all("sage-rag[files]" in s.reason and Path(s.source).name in s.reason for s in report.skipped)
+    assert "The lamp is lit." in {text for _, _, text in contents(store)}
+    with pytest.raises(MissingExtraError):
+        run(store, folder / "b.html")
+
+
+def test_a_document_that_cannot_be_stored_is_skipped_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(path: Path, *args: object, **named: object) -> Document:
+        document = parse_document(path, *args, **named)  # type: ignore[arg-type]
+        return replace(document, title="\ud83d") if path.name == "mill.md" else document
+
+    monkeypatch.setattr("sage_core.pipeline.ingest.parse_document", parse)
+    report = run(tmp_path / "store", fill(tmp_path / "docs"))
+    assert (
+        names(report.added)
+        == {"ferry.txt", "light.txt"}
+        == {Path(c[1]).name for c in contents(tmp_path / "store")}
+    )
+    (skipped,) = report.skipped
+    assert "mill.md cannot be stored" in skipped.reason
