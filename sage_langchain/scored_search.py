@@ -18,10 +18,10 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.ranking import link, named_chunks, names_in
-from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, distinct, words_of
+from sage_core.ranking import Links, link, names_in
+from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.ranking.features import scores_or_order
-from sage_core.selection.scales import store_similarities
+from sage_core.selection.scales import Similarities, store_similarities
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
     GivenDocuments,
@@ -112,25 +112,25 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
             return _by_order(await self.vectorstore.asimilarity_search(query, **arguments))
 
     def _scored(self, scored: Scored) -> list[Document]:
-        raw = [score for _, score in scored]
-        values, distances = self._similarities(raw)
-        documents = []
-        for i, (document, _) in enumerate(scored):
-            metadata = copy.deepcopy(document.metadata)
-            score_entry = {self.score_key: values[i]}
-            if distances:
-                score_entry[self.distance_key] = raw[i]
-            self._name_replaced(score_entry.keys() & metadata.keys())
-            metadata.update(score_entry)
-            documents.append(document.model_copy(update={"metadata": metadata}))
-        return documents
+        read = self._reading(scored)
+        return [self._with_score(document, raw, read) for document, raw in scored]
 
-    def _similarities(self, raw: list[float]) -> tuple[list[float], bool]:
-        """Similarities for raw scores in the store's order, and whether the raw are distances."""
-        similarities = store_similarities(raw, self.similarity or _relevance_function(self.vectorstore))
-        if similarities.contradicted:
+    def _reading(self, scored: Scored) -> Similarities:
+        """How to read the store's scores, given in its order."""
+        raw = [score for _, score in scored]
+        read = store_similarities(raw, self.similarity or _relevance_function(self.vectorstore))
+        if read.contradicted:
             self._warn_once()
-        return similarities.values, similarities.distances
+        return read
+
+    def _with_score(self, document: Document, raw: float | None, read: Similarities) -> Document:
+        metadata = copy.deepcopy(document.metadata)
+        entries = {self.score_key: None if raw is None else float(read.convert(raw))}
+        if read.distances and raw is not None:
+            entries[self.distance_key] = raw
+        self._name_replaced(entries.keys() & metadata.keys())
+        metadata.update(entries)
+        return document.model_copy(update={"metadata": metadata})
 
     def _name_replaced(self, keys: set[str]) -> None:
         """Warn once of each key under which the documents have something already."""
@@ -219,43 +219,34 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         self, query: str, vector: list[float] | None, near: Scored, n: int, limits: Mapping[str, Any]
     ) -> list[Document]:
         """The candidates: no text twice, each with its similarity where the store knows it."""
-        near = _distinct(near)
-        by_words: list[Document] = []
-        if self._search is not None:
-            by_words = self._search.store.documents(self._search.search(query, words_of(n), limits))
-        texts = {_text(document) for document, _ in near}
-        new = {_text(d): d for d in reversed(by_words) if _text(d) not in texts}
-        raw: dict[str, float] = {}
-        if self._store is not None and vector is not None:
-            raw = self._store.scores(vector, [str(d.id) for d in new.values()])
-        falls = not near or near[0][1] >= near[-1][1]
-        known = [(d, raw[str(d.id)]) for d in new.values() if str(d.id) in raw]
-        # As the store itself would go on.
-        known.sort(key=lambda pair: pair[1], reverse=falls)
-        documents = self._scored([*near, *known])
-        documents += [self._unscored(d) for d in new.values() if str(d.id) not in raw]
-        words = {_text(d) for d in by_words}
-        hits_by_words = {i for i, d in enumerate(documents) if _text(d) in words}
-        links = link([place_of(without_header(d)) for d in documents])
-        similarities = [d.metadata[self.score_key] for d in documents]
-        chosen = [documents[i] for i in choose_candidates(similarities, hits_by_words, links, n)]
-        return [*chosen, *self._of_named(query, chosen, limits)]
+        read, search, store = self._reading(near), self._search, self._store
 
-    def _of_named(
-        self,
-        query: str,
-        candidates: Sequence[Document],
-        limits: Mapping[str, Any],
-    ) -> list[Document]:
-        """Documents of sources that the question or the best candidates name."""
-        if not self.links or self._search is None:
-            return []
-        texts, ids = {_text(d) for d in candidates}, [str(d.id or "") for d in candidates]
-        known = [titled(without_header(d)) for d in candidates]
-        scores = [d.metadata[self.score_key] for d in candidates]
-        named = named_chunks(query, ids, known, scores, self._search.index)
-        new = {_text(d): d for d in self._search.passing(named, limits) if _text(d) not in texts}
-        return [self._unscored(d) for d in new.values()]
+        def raw_scores(documents: Sequence[Document]) -> list[float | None]:
+            if store is None or vector is None:
+                return [None] * len(documents)
+            known = store.scores(vector, [str(d.id) for d in documents])
+            return [known.get(str(d.id)) for d in documents]
+
+        by_words = search.store.documents(search.search(query, words_of(n), limits)) if search else []
+        hits = merge(
+            [_hit(document, raw) for document, raw in near],
+            [_hit(document) for document in by_words],
+            n,
+            links=_links,
+            scores=raw_scores,
+            similarities=lambda raw: [None if s is None else float(read.convert(s)) for s in raw],
+        )
+        if self.links and search is not None:
+            hits = join_named(
+                query,
+                hits,
+                search.index,
+                titled=lambda document: titled(without_header(document)),
+                links=_links,
+                fetch=lambda ids: [_hit(document) for document in search.passing(ids, limits)],
+                scores=raw_scores,
+            )
+        return [self._with_score(hit.item, hit.score, read) for hit in hits]
 
     def names_in(self, documents: Sequence[Document]) -> list[dict[str, str]]:
         """The sources that each of these documents names; see `sage_core.ranking.names_in`."""
@@ -271,10 +262,6 @@ class CandidateSearch(ScoredVectorStoreRetriever):
         }
         return [{name: source for name, source in own.items() if source in seen} for own in names]
 
-    def _unscored(self, document: Document) -> Document:
-        metadata = {**copy.deepcopy(document.metadata), self.score_key: None}
-        return document.model_copy(update={"metadata": metadata})
-
 
 def _embedding(store: VectorStore) -> Embeddings:
     if store.embeddings is None:
@@ -287,14 +274,12 @@ def _by_order(documents: Sequence[Document]) -> Scored:
     return [(d, s or 0.0) for d, s in zip(documents, scores_or_order([None] * len(documents)), strict=True)]
 
 
-def _distinct(scored: Scored) -> Scored:
-    """The first of each text."""
-    documents = [without_header(document) for document, _ in scored]
-    return [scored[i] for i in distinct([d.page_content for d in documents], [d.id for d in documents])]
+def _hit(document: Document, raw: float | None = None) -> Hit[Document]:
+    return Hit(document, without_header(document).page_content, document.id, raw)
 
 
-def _text(document: Document) -> str:
-    return " ".join(without_header(document).page_content.split())
+def _links(documents: Sequence[Document]) -> list[Links]:
+    return link([place_of(without_header(document)) for document in documents])
 
 
 def _relevance_function(store: VectorStore) -> Callable[[float], float] | None:

@@ -21,8 +21,8 @@ from typing_extensions import Self
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
-from sage_core.ranking import named_chunks, names_in, vouch
-from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, choose_candidates, distinct, words_of
+from sage_core.ranking import names_in
+from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.selection import read_scores
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
@@ -266,41 +266,38 @@ class SageRetriever(BaseRetriever):
             return {}
         return {"filters": inner._filters, "node_ids": inner._node_ids, "doc_ids": inner._doc_ids}
 
-    def _named(
-        self, bundle: QueryBundle, nodes: Sequence[NodeWithScore], scores: Sequence[float | None]
-    ) -> list[NodeWithScore]:
-        """Nodes of documents that the question or the best nodes name."""
-        if not self._links or self._words is None:
-            return []
-        ids, texts = [n.node.node_id for n in nodes], {_text(n.node) for n in nodes}
-        scores = vouch(scores, neighbors_of([n.node for n in nodes]), "cosine")
-        names = named_chunks(
-            bundle.query_str, ids, [titled(n.node) for n in nodes], scores, self._words.index
-        )
-        new = [n for n in self._words.passing(names, **self._limits()) if _text(n) not in texts]
-        similar = similarities(self._index, bundle, [n.node_id for n in new])
-        return _distinct([NodeWithScore(node=n, score=similar.get(n.node_id)) for n in new])
-
     def _merged(
         self, bundle: QueryBundle, near: Sequence[NodeWithScore], by_words: Sequence[BaseNode]
     ) -> list[NodeWithScore]:
         """The candidates: no node and no text twice, each with its similarity where the store knows it."""
-        nodes = _distinct(near)
-        if not isinstance(self._retriever, VectorIndexRetriever) and not by_words:
-            return nodes
-        known = {hit.node.node_id: i for i, hit in enumerate(nodes)}
-        texts = {_text(hit.node): i for i, hit in enumerate(nodes)}
-        new = [n for n in by_words if n.node_id not in known and _text(n) not in texts]
-        scores = similarities(self._index, bundle, [n.node_id for n in new])
-        nodes += _distinct([NodeWithScore(node=n, score=scores.get(n.node_id)) for n in new])
-        places = {hit.node.node_id: i for i, hit in enumerate(nodes)}
-        hits_by_words = {places[n.node_id] for n in by_words if n.node_id in places}
-        links = neighbors_of([hit.node for hit in nodes])
-        # Some stores report distances.
-        known_scores = read_scores([n.score for n in nodes], self._postprocessor.scale).scores
-        chosen = choose_candidates(known_scores, hits_by_words, links, self._candidates)
-        candidates = [nodes[i] for i in chosen]
-        return [*candidates, *self._named(bundle, candidates, [known_scores[i] for i in chosen])]
+
+        def scores(nodes: Sequence[BaseNode]) -> list[float | None]:
+            known = similarities(self._index, bundle, [node.node_id for node in nodes])
+            return [known.get(node.node_id) for node in nodes]
+
+        # A retriever that is not ours to ask for more has said how many there are to be.
+        whole = not isinstance(self._retriever, VectorIndexRetriever) and not by_words
+        hits = merge(
+            [_hit(found.node, found.score) for found in near],
+            [_hit(node) for node in by_words],
+            len(near) if whole else self._candidates,
+            links=neighbors_of,
+            scores=scores,
+            # Some stores report distances.
+            similarities=lambda raw: read_scores(raw, self._postprocessor.scale).scores,
+        )
+        words = self._words
+        if self._links and words is not None:
+            hits = join_named(
+                bundle.query_str,
+                hits,
+                words.index,
+                titled=titled,
+                links=neighbors_of,
+                fetch=lambda ids: [_hit(node) for node in words.passing(ids, **self._limits())],
+                scores=scores,
+            )
+        return [NodeWithScore(node=hit.item, score=hit.score) for hit in hits]
 
 
 def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:
@@ -314,11 +311,5 @@ def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | N
     return made
 
 
-def _distinct(nodes: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-    """The first of each text."""
-    texts = [node.node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
-    return [nodes[i] for i in distinct(texts, [node.node.node_id for node in nodes])]
-
-
-def _text(node: BaseNode) -> str:
-    return " ".join(node.get_content(metadata_mode=MetadataMode.NONE).split())
+def _hit(node: BaseNode, score: float | None = None) -> Hit[BaseNode]:
+    return Hit(node, node.get_content(metadata_mode=MetadataMode.NONE), node.node_id, score)

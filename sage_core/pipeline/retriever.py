@@ -42,7 +42,7 @@ from sage_core.ranking import (
     vouch,
     vouch_named,
 )
-from sage_core.ranking.candidates import RUNNERS_UP, choose_candidates, words_of
+from sage_core.ranking.candidates import RUNNERS_UP, Hit, merge, words_of
 from sage_core.ranking.hybrid import LRUCache
 from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
 from sage_core.selection.scales import rank_order
@@ -327,9 +327,11 @@ def _places(results: Sequence[Found]) -> list[Place]:
 
 def _candidates(results: Sequence[Found], n: int) -> list[Found]:
     """The ``n`` of highest cosine, neighbors having vouched, and all that have the question's words."""
-    links = link(_places(results), longest_gap=0)
-    by_words = {i for i, f in enumerate(results) if f.by_words is not None}
-    return [results[i] for i in choose_candidates([f.similarity for f in results], by_words, links, n)]
+    near = sorted(results, key=lambda hit: -hit.similarity)
+    hits = [Hit(found, found.chunk.text, found.chunk.id, found.similarity) for found in near]
+    by_words = [hit for hit in hits if hit.item.by_words is not None]
+    merged = merge(hits, by_words, n, links=lambda items: link(_places(items), longest_gap=0))
+    return [hit.item for hit in merged]
 
 
 def _hyperlinks(store: NamedStore, chunks: Sequence[Chunk], best: Sequence[int]) -> list[NamedLink]:

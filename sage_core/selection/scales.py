@@ -7,6 +7,7 @@ quotient is a quotient. `to_ratio_scale` is the documented map of each scale to 
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -249,18 +250,19 @@ def read_scores(
 
 
 class Similarities(NamedTuple):
-    """Raw scores of a vector store as similarities, higher is better; see `store_similarities`.
+    """From a vector store's raw score to a similarity, higher is better; see `store_similarities`.
 
-    ``contradicted``: the store's own conversion turns its ranking around, and was not used.
+    ``distances``: its raw scores are distances. ``contradicted``: the store's own conversion turns its
+    ranking around, and was not used.
     """
 
-    values: list[float]
+    convert: Callable[[float], float]
     distances: bool
     contradicted: bool
 
 
 def store_similarities(raw: Sequence[float], convert: Callable[[float], float] | None = None) -> Similarities:
-    """Similarities for the raw scores of a vector store's results.
+    """How to read the raw scores of a vector store's results.
 
     Args:
         raw: The store's scores, in the store's order, best first.
@@ -268,13 +270,13 @@ def store_similarities(raw: Sequence[float], convert: Callable[[float], float] |
             are then distances, and count by their negatives.
     """
     plain = [float(score) for score in raw]
-    negated = [-score for score in plain]
+    as_listed = Similarities(operator.neg, True, False) if rises(plain) else Similarities(float, False, False)
     if convert is None:
-        return Similarities(negated, True, False) if rises(plain) else Similarities(plain, False, False)
+        return as_listed
     values = [float(convert(score)) for score in plain]
     if any(later > earlier + _NOISE for earlier, later in pairwise(values)):
         # The store ranks one way and converts another (Chroma does, for inner products of 1 and above).
         # Its ranking is its purpose.
-        return Similarities(negated, True, True) if rises(plain) else Similarities(plain, False, True)
+        return as_listed._replace(contradicted=True)
     # Probed inside: LangChain's function for inner products gives 0 at both ends.
-    return Similarities(values, float(convert(0.25)) > float(convert(0.75)), False)
+    return Similarities(convert, float(convert(0.25)) > float(convert(0.75)), False)
