@@ -23,7 +23,7 @@ from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.ranking.named import HYBRID, NONE
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
-from sage_langchain.compressor import SageCompressor, texts_of, without_header
+from sage_langchain.compressor import SCALE_KEY, SCORE_KEY, SageCompressor, texts_of, without_header
 from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
 
 
@@ -51,6 +51,9 @@ class SageRetriever(CheckedModel, BaseRetriever):
         base_compressor: What reranks and selects; any LangChain compressor will do. In its place the
             settings of a `SageCompressor` can be given here: ``reranker``, ``min_k`` and the others, or
             ``selection=SelectionConfig(...)``.
+        scores: Whether the documents selected have their scores in the metadata. False for what compares
+            whole documents (RAG fusion, `MultiQueryRetriever`), to which a passage with another score is
+            another one. Candidates (``select=False``) always have them.
         k: Return exactly so many documents (or all there are) instead of selecting. A call can say so too:
             ``retriever.invoke(question, k=3)``.
     """
@@ -61,6 +64,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
 
     base_retriever: RetrieverLike = Field(repr=False)
     base_compressor: BaseDocumentCompressor = Field(default_factory=SageCompressor)
+    scores: bool = True
     k: int | None = Field(default=None, ge=1, strict=True)
 
     # Read by a retriever around this one.
@@ -72,6 +76,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         vectorstore: VectorStore,
         *,
         candidates: int = CANDIDATES,
+        filter: Any = None,  # noqa: A002  # LangChain's name
         search_kwargs: dict[str, Any] | None = None,
         words: Literal["auto", "off"] = "auto",
         documents: Sequence[Document] | None = None,
@@ -92,7 +97,8 @@ class SageRetriever(CheckedModel, BaseRetriever):
             vectorstore: The store. Nothing in it is changed, and no vector is made again.
             candidates: Number of documents by meaning that are reranked (paper: N). The search by words gives
                 up to half as many more.
-            search_kwargs: Passed to every search (such as ``filter``).
+            filter: Which documents may be returned, in the form that the store takes.
+            search_kwargs: Passed to every search; ``k`` in it is that of the class.
             words: ``"auto"``: search by words where there is a way. ``"off"``: by meaning alone.
             documents: The documents to search by words, for a store that does not give them back.
             words_path: A file that keeps the index of words; None for memory.
@@ -119,10 +125,23 @@ class SageRetriever(CheckedModel, BaseRetriever):
                 f"from_vectorstore takes a vector store, not a {type(vectorstore).__name__}; for a retriever "
                 "there is SageRetriever(base_retriever=retriever)"
             )
+        limits = dict(search_kwargs or {})
+        if "score_threshold" in limits or "score_threshold" in kwargs:
+            raise InputError(
+                "score_threshold is for similarities: rule=Threshold(0.5) of sage_core.selection goes by the "
+                "probability of the reranker, with reranker='none' by the store's similarity"
+            )
+        given = {"filter": filter, "k": kwargs.get("k")}
+        if twice := [name for name, value in given.items() if value is not None and name in limits]:
+            raise InputError(f"{', '.join(twice)}: give it directly or in search_kwargs, not both")
+        if filter is not None:
+            limits["filter"] = filter
+        if "k" in limits:
+            kwargs["k"] = limits.pop("k")
         search = CandidateSearch(
             vectorstore=vectorstore,
             k=candidates,
-            search_kwargs=search_kwargs or {},
+            search_kwargs=limits,
             words=words,
             documents=None if documents is None else list(documents),
             words_path=words_path,
@@ -270,7 +289,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         documents = checked(output, self.base_retriever)
         for step in self._steps(query, exact, select) if documents else ():
             documents = step.invoke(documents, config)
-        return documents
+        return documents if self.scores or not select else self._without_scores(documents)
 
     async def _aget_relevant_documents(
         self,
@@ -289,7 +308,14 @@ class SageRetriever(CheckedModel, BaseRetriever):
         documents = checked(output, self.base_retriever)
         for step in self._steps(query, exact, select) if documents else ():
             documents = await step.ainvoke(documents, config)
-        return documents
+        return documents if self.scores or not select else self._without_scores(documents)
+
+    def _without_scores(self, documents: Sequence[Document]) -> list[Document]:
+        keys, inner = {SCORE_KEY, SCALE_KEY}, self.base_retriever
+        if isinstance(inner, ScoredVectorStoreRetriever):
+            keys |= {inner.score_key, inner.distance_key}
+        plain = [{key: d.metadata[key] for key in d.metadata if key not in keys} for d in documents]
+        return [d.model_copy(update={"metadata": m}) for d, m in zip(documents, plain, strict=True)]
 
     def _exact(self, k: int | None) -> int | None:
         if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):

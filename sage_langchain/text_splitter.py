@@ -302,6 +302,18 @@ class SageTextSplitter(TextSplitter):
         return cls(segmenter=load_settings(settings).make_segmenter(), **others)
 
     @classmethod
+    def from_language(cls, language: Any, **kwargs: Any) -> SageTextSplitter:
+        """Not here: sentences and headings, by which this splitter cuts, are not those of source code.
+
+        Raises:
+            InputError: Always; it names what to use.
+        """
+        raise InputError(
+            "there is no from_language: for source code use RecursiveCharacterTextSplitter.from_language; "
+            "SageRetriever ranks its chunks as well. Code inside Markdown stays whole with SageTextSplitter()"
+        )
+
+    @classmethod
     def from_tiktoken_encoder(
         cls,
         encoding_name: str = "gpt2",

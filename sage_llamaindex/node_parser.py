@@ -168,7 +168,19 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         "separator": "sentences are found by the segmenter; leave it out",
         "paragraph_separator": "blank lines count by themselves; leave it out",
         "chunking_tokenizer_fn": "pass segmenter=Segmenter(sentences=...) from sage_core.segmentation",
+        **dict.fromkeys(
+            ("secondary_chunking_regex", "backup_separators", "keep_whitespaces"),
+            "chunks are slices between sentences; leave it out",
+        ),
+        "window_metadata_key": "SageNodePostprocessor lets neighbors vouch for a node; leave it out",
     }
+
+    def __init__(self, *sizes: int, **fields: Any) -> None:
+        # As LlamaIndex's TokenTextSplitter takes them.
+        names = ("chunk_size", "chunk_overlap")
+        if len(sizes) > len(names) or fields.keys() & names[: len(sizes)]:
+            raise TypeError("SageNodeParser takes chunk_size, chunk_overlap by position, the others by name")
+        super().__init__(**dict(zip(names, sizes, strict=False)), **fields)
 
     @classmethod
     def class_name(cls) -> str:

@@ -43,7 +43,7 @@ from sage_llamaindex._places import show_places
 from sage_llamaindex._question import RESULT, Parts, SageQuestion
 from sage_llamaindex._streams import drained
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
-from sage_llamaindex.retriever import SageRetriever
+from sage_llamaindex.retriever import STOCK_ARGUMENTS, SageRetriever
 
 dispatcher = get_dispatcher(__name__)
 
@@ -360,8 +360,9 @@ class SageQueryEngine(RetrieverQueryEngine):
             similarity_top_k: Number of candidates by meaning (paper: N); where the index can be searched by
                 words, as `SageRetriever` does, they come besides.
             llm: As for ``as_query_engine``.
-            retriever_args: Further arguments of ``index.as_retriever``, such as ``{"filters": ...}``.
-            kwargs: As for `from_args`.
+            retriever_args: Further arguments of ``index.as_retriever``.
+            kwargs: As for `from_args`; and ``filters``, ``vector_store_query_mode`` and other arguments of
+                ``as_retriever`` that `SageRetriever.from_index` takes.
 
         Raises:
             InputError: For what is no index.
@@ -372,11 +373,13 @@ class SageQueryEngine(RetrieverQueryEngine):
                 f"from_index takes an index, as VectorStoreIndex.from_documents(...) gives, not {index!r:.80}"
                 "; for a retriever there is from_args(retriever)"
             )
-        known = OPTIONS | _SELECTION | _PARTS | _SYNTHESIS | {"response_synthesizer"}
+        known = OPTIONS | _SELECTION | _PARTS | _SYNTHESIS | STOCK_ARGUMENTS | {"response_synthesizer"}
         hint = "; retriever arguments go into retriever_args={...}"
         refuse_unknown(kwargs, known, "SageQueryEngine.from_index", hint)
+        stock = {name: kwargs.pop(name) for name in STOCK_ARGUMENTS & kwargs.keys()}
+        arguments = {**stock, **(retriever_args or {})}
         retriever = SageRetriever.from_index(
-            index, candidates=similarity_top_k, retriever_args=dict(retriever_args or {}), select=False
+            index, candidates=similarity_top_k, retriever_args=arguments, select=False
         )
         chosen = resolve_llm(llm, callback_manager=index._callback_manager) if llm else Settings.llm
         return cls.from_args(retriever, llm=chosen, **kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
 from typing_extensions import Self
 
-from sage_core._checks import check_int
+from sage_core._checks import check_int, near_match
 from sage_core.errors import InputError
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
@@ -31,6 +32,15 @@ from sage_llamaindex.postprocessor import SageNodePostprocessor
 
 logger = logging.getLogger(__name__)
 
+_SEARCH = {"vector_store_query_mode", "alpha", "sparse_top_k", "hybrid_top_k", "vector_store_kwargs"}
+STOCK_ARGUMENTS = frozenset({"filters", "doc_ids"} | _SEARCH)
+"""Arguments of `VectorStoreIndex.as_retriever` that `from_index` takes and hands on."""
+
+_ADVICE = {
+    **SageNodePostprocessor._advice,
+    "similarity_top_k": "candidates= is how many nodes are ranked (60), max_k= how many are returned at most",
+    **dict.fromkeys(STOCK_ARGUMENTS, "the retriever that is given has it; SageRetriever.from_index takes it"),
+}
 _WITHOUT_EMBEDDING = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 
 
@@ -99,6 +109,10 @@ class SageRetriever(BaseRetriever):
             raise InputError(f"words is 'auto' or 'off', not {words!r}")
         if postprocessor is not None and settings:
             raise InputError(f"{', '.join(sorted(settings))} go into the postprocessor that is given")
+        known = _ARGUMENTS | {"selection"} | SageNodePostprocessor.model_fields.keys()
+        for name in settings.keys() - known:
+            hint = near_match(name, known, _ADVICE) or "; it has the settings of SageNodePostprocessor"
+            raise InputError(f"SageRetriever has no argument {name!r}{hint}")
         check_int("candidates", candidates, minimum=1)
         super().__init__(callback_manager, object_map, verbose=verbose)
         self._candidates = candidates
@@ -135,7 +149,8 @@ class SageRetriever(BaseRetriever):
 
         Args:
             index: Any index. Nothing in it is changed, and no vector is made again.
-            retriever_args: For ``index.as_retriever``, such as ``{"filters": MetadataFilters(...)}``.
+            retriever_args: For ``index.as_retriever``; `STOCK_ARGUMENTS` such as ``filters`` can as well be
+                given directly.
             kwargs: As for the class.
 
         Raises:
@@ -146,8 +161,9 @@ class SageRetriever(BaseRetriever):
                 f"from_index takes an index, as VectorStoreIndex.from_documents(...) gives, not {index!r:.80}"
                 "; for a retriever there is SageRetriever(retriever)"
             )
+        stock = {name: kwargs.pop(name) for name in STOCK_ARGUMENTS & kwargs.keys()}
         fetched = kwargs.get("candidates", CANDIDATES)
-        retriever = index.as_retriever(**{"similarity_top_k": fetched, **(retriever_args or {})})
+        retriever = index.as_retriever(**{"similarity_top_k": fetched, **stock, **(retriever_args or {})})
         if isinstance(retriever, VectorIndexRetriever):
             retriever._node_ids = None  # a list of the nodes at this moment: later ones would not be found
         return cls(retriever, **{"callback_manager": index._callback_manager, **kwargs})
@@ -298,6 +314,9 @@ class SageRetriever(BaseRetriever):
                 scores=scores,
             )
         return [NodeWithScore(node=hit.item, score=hit.score) for hit in hits]
+
+
+_ARGUMENTS = frozenset(inspect.signature(SageRetriever.__init__).parameters) | {"retriever_args"}
 
 
 def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:

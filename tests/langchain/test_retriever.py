@@ -8,12 +8,18 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.load import dumps
 from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sage_core.errors import InputError
-from sage_langchain import SageCompressor, SageRetriever, ScoredVectorStoreRetriever
+from sage_langchain import (
+    SageCompressor,
+    SageRetriever,
+    ScoredVectorStoreRetriever,
+    create_sage_chain,
+)
 from tests.fakes.langchain import AsyncWordReranker, WordEmbeddings
 from tests.fakes.models import WordReranker
 
@@ -262,3 +268,19 @@ def test_a_filter_of_the_store_s_kind_limits_given_documents_too():
         store, documents=documents, search_kwargs=limits, reranker="none", min_k=2
     )
     assert [d.metadata["lang"] for d in retriever.invoke("When does the ferry leave?")] == ["en"]
+
+
+async def test_without_scores_a_passage_is_the_same_document_for_every_question():
+    """RAG fusion and LangChain's MultiQueryRetriever know a document by all it holds."""
+    questions = ["notes on bees", "notes on ferries", "bees and bees"]
+    plain, scored = over_words(scores=False), over_words()
+    found = [plain.invoke(q) for q in questions]
+    assert [await plain.ainvoke(q) for q in questions] == found
+    texts = [d.page_content for documents in found for d in documents]
+    assert len({dumps(d) for documents in found for d in documents}) == len({*texts}) < len(texts)
+    assert [[d.page_content for d in scored.invoke(q)] for q in questions] == [
+        [d.page_content for d in documents] for documents in found
+    ]
+    assert "relevance_score" in plain.invoke("bees", select=False)[0].metadata, "a chain selects on them"
+    answered = create_sage_chain(lambda _: "yes", plain, max_rounds=1).invoke("notes on bees")
+    assert answered["context"]

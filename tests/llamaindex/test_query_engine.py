@@ -75,7 +75,7 @@ class TestMaking:
         assert made.retriever._retriever._alpha == 0.5  # type: ignore[attr-defined]
         assert len(SageQueryEngine.from_index(index, similarity_top_k=3).retrieve(QueryBundle("q"))) == 3
         with pytest.raises(TypeError, match="retriever_args"):
-            SageQueryEngine.from_index(index, filters=None)
+            SageQueryEngine.from_index(index, filter=None)
 
     def test_from_query_engine_leaves_the_old_one_alone(self) -> None:
         similar = SimilarityPostprocessor(similarity_cutoff=0.75)

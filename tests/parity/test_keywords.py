@@ -1,5 +1,6 @@
-"""Every keyword of the docs at every door that takes it, in both frameworks."""
+"""Every keyword of the docs at every door that takes it, and those of the stock parts that ours replace."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -8,13 +9,25 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import (
+    SemanticSplitterNodeParser,
+    SentenceSplitter,
+    SentenceWindowNodeParser,
+    TokenTextSplitter,
+)
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores.types import (
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQueryMode,
+)
 
+from sage_core.errors import InputError
 from sage_core.selection import SelectionConfig
-from sage_langchain import SageCompressor, create_sage_chain
+from sage_langchain import SageCompressor, SageTextSplitter, create_sage_chain
 from sage_langchain import SageRetriever as ChainRetriever
-from sage_llamaindex import SageNodePostprocessor, SageQueryEngine, SageRetriever
+from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine, SageRetriever
 from tests.fakes.langchain import WordEmbeddings
 from tests.fakes.llamaindex import HashEmbedding
 
@@ -84,3 +97,89 @@ def test_a_setting_of_the_selection(door: str, name: str) -> None:
     alone = {name: SETTINGS[name]} if name in SETTINGS else {}
     expected = SelectionConfig(**alone) if alone else SelectionConfig(**SETTINGS)
     assert SELECTING[door](**(alone or {"selection": expected})) == expected
+
+
+ONE = MetadataFilters(filters=[MetadataFilter(key="i", value=3)])
+QUESTION = "When does the ferry leave?"
+
+
+def of_index(**arguments: Any) -> list[str]:
+    return [n.text for n in SageRetriever.from_index(an_index(), **arguments).retrieve(QUESTION)]
+
+
+def of_engine(**arguments: Any) -> list[str]:
+    engine = SageQueryEngine.from_index(an_index(), llm=MockLLM(), feedback="off", **arguments)
+    return [n.text for n in engine.query(QUESTION).source_nodes]
+
+
+def of_store(**arguments: Any) -> list[str]:
+    retriever = ChainRetriever.from_vectorstore(a_store(), **arguments)
+    return [d.page_content for d in retriever.invoke(QUESTION)]
+
+
+@pytest.mark.parametrize(
+    ("door", "arguments", "expected"),
+    [
+        (of_index, {"filters": ONE}, TEXTS[3:4]),
+        (of_engine, {"filters": ONE}, TEXTS[3:4]),
+        (of_index, {"retriever_args": {"filters": ONE}}, TEXTS[3:4]),
+        (of_store, {"filter": lambda d: d.metadata["i"] == 3}, TEXTS[3:4]),
+        (of_store, {"search_kwargs": {"filter": lambda d: d.metadata["i"] == 3}}, TEXTS[3:4]),
+        (of_index, {"vector_store_query_mode": VectorStoreQueryMode.DEFAULT, "min_k": 2, "max_k": 2}, 2),
+        (of_store, {"k": 3}, 3),
+        (of_store, {"search_kwargs": {"k": 3}}, 3),
+        (of_store, {"search_kwargs": {"k": 3}, "candidates": 5}, 3),
+    ],
+)
+def test_stock_arguments_do_what_they_do_elsewhere(door: Any, arguments: Any, expected: Any) -> None:
+    texts = door(**arguments)
+    assert texts == expected if isinstance(expected, list) else len(texts) == expected
+
+
+def test_the_mode_of_the_search_reaches_the_store() -> None:
+    mode = VectorStoreQueryMode.MMR
+    assert (
+        SageRetriever.from_index(an_index(), vector_store_query_mode=mode)._retriever._vector_store_query_mode
+        == mode
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda: of_index(similarity_top_k=5), "candidates=.*max_k="),
+        (lambda: of_index(retriever_arg={}), "SageRetriever.*'retriever_args'"),
+        (lambda: of_index(similarity_cutoff=0.7), "SageRetriever.*Threshold"),
+        (lambda: of_store(score_threshold=0.7), "Threshold"),
+        (lambda: of_store(search_kwargs={"score_threshold": 0.7}), "Threshold"),
+        (lambda: of_store(search_type="mmr"), "as_retriever"),
+        (lambda: of_store(k=3, search_kwargs={"k": 4}), "k"),
+        (lambda: of_store(filter=lambda d: True, search_kwargs={"filter": lambda d: True}), "filter"),
+        (lambda: SageTextSplitter.from_language("python"), "RecursiveCharacterTextSplitter"),
+        (lambda: SageNodeParser(512, 20, 3), "chunk_size, chunk_overlap"),
+        (lambda: SageNodeParser(512, chunk_size=20), "chunk_size"),
+    ],
+)
+def test_stock_arguments_that_mean_something_else_are_advised_on(call: Any, advice: str) -> None:
+    with pytest.raises((InputError, TypeError), match=advice) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_sizes_by_position() -> None:
+    with pytest.warns(UserWarning, match="chunk_overlap"):
+        parser = SageNodeParser(512, 20)
+    assert parser.to_dict() == SageNodeParser(chunk_size=512).to_dict()
+
+
+@pytest.mark.parametrize(
+    "stock", [SentenceSplitter, TokenTextSplitter, SentenceWindowNodeParser, SemanticSplitterNodeParser]
+)
+def test_every_argument_of_the_stock_parsers_is_taken_or_advised_on(stock: Any) -> None:
+    for name in {*stock.model_fields, *inspect.signature(stock.__init__).parameters} - {
+        "self",
+        "kwargs",
+        "data",
+    }:
+        if name not in SageNodeParser.model_fields:
+            assert name in SageNodeParser._advice, name
