@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sage_langchain.compressor import SageCompressor
     from sage_langchain.embeddings import MiniLMEmbeddings
     from sage_langchain.grounding import GroundingChecker, marks_of
+    from sage_langchain.inspection import inspect, inspect_many
     from sage_langchain.pruner import SagePruner
     from sage_langchain.retriever import SageRetriever
     from sage_langchain.scored_search import ScoredVectorStoreRetriever
@@ -30,6 +31,8 @@ __all__ = [
     "SageTextSplitter",
     "ScoredVectorStoreRetriever",
     "create_sage_chain",
+    "inspect",
+    "inspect_many",
     "marks_of",
 ]
 
@@ -43,6 +46,8 @@ _HOMES = {
     "SageTextSplitter": "text_splitter",
     "ScoredVectorStoreRetriever": "scored_search",
     "create_sage_chain": "chain",
+    "inspect": "inspection",
+    "inspect_many": "inspection",
     "marks_of": "grounding",
 }
 

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
-from langchain_core.callbacks import Callbacks
+from langchain_core.callbacks import BaseCallbackManager, Callbacks, dispatch_custom_event
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from typing_extensions import Self
@@ -220,7 +220,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         Args:
             documents: The candidates, in any order.
             query: What they are ranked for.
-            callbacks: Not used: no model of LangChain's is called.
+            callbacks: Told where the selection was cut and why.
 
         Returns:
             Scored copies of those kept, best first.
@@ -228,13 +228,13 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         Raises:
             InputError: Where scores are needed and missing.
         """
-        return self.keep(self.rank(documents, query))
+        return self.keep(self.rank(documents, query), callbacks=callbacks)
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """`compress_documents`, awaiting rerankers that can be awaited and others in a thread."""
-        return self.keep(await self.arank(documents, query))
+        return self.keep(await self.arank(documents, query), callbacks=callbacks)
 
     def rank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """Scored copies of all documents, best first; of those with equal texts the best."""
@@ -258,11 +258,20 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         scores = await ascore_candidates(self._scorer(), query, texts, known, headed=headed)
         return self._scored(documents, scores, ordered=False, question=query)
 
-    def keep(self, ranked: Sequence[Document], *, k: int | None = None) -> list[Document]:
-        """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given."""
+    def keep(
+        self, ranked: Sequence[Document], *, k: int | None = None, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """What the rule keeps of ``ranked`` (from `rank`); exactly ``k`` where that is given.
+
+        Why is sent as the custom event ``sage_selection``, where ``callbacks`` belong to a run.
+        """
         scores = [document.metadata[SCORE_KEY] for document in ranked]
         texts = [document.page_content for document in ranked]
-        chosen = self.choose(scores, k=k, scale=self.scale_of(ranked), texts=texts)
+        scale = self.scale_of(ranked)
+        chosen = self.choose(scores, k=k, scale=scale, texts=texts)
+        if isinstance(callbacks, BaseCallbackManager) and callbacks.parent_run_id is not None:
+            event = {**chosen.to_dict(), "scale": scale}
+            dispatch_custom_event("sage_selection", event, config={"callbacks": callbacks})
         return [ranked[i] for i in chosen.indices]
 
     def choose(

@@ -346,9 +346,11 @@ class SageRetriever(CheckedModel, BaseRetriever):
             RunnableLambda(lambda documents: compressor.rank(documents, query), arank, name="sage_rerank")
         ]
         if select:
-            steps.append(
-                RunnableLambda(lambda documents: compressor.keep(documents, k=exact), name="sage_select")
-            )
+
+            def keep(documents: list[Document], config: RunnableConfig) -> list[Document]:
+                return compressor.keep(documents, k=exact, callbacks=config.get("callbacks"))
+
+            steps.append(RunnableLambda(keep, name="sage_select"))
         return steps
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

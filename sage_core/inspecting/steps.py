@@ -42,6 +42,10 @@ class Passage:
         """What the same passage has in common wherever it appears."""
         return " ".join(self.text.split())
 
+    def scored(self, score: float | None) -> Passage:
+        """The same with this score."""
+        return replace(self, score=score)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
