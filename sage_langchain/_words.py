@@ -15,6 +15,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from sage_core.errors import InputError
 from sage_core.store.words import Rereading, WordIndex
 from sage_core.text.links import document_names
+from sage_langchain._private import chroma_count, docstore_of
 from sage_langchain.compressor import texts_of, titled, without_header
 
 Scored = list[tuple[Document, float]]
@@ -156,12 +157,12 @@ class Docstore:
         return {key: document.page_content for key, document in self._all().items()}
 
     def _all(self) -> dict[str, Document]:
-        known: dict[str, Document] = self._store.docstore._dict
+        known = docstore_of(self._store) or {}
         return {key: known[key] for key in self._store.index_to_docstore_id.values() if key in known}
 
     def documents(self, ids: Sequence[str]) -> list[Document]:
         """See `ReadableStore`."""
-        known = self._store.docstore._dict
+        known = docstore_of(self._store) or {}
         return [known[key].model_copy(update={"id": key}) for key in ids if key in known]
 
     def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> Collection[str]:
@@ -188,7 +189,7 @@ class Chroma:
 
     def texts(self) -> Mapping[str, str]:
         """See `ReadableStore`."""
-        return self._known.read(self._store._collection.count())
+        return self._known.read(chroma_count(self._store))
 
     def _all(self) -> dict[str, str]:
         stored = self._store.get(include=["documents"])
@@ -259,8 +260,7 @@ def readable(store: VectorStore) -> ReadableStore | None:
         return InMemory(store)
     if any(base.__name__ == "Chroma" for base in type(store).__mro__) and store.embeddings is not None:
         return Chroma(store)
-    docstore = getattr(store, "docstore", None)
-    if isinstance(getattr(docstore, "_dict", None), dict) and hasattr(store, "index_to_docstore_id"):
+    if docstore_of(store) is not None:
         return Docstore(store)
     return None
 

@@ -22,6 +22,7 @@ from sage_core.errors import InputError
 from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.ranking.named import HYBRID, NONE
+from sage_langchain._private import tracing_params
 from sage_langchain._runnables import CheckedModel, as_runnable, checked, inner_input, query_of
 from sage_langchain.compressor import SCALE_KEY, SCORE_KEY, SageCompressor, texts_of, without_header
 from sage_langchain.scored_search import CandidateSearch, ScoredVectorStoreRetriever
@@ -356,7 +357,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if isinstance(self.base_retriever, BaseRetriever):
-            inner = self.base_retriever._get_ls_params()
+            inner = tracing_params(self.base_retriever)
             inner.pop("ls_retriever_name", None)
             params.update(inner)
         return params

@@ -22,6 +22,7 @@ from sage_core.ranking import Links, link, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.scales import Similarities, store_similarities
+from sage_langchain._private import relevance_function, tracing_params
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
     GivenDocuments,
@@ -93,7 +94,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
         return self._scored(await self._afound(query, self._arguments(k, kwargs)))
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        return VectorStoreRetriever(vectorstore=self.vectorstore)._get_ls_params(**kwargs)
+        return tracing_params(VectorStoreRetriever(vectorstore=self.vectorstore), **kwargs)
 
     def _arguments(self, k: int | None, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {"k": self.k, **self.search_kwargs, **kwargs, **({} if k is None else {"k": k})}
@@ -118,7 +119,7 @@ class ScoredVectorStoreRetriever(CheckedModel, BaseRetriever):
     def _reading(self, scored: Scored) -> Similarities:
         """How to read the store's scores, given in its order."""
         raw = [score for _, score in scored]
-        read = store_similarities(raw, self.similarity or _relevance_function(self.vectorstore))
+        read = store_similarities(raw, self.similarity or relevance_function(self.vectorstore))
         if read.contradicted:
             self._warn_once()
         return read
@@ -280,14 +281,3 @@ def _hit(document: Document, raw: float | None = None) -> Hit[Document]:
 
 def _links(documents: Sequence[Document]) -> list[Links]:
     return link([place_of(without_header(document)) for document in documents])
-
-
-def _relevance_function(store: VectorStore) -> Callable[[float], float] | None:
-    """The store's own map from raw score to relevance; None where it has none.
-
-    LangChain declares this hook, with its leading underscore, for stores to fill in; there is no public name.
-    """
-    try:
-        return store._select_relevance_score_fn()
-    except (NotImplementedError, ValueError):
-        return None

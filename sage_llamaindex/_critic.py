@@ -26,6 +26,7 @@ from sage_core.feedback import Verdict
 from sage_core.feedback.critic import critic_fields
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_llamaindex._private import llm_of
 from sage_llamaindex.prompts import critic_template
 
 Graded = tuple[Verdict, TokenUsage | None]
@@ -166,7 +167,7 @@ class EvaluatorCritic(Critic):
 
     def share(self, callback_manager: CallbackManager, *, force: bool) -> None:
         """See `Critic.share`."""
-        llm = getattr(self._evaluator, "_llm", None)
+        llm = llm_of(self._evaluator)
         if isinstance(llm, LLM) and (force or not llm.callback_manager.handlers):
             llm.callback_manager = callback_manager
 

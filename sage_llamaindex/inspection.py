@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect as signatures
 import uuid
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ from pydantic import Field, PrivateAttr
 from sage_core.errors import InputError
 from sage_core.inspecting import TOP_K, Comparison, Inspection, Passage, Record, Recorder, Survey
 from sage_core.selection import Selection
+from sage_llamaindex._private import without_filters
 from sage_llamaindex.postprocessor import Ranking
 
 _TAG = "sage_inspect"
@@ -309,8 +309,7 @@ def _hidden(searched: Sequence[Any], question: str, recorder: Recorder) -> list[
     """What the searches with filters would have found without them."""
     found = {passage.id for record in recorder.records for passage in record.passages}
     hidden: dict[str, Passage] = {}
-    for retriever in {id(r): r for r in searched if getattr(r, "_filters", None) is not None}.values():
-        free = copy.copy(retriever)
-        free._filters = None
-        hidden |= {p.id: p for p in _passages(free.retrieve(question)) if p.id not in found}
+    for retriever in {id(r): r for r in searched}.values():
+        if (free := without_filters(retriever)) is not None:
+            hidden |= {p.id: p for p in _passages(free.retrieve(question)) if p.id not in found}
     return list(hidden.values())

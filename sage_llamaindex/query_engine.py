@@ -40,6 +40,7 @@ from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._places import show_places
+from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
 from sage_llamaindex._question import RESULT, Parts, SageQuestion
 from sage_llamaindex._streams import drained
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor
@@ -294,7 +295,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         super().__init__(retriever, response_synthesizer, postprocessors, callback_manager)
         self._critic = make_critic(
             None if isinstance(self._options.critic, str) else self._options.critic,
-            self._response_synthesizer._llm,
+            llm_of(self._response_synthesizer),
             self._options.critic_template,
             self._options.loop.accept_score,
             missing=self._options.loop.hops > 0,
@@ -381,7 +382,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         retriever = SageRetriever.from_index(
             index, candidates=similarity_top_k, retriever_args=arguments, select=False
         )
-        chosen = resolve_llm(llm, callback_manager=index._callback_manager) if llm else Settings.llm
+        chosen = resolve_llm(llm, callback_manager=callback_manager_of(index)) if llm else Settings.llm
         return cls.from_args(retriever, llm=chosen, **kwargs)
 
     @classmethod
@@ -402,8 +403,9 @@ class SageQueryEngine(RetrieverQueryEngine):
             raise InputError(f"from_query_engine takes a RetrieverQueryEngine, not {type(engine).__name__}")
         refuse_unknown(options, OPTIONS | _SELECTION | _PARTS, "SageQueryEngine.from_query_engine")
         inherited = engine._inherited() if isinstance(engine, SageQueryEngine) else {}
-        arguments = {"node_postprocessors": list(engine._node_postprocessors), **inherited, **options}
-        made = cls(engine._retriever, copy.copy(engine._response_synthesizer), **arguments)
+        retriever, synthesizer, postprocessors = parts_of(engine)
+        arguments = {"node_postprocessors": postprocessors, **inherited, **options}
+        made = cls(retriever, copy.copy(synthesizer), **arguments)
         return made if arguments.get("callback_manager") else made._observed_by(engine.callback_manager)
 
     def _observed_by(self, manager: CallbackManager) -> Self:
@@ -431,7 +433,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             llm: Rewrites the question; None for the one that answers.
             kwargs: For `CondenseQuestionChatEngine.from_defaults`, such as ``memory`` or ``chat_history``.
         """
-        llm = llm if llm is not None else self._response_synthesizer._llm
+        llm = llm if llm is not None else llm_of(self._response_synthesizer)
         return CondenseQuestionChatEngine.from_defaults(query_engine=self, llm=llm, **kwargs)
 
     def _inherited(self) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
-from llama_index.core.vector_stores.types import VectorStoreQueryMode
 from typing_extensions import Self
 
 from sage_core._checks import check_int, near_match
@@ -27,6 +27,15 @@ from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named
 from sage_core.selection import read_scores
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
+from sage_llamaindex._private import (
+    callback_manager_of,
+    embedding_model_of,
+    follow_new_nodes,
+    index_of,
+    limits_of,
+    searching_words,
+    vector_store_of,
+)
 from sage_llamaindex._words import GivenNodes, WordSearch, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor
 
@@ -41,7 +50,6 @@ _ADVICE = {
     "similarity_top_k": "candidates= is how many nodes are ranked (60), max_k= how many are returned at most",
     **dict.fromkeys(STOCK_ARGUMENTS, "the retriever that is given has it; SageRetriever.from_index takes it"),
 }
-_WITHOUT_EMBEDDING = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 
 
 class SageRetriever(BaseRetriever):
@@ -128,7 +136,7 @@ class SageRetriever(BaseRetriever):
         self._sparse: VectorIndexRetriever | None = None
         self._words: WordSearch | None = None
         if isinstance(retriever, VectorIndexRetriever):
-            self._index = retriever._index
+            self._index = index_of(retriever)
             self._retriever = copy.copy(retriever)
             self._retriever.similarity_top_k = max(retriever.similarity_top_k, candidates + RUNNERS_UP)
         if words == "off":
@@ -164,9 +172,8 @@ class SageRetriever(BaseRetriever):
         stock = {name: kwargs.pop(name) for name in STOCK_ARGUMENTS & kwargs.keys()}
         fetched = kwargs.get("candidates", CANDIDATES)
         retriever = index.as_retriever(**{"similarity_top_k": fetched, **stock, **(retriever_args or {})})
-        if isinstance(retriever, VectorIndexRetriever):
-            retriever._node_ids = None  # a list of the nodes at this moment: later ones would not be found
-        return cls(retriever, **{"callback_manager": index._callback_manager, **kwargs})
+        follow_new_nodes(retriever)
+        return cls(retriever, **{"callback_manager": callback_manager_of(index), **kwargs})
 
     @property
     def words_from(self) -> str:
@@ -218,7 +225,9 @@ class SageRetriever(BaseRetriever):
         if self._links and self._words is not None:
             names = names_in([titled(n.node) for n in nodes], self._words.index)
             documents = list({document for own in names for document in own.values()})
-            first = self._words.passing(self._words.index.chunks_of(documents, 1), **self._limits())
+            first = self._words.passing(
+                self._words.index.chunks_of(documents, 1), **limits_of(self._retriever)
+            )
             known = {t.document: t.source or t.title or "" for t in map(titled, first)}
             names = [{n: known[d] for n, d in own.items() if known.get(d)} for own in names]
         texts = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in show_places(nodes)]
@@ -245,26 +254,20 @@ class SageRetriever(BaseRetriever):
 
     def _embedded(self, bundle: QueryBundle) -> QueryBundle:
         """The question with its embedding, which is needed twice; the caller's bundle gets it too."""
-        if self._needs_embedding(bundle):
-            model = self._retriever._embed_model  # type: ignore[attr-defined]  # a vector index's
+        if (model := self._embedding_model(bundle)) is not None:
             bundle.embedding = model.get_agg_embedding_from_queries(bundle.embedding_strs)
         return bundle
 
     async def _aembedded(self, bundle: QueryBundle) -> QueryBundle:
-        if self._needs_embedding(bundle):
-            model = self._retriever._embed_model  # type: ignore[attr-defined]  # a vector index's
+        if (model := self._embedding_model(bundle)) is not None:
             bundle.embedding = await model.aget_agg_embedding_from_queries(bundle.embedding_strs)
         return bundle
 
-    def _needs_embedding(self, bundle: QueryBundle) -> bool:
-        inner = self._retriever
+    def _embedding_model(self, bundle: QueryBundle) -> BaseEmbedding | None:
+        """What is to embed the question; None where nothing is."""
         if bundle.embedding is not None or not bundle.embedding_strs:
-            return False
-        return (
-            isinstance(inner, VectorIndexRetriever)
-            and inner._vector_store.is_embedding_query
-            and inner._vector_store_query_mode not in _WITHOUT_EMBEDDING
-        )
+            return None
+        return embedding_model_of(self._retriever)
 
     def _by_words(self, bundle: QueryBundle) -> list[BaseNode]:
         """Nodes found by words, best first."""
@@ -273,14 +276,7 @@ class SageRetriever(BaseRetriever):
             return [hit.node for hit in self._sparse.retrieve(QueryBundle(bundle.query_str))][:n]
         if self._words is None:
             return []
-        return self._words.search(bundle.query_str, n, **self._limits())
-
-    def _limits(self) -> dict[str, Any]:
-        """Which nodes the inner retriever may return."""
-        inner = self._retriever
-        if not isinstance(inner, VectorIndexRetriever):
-            return {}
-        return {"filters": inner._filters, "node_ids": inner._node_ids, "doc_ids": inner._doc_ids}
+        return self._words.search(bundle.query_str, n, **limits_of(self._retriever))
 
     def _merged(
         self, bundle: QueryBundle, near: Sequence[NodeWithScore], by_words: Sequence[BaseNode]
@@ -310,7 +306,7 @@ class SageRetriever(BaseRetriever):
                 words.index,
                 titled=titled,
                 links=neighbors_of,
-                fetch=lambda ids: [_hit(node) for node in words.passing(ids, **self._limits())],
+                fetch=lambda ids: [_hit(node) for node in words.passing(ids, **limits_of(self._retriever))],
                 scores=scores,
             )
         return [NodeWithScore(node=hit.item, score=hit.score) for hit in hits]
@@ -321,13 +317,8 @@ _ARGUMENTS = frozenset(inspect.signature(SageRetriever.__init__).parameters) | {
 
 def _sparse(retriever: VectorIndexRetriever, n: int) -> VectorIndexRetriever | None:
     """The store's own search by words, with the same filters; None where it has none."""
-    mode = sparse_mode(retriever._vector_store)
-    if mode is None:
-        return None
-    made = copy.copy(retriever)
-    made._vector_store_query_mode, made._sparse_top_k = mode, n
-    made.similarity_top_k = n
-    return made
+    mode = sparse_mode(vector_store_of(retriever))
+    return None if mode is None else searching_words(retriever, mode, n)
 
 
 def _hit(node: BaseNode, score: float | None = None) -> Hit[BaseNode]:

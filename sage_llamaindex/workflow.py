@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer
 from sage_core.errors import InputError
 from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Step
 from sage_core.selection import Scale
+from sage_llamaindex._private import llm_of, output_class_of, parts_of
 from sage_llamaindex._question import Attempt, SageQuestion
 from sage_llamaindex.events import SageMarkEvent
 from sage_llamaindex.postprocessor import Ranking
@@ -269,7 +270,7 @@ class SageWorkflow(Workflow):
         engine = self._engine
         ranking = Ranking(tuple(progress.nodes), progress.scale)
         question = SageQuestion(QueryBundle(progress.query), ranking, engine._parts())
-        attempts = [_restored(answered, engine._response_synthesizer) for answered in progress.attempts]
+        attempts = [_restored(answered, parts_of(engine)[1]) for answered in progress.attempts]
         rounds = [Round.from_dict(item) for item in progress.rounds]
         loop, request = await question.aresume(
             engine._options.config(engine._sage, ranking), rounds, attempts
@@ -305,8 +306,8 @@ def _restored(answered: _Answered, synthesizer: BaseSynthesizer) -> Attempt:
     parts: Mapping[str, Any] = {"source_nodes": list(answered.sources), "metadata": answered.metadata}
     if not answered.structured:
         return Attempt(answered.nodes, answered.text, Response(answered.text, **parts))
-    llm = synthesizer._llm
-    model = llm.output_cls if isinstance(llm, StructuredLLM) else synthesizer._output_cls
+    llm = llm_of(synthesizer)
+    model = llm.output_cls if isinstance(llm, StructuredLLM) else output_class_of(synthesizer)
     assert model is not None, "a structured answer comes of a synthesizer that has a class for it"
     structured = model.model_validate_json(answered.text)
     return Attempt(answered.nodes, answered.text, PydanticResponse(structured, **parts))

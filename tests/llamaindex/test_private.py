@@ -1,0 +1,106 @@
+"""Each private attribute of LlamaIndex that is read, on the version that is installed."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.evaluation import FaithfulnessEvaluator
+from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
+from llama_index.core.llms import MockLLM
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores.types import (
+    ExactMatchFilter,
+    MetadataFilters,
+    VectorStoreQueryMode,
+)
+from pydantic import BaseModel
+
+import sage_langchain
+import sage_llamaindex
+from sage_llamaindex import _private
+from tests.fakes.llamaindex import FixedRetriever, HashEmbedding
+
+FILTERS = MetadataFilters(filters=[ExactMatchFilter(key="kind", value="even")])
+
+
+def index() -> VectorStoreIndex:
+    nodes = [
+        TextNode(text=f"Ferry {i}.", id_=str(i), metadata={"kind": "even"} if i % 2 else {}) for i in range(6)
+    ]
+    return VectorStoreIndex(nodes, embed_model=HashEmbedding())
+
+
+def test_of_a_retriever() -> None:
+    made = index()
+    retriever = VectorIndexRetriever(made, filters=FILTERS, node_ids=["1"], doc_ids=["d"])
+    assert _private.index_of(retriever) is made
+    assert _private.vector_store_of(retriever) is made.vector_store
+    assert _private.limits_of(retriever) == {"filters": FILTERS, "node_ids": ["1"], "doc_ids": ["d"]}
+    assert _private.limits_of(FixedRetriever()) == {}
+    assert _private.embedding_model_of(retriever) is made._embed_model
+    assert _private.embedding_model_of(FixedRetriever()) is None
+    sparse = made.as_retriever(vector_store_query_mode=VectorStoreQueryMode.SPARSE)
+    assert _private.embedding_model_of(sparse) is None
+
+
+def test_copies_change_the_copy() -> None:
+    retriever = index().as_retriever(filters=FILTERS, similarity_top_k=6)
+    free = _private.without_filters(retriever)
+    assert len(free.retrieve("Ferry")) == 6 and len(retriever.retrieve("Ferry")) == 3
+    assert _private.without_filters(free) is _private.without_filters(FixedRetriever()) is None
+    words = _private.searching_words(retriever, VectorStoreQueryMode.SPARSE, 7)
+    assert words.similarity_top_k == 7 and _private.embedding_model_of(words) is None
+    assert retriever.similarity_top_k == 6 and _private.embedding_model_of(retriever) is not None
+
+
+def test_nodes_that_come_later_are_followed() -> None:
+    made = index()
+    retriever = made.as_retriever(similarity_top_k=9)
+    _private.follow_new_nodes(retriever)
+    _private.follow_new_nodes(FixedRetriever())
+    made.insert_nodes([TextNode(text="Ferry 7.", id_="7")])
+    assert "7" in [found.node.node_id for found in retriever.retrieve("Ferry 7.")]
+
+
+def test_of_an_engine_and_its_parts() -> None:
+    class Reply(BaseModel):
+        text: str
+
+    made, llm = index(), MockLLM()
+    engine = made.as_query_engine(llm=llm)
+    retriever, synthesizer, postprocessors = _private.parts_of(engine)
+    assert _private.index_of(retriever) is made and postprocessors == []
+    assert _private.llm_of(synthesizer) is llm and _private.output_class_of(synthesizer) is None
+    assert _private.output_class_of(get_response_synthesizer(llm=llm, output_cls=Reply)) is Reply
+    assert _private.llm_of(FaithfulnessEvaluator(llm=llm)) is llm and _private.llm_of(object()) is None
+    assert _private.callback_manager_of(made) is made._callback_manager
+
+
+@pytest.mark.parametrize("package", [sage_llamaindex, sage_langchain])
+def test_no_other_module_reads_what_is_private_of_a_framework(package: object) -> None:
+    folder = Path(str(package.__file__)).parent
+    trees = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")}
+    ours: set[str] = set()
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                ours.add(node.name)
+            elif isinstance(node, ast.AnnAssign | ast.Assign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                ours |= {t.attr for t in targets if isinstance(t, ast.Attribute)}
+                ours |= {t.id for t in targets if isinstance(t, ast.Name)}
+    read = {
+        f"{name}:{node.lineno} {node.attr}"
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if name != "_private.py"
+        and isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in ours
+        # What a class inherits is its own.
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    }
+    assert not read
