@@ -65,8 +65,8 @@ class Call(_Request[T]):
         *arguments: P.args,
         **keywords: P.kwargs,
     ) -> None:
-        self.run = partial(function, *arguments, **keywords)
-        self.arun = partial(coroutine, *arguments, **keywords)
+        self.run: Callable[[], T] = partial(function, *arguments, **keywords)
+        self.arun: Callable[[], Awaitable[T]] = partial(coroutine, *arguments, **keywords)
 
 
 class Compute(Call[T]):
