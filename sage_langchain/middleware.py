@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
+from pydantic_core import to_jsonable_python
 
 from sage_core._checks import check_float
 from sage_core.answering import Claim, LocalJudge, checker, claims_or_unsure
@@ -26,6 +29,8 @@ except ModuleNotFoundError as missing:
     if missing.name not in ("langchain", "langgraph"):
         raise  # installed, but broken: its own error says more
     raise MissingExtraError("sage_langchain.middleware", "agents") from missing
+
+logger = logging.getLogger(__name__)
 
 NOTHING_NEW = "No new passages: everything that this search found was returned by an earlier one."
 """What stands in the place of a search result in which every passage is a repetition."""
@@ -214,6 +219,9 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
 
 GroundingAction = Literal["mark", "retry", "hand_over"]
 
+# Fewer in a field are a name, a label or a value.
+_STATEMENT_WORDS = 5
+
 UNSUPPORTED = "[not supported by the passages found]"
 """What is written behind a statement that the passages do not support."""
 
@@ -222,9 +230,11 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
     """Checks the final answer of an agent against the passages that its searches returned; no LLM is asked.
 
     Each statement of the answer gets the probability that the passages support it. What is below
-    ``threshold`` is marked, asked for again, or put before a person. An answer without any search, in a
-    language that the judge does not read, or of a ``response_format`` passes unchanged. The verdicts go with
-    the message, in ``additional_kwargs["sage_grounding"]``.
+    ``threshold`` is marked, asked for again, or put before a person. An answer without any search, or in a
+    language that the judge does not read, passes unchanged. The verdicts go with the message, in
+    ``additional_kwargs["sage_grounding"]``. Of a structured answer (``response_format``) the texts of five
+    words or more are judged, at any depth; ``unjudged`` lists the other fields, which a log line names once.
+    It is never marked, for its schema may not allow it.
 
         from langchain.agents import create_agent
         from sage_langchain.middleware import SageGroundingMiddleware
@@ -237,7 +247,8 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             more, naming the statements, and marks what is still unsupported in the better of both answers;
             from the first search on, an answer is streamed whole, when it is decided which it is.
             ``"hand_over"`` interrupts the run (it needs a checkpointer); resume with the text to send,
-            with True to send the answer as it is, or with False to mark it.
+            with True to send the answer as it is, or with False to mark it; for a structured answer with
+            its fields, or with True.
         threshold: Least probability of support, from 0 to 1.
         judge: The judge; a `LocalJudge` of its own where None.
         model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
@@ -262,6 +273,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         self._action = action
         self._threshold = check_float("threshold", threshold, minimum=0, maximum=1)
         self._judge = checker(judge, model) or LocalJudge()
+        self._named: set[str] = set()
 
     # -- hooks of the agent ---------------------------------------------------------------------------
 
@@ -269,15 +281,16 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Call the model; with ``action="retry"`` once more where statements are not supported."""
-        if self._action != "retry" or not self._passages_seen(request.state, request.messages):
-            return handler(request)
+        passages = self._passages_seen(request.state, request.messages)
+        if self._action != "retry" or not passages:
+            return self._with_verdicts(handler(request), passages)
         request = _unstreamed(request)
         response = handler(request)
-        failed = self._unsupported(request, response)
-        if not failed:
-            return response
-        second = handler(self._again(request, response, failed))
-        return self._better(response, failed, second, self._unsupported(request, second))
+        failed = self._unsupported(response, passages)
+        if failed:
+            second = handler(self._again(request, response, failed))
+            response = self._better(response, failed, second, self._unsupported(second, passages))
+        return self._with_verdicts(response, passages)
 
     async def awrap_model_call(
         self,
@@ -285,24 +298,29 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
         """`wrap_model_call` as a coroutine; the judge computes in a thread."""
-        if self._action != "retry" or not self._passages_seen(request.state, request.messages):
-            return await handler(request)
+        passages = self._passages_seen(request.state, request.messages)
+        if self._action != "retry" or not passages:
+            return await asyncio.to_thread(self._with_verdicts, await handler(request), passages)
         request = _unstreamed(request)
         response = await handler(request)
-        failed = await asyncio.to_thread(self._unsupported, request, response)
-        if not failed:
-            return response
-        second = await handler(self._again(request, response, failed))
-        rest = await asyncio.to_thread(self._unsupported, request, second)
-        return self._better(response, failed, second, rest)
+        failed = await asyncio.to_thread(self._unsupported, response, passages)
+        if failed:
+            second = await handler(self._again(request, response, failed))
+            rest = await asyncio.to_thread(self._unsupported, second, passages)
+            response = self._better(response, failed, second, rest)
+        return await asyncio.to_thread(self._with_verdicts, response, passages)
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Note the verdicts on the final answer, and mark it or hand it over."""
+        if (fields := _noted_fields(state["messages"])) is not None:
+            return self._handed_over(state.get("structured_response"), fields)
         return self._noted(state["messages"], self._claims(state, state["messages"]))
 
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """`after_model`; the judge computes in a thread."""
         messages = state["messages"]
+        if (fields := _noted_fields(messages)) is not None:
+            return self._handed_over(state.get("structured_response"), fields)
         return self._noted(messages, await asyncio.to_thread(self._claims, state, messages))
 
     # -- parts ----------------------------------------------------------------------------------------
@@ -328,6 +346,55 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         noted = {**last.additional_kwargs, "sage_grounding": verdicts}
         return {"messages": [last.model_copy(update={"content": content, "additional_kwargs": noted})]}
 
+    def _with_verdicts(self, response: ModelResponse[Any], passages: Sequence[str]) -> ModelResponse[Any]:
+        """The response with verdicts on the fields of a structured answer; others are judged at the end."""
+        structured, answer = getattr(response, "structured_response", None), _answer(response)
+        if structured is None or answer is None or not passages:
+            return response
+        leaves = dict(_leaves(_plain(structured)))
+        claims = list(self._field_claims(leaves, passages))
+        unjudged = [name for name, value in leaves.items() if not _is_statement(value)]
+        if new := [name for name in unjudged if name not in self._named]:
+            self._named.update(new)
+            logger.warning(
+                "fields of a structured answer that are no texts of %d words or more are not judged: %s",
+                _STATEMENT_WORDS,
+                ", ".join(new),
+            )
+        verdicts = {
+            "claims": [{**claim.to_dict(), "field": name} for name, claim in claims],
+            "supported": not any(self._fails(claim) for _, claim in claims) if claims else None,
+            "unjudged": unjudged,
+        }
+        noted = {**answer.additional_kwargs, "sage_grounding": verdicts}
+        copied = answer.model_copy(update={"additional_kwargs": noted})
+        return replace(response, result=[copied if m is answer else m for m in response.result])
+
+    def _field_claims(
+        self, leaves: Mapping[str, Any], passages: Sequence[str]
+    ) -> Iterator[tuple[str, Claim]]:
+        """The statements in the texts of a structured answer, each with the name of its field."""
+        for name, value in leaves.items():
+            if _is_statement(value):
+                for claim in self._judged(value, passages):
+                    yield name, claim
+
+    def _handed_over(self, structured: Any, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+        if fields["supported"] is not False or self._action != "hand_over":
+            return None
+        from langgraph.types import interrupt
+
+        known = [c for c in fields["claims"] if c["probability"] is not None]
+        failed = [c for c in known if c["probability"] < self._threshold]
+        decision = interrupt({"answer": _plain(structured), "unsupported": failed})
+        if isinstance(decision, bool):
+            return None
+        made = type(structured)(**decision) if isinstance(decision, Mapping) else decision
+        return {"structured_response": made}
+
+    def _judged(self, text: str, passages: Sequence[str]) -> list[Claim]:
+        return claims_or_unsure(lambda: self._judge.grounding(text, passages), text)
+
     def _fails(self, claim: Claim) -> bool:
         return claim.probability is not None and claim.probability < self._threshold
 
@@ -338,28 +405,23 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             results.setdefault(message.tool_call_id, _passages(message))
         return [passage for passages in results.values() for passage in passages or ()]
 
-    def _claims(self, state: Any, messages: Sequence[AnyMessage], answer: Any = None) -> list[Claim]:
-        """The statements of a final answer; none where it is not one, or nothing was searched for.
-
-        Args:
-            state: The agent's.
-            messages: The conversation.
-            answer: The answer; the last message where None.
-        """
-        if answer is None and messages:
-            answer = messages[-1]
+    def _claims(self, state: Any, messages: Sequence[AnyMessage]) -> list[Claim]:
+        """The statements of a final answer; none where it is not one, or nothing was searched for."""
+        answer = messages[-1] if messages else None
         if not isinstance(answer, AIMessage) or answer.tool_calls or not answer.text.strip():
             return []
         passages = self._passages_seen(state, messages)
-        if not passages:
-            return []
-        return claims_or_unsure(lambda: self._judge.grounding(answer.text, passages), answer.text)
+        return self._judged(answer.text, passages) if passages else []
 
-    def _unsupported(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> list[Claim]:
-        answer = _answer(response)
-        if answer is None or getattr(response, "structured_response", None) is not None:
+    def _unsupported(self, response: ModelResponse[Any], passages: Sequence[str]) -> list[Claim]:
+        structured, answer = getattr(response, "structured_response", None), _answer(response)
+        if structured is not None:
+            claims = [c for _, c in self._field_claims(dict(_leaves(_plain(structured))), passages)]
+        elif answer is None or answer.tool_calls or not answer.text.strip():
             return []
-        return [c for c in self._claims(request.state, request.messages, answer) if self._fails(c)]
+        else:
+            claims = self._judged(answer.text, passages)
+        return [c for c in claims if self._fails(c)]
 
     def _again(
         self, request: ModelRequest[Any], response: ModelResponse[Any], failed: Sequence[Claim]
@@ -374,7 +436,9 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             "do not say it."
         )
         # The exchange stays inside this call: the conversation never shows the answer that was withdrawn.
-        return request.override(messages=[*request.messages, AIMessage(answer.text), HumanMessage(said)])
+        structured = getattr(response, "structured_response", None)
+        text = answer.text if structured is None else json.dumps(_plain(structured), default=str)
+        return request.override(messages=[*request.messages, AIMessage(text), HumanMessage(said)])
 
     @staticmethod
     def _better(
@@ -384,8 +448,40 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
         rest: Sequence[Claim],
     ) -> ModelResponse[Any]:
         answer = _answer(second)
+        if getattr(first, "structured_response", None) is not None:
+            usable = getattr(second, "structured_response", None) is not None
+            return second if usable and len(rest) <= len(failed) else first
         usable = answer is not None and bool(answer.tool_calls or answer.text.strip())
         return second if usable and len(rest) <= len(failed) else first
+
+
+def _plain(structured: Any) -> Any:
+    """A structured answer, of whatever class, as dictionaries and lists."""
+    return to_jsonable_python(structured, fallback=str)
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The values inside, each with the names of the fields that lead to it: ``"points.0"``."""
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    else:
+        yield name, value
+    for key, part in inner:
+        yield from _leaves(part, f"{name}.{key}" if name else str(key))
+
+
+def _is_statement(value: Any) -> bool:
+    return isinstance(value, str) and len(value.split()) >= _STATEMENT_WORDS
+
+
+def _noted_fields(messages: Sequence[AnyMessage]) -> dict[str, Any] | None:
+    """The verdicts on a structured answer that has just been given."""
+    last = next((m for m in reversed(messages) if not isinstance(m, ToolMessage)), None)
+    verdicts = last.additional_kwargs.get("sage_grounding") if isinstance(last, AIMessage) else None
+    return verdicts if isinstance(verdicts, dict) and "unjudged" in verdicts else None
 
 
 def _answer(response: Any) -> AIMessage | None:

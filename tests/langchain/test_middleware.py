@@ -11,7 +11,7 @@ pytest.importorskip("langchain.agents")
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
-from langchain.agents.structured_output import ToolStrategy
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
@@ -328,6 +328,75 @@ def test_a_structured_answer_is_no_search(response_format):
     agent, _, _ = search_agent(replies, "abc", *middleware, response_format=response_format)
     state = agent.invoke({"messages": [HumanMessage("When?")]}, {"recursion_limit": 50})
     assert state["structured_response"] == Reply(answer="seven")
+
+
+class Report(BaseModel):
+    """An answer with fields that are no statements."""
+
+    kind: str = "timetable"
+    hour: int = 9
+    points: list[str]
+
+
+def reporting(replies, action, how, checkpointer=None):
+    if how is ToolStrategy:
+        calls = [
+            AIMessage("", tool_calls=[{"name": "Report", "args": {"points": points}, "id": str(i)}])
+            for i, points in enumerate(replies)
+        ]
+    else:
+        calls = [AIMessage(Report(points=points).model_dump_json()) for points in replies]
+    middleware = SageGroundingMiddleware(action=action)
+    options = {"response_format": how(Report), "checkpointer": checkpointer}
+    return search_agent([search_call(1), *calls], [FOUND], middleware, **options)[:2]
+
+
+def verdicts_of(state):
+    [noted] = [v for m in state["messages"] if (v := m.additional_kwargs.get("sage_grounding"))]
+    return noted
+
+
+@pytest.mark.parametrize("how", [ToolStrategy, ProviderStrategy])
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("replies", "action", "told", "unsupported", "calls"),
+    [
+        ([[TRUE]], "mark", [TRUE], [], 2),
+        ([[TRUE, FALSE]], "mark", [TRUE, FALSE], [FALSE], 2),
+        ([[TRUE, FALSE], [TRUE]], "retry", [TRUE], [], 3),
+        ([[FALSE], [FALSE]], "retry", [FALSE], [FALSE], 3),
+    ],
+)
+def test_the_texts_of_a_structured_answer_are_judged(
+    replies, action, told, unsupported, calls, awaited, how, caplog
+):
+    agent, model = reporting(replies, action, how)
+    question = {"messages": [HumanMessage("When?")]}
+    state = asyncio.run(agent.ainvoke(question)) if awaited else agent.invoke(question)
+    assert state["structured_response"] == Report(points=told) and len(model.seen) == calls
+    verdicts = verdicts_of(state)
+    assert verdicts["supported"] is not bool(unsupported)
+    assert [c["text"] for c in verdicts["claims"] if c["probability"] < 0.5] == unsupported
+    assert [c["field"] for c in verdicts["claims"]] == [f"points.{i}" for i in range(len(told))]
+    assert verdicts["unjudged"] == ["kind", "hour"] and caplog.text.count("are not judged: kind, hour") == 1
+    assert UNSUPPORTED not in str(state["messages"])
+
+
+@pytest.mark.parametrize("how", [ToolStrategy, ProviderStrategy])
+@pytest.mark.parametrize(("decision", "points"), [(True, [FALSE]), ({"points": [TRUE]}, [TRUE])])
+def test_a_structured_answer_is_handed_over(how, decision, points):
+    agent, _ = reporting([[FALSE]], "hand_over", how, InMemorySaver())
+    thread = {"configurable": {"thread_id": "t"}}
+    (waiting,) = agent.invoke({"messages": [HumanMessage("When?")]}, thread)["__interrupt__"]
+    assert waiting.value["answer"]["points"] == [FALSE]
+    assert [c["text"] for c in waiting.value["unsupported"]] == [FALSE]
+    assert agent.invoke(Command(resume=decision), thread)["structured_response"] == Report(points=points)
+
+
+def test_nothing_is_called_supported_where_nothing_is_judged():
+    agent, _ = reporting([[]], "mark", ToolStrategy)
+    verdicts = verdicts_of(agent.invoke({"messages": [HumanMessage("When?")]}))
+    assert (verdicts["claims"], verdicts["supported"]) == ([], None)
 
 
 def search_result(text):
