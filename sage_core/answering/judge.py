@@ -53,6 +53,9 @@ COEFFICIENTS = Path(__file__).with_name("judge.json")
 
 MOST_LOGIT = 4.0
 """Bound of what the entailment model says of a claim."""
+MAX_CLAIMS = 300
+"""Claims of an answer that are judged: beyond it a model repeats itself. The rest is unsure."""
+_LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
 _EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45  # Of the sentences that a claim is read with, and of one.
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
 _READ = 1_000  # Characters of a passage around that window, in which the reader looks for the answer.
@@ -461,25 +464,27 @@ class LocalJudge:
             passages: Texts, in any order.
 
         Returns:
-            Claims in the order of the answer; spans do not overlap. Empty where nothing is claimed.
+            Claims in the order of the answer; spans do not overlap. Empty where nothing is claimed. Those
+            beyond the first `MAX_CLAIMS` are unsure.
         """
         return list(self._remembered(self._ground, without_lone_surrogates(answer), _checked(passages)))
 
     def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[Claim, ...]:
-        return tuple(self.claims_at(answer, split_claims(answer), passages))
+        spans = split_claims(answer)
+        claims = self.claims_at(answer, spans[:MAX_CLAIMS], passages)
+        return (*claims, *(unread_claim(answer, span) for span in spans[MAX_CLAIMS:]))
 
     def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[Claim]:
         """As `grounding`, of these parts of an answer alone."""
         material = _material(_checked(passages))
-        readable = material.readable and is_english(answer, 12)
+        readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], 12)
         rows = [counted(span, span.of(answer), material) if readable else None for span in spans]
         known = [row for row in rows if row is not None]
         logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
         claims: list[Claim] = []
         for span, counts in zip(spans, rows, strict=True):
             if counts is None:
-                reason = "unsure: not English, or too long to read"
-                claims.append(Claim(span, span.of(answer), None, None, None, reason))
+                claims.append(unread_claim(answer, span))
                 continue
             odds = _odds("grounding", counts.values)
             if logits is not None:
@@ -591,6 +596,12 @@ def support(claims: Sequence[Claim]) -> float | None:
     sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
     middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
     return _chance(middle)
+
+
+def unread_claim(answer: str, span: Span) -> Claim:
+    """A claim that the judge does not know anything of."""
+    reason = "unsure: not English, or too long to read"
+    return Claim(span, span.of(answer), None, None, None, reason)
 
 
 def claims_or_unsure(

@@ -7,7 +7,14 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar, get_args
 
-from sage_core.answering.judge import Claim, LocalJudge, claims_or_unsure, split_claims
+from sage_core.answering.judge import (
+    MAX_CLAIMS,
+    Claim,
+    LocalJudge,
+    claims_or_unsure,
+    split_claims,
+    unread_claim,
+)
 from sage_core.answering.local_check import ends_answer, shared_judge
 from sage_core.answering.marks import AnswerMark, claims_of, marks_between
 from sage_core.errors import InputError
@@ -23,6 +30,12 @@ _LINE_ENDED = re.compile(r"[.!?…。！？][^\w\s]*\s*\n\s*\Z")
 _ENDED = re.compile(r"[.!?:…。！？][^\w\s]*(?=\s*\Z)|(?=\n\W*\Z)")
 _TAIL = 40  # Characters after an end in which it is looked at again: words after it may tell more.
 _BLOCK = re.compile(r"\n\s*\n")
+# A paragraph is parted anew with each sentence; of one with more characters, or more sentences, only the end
+# is: what stands before the last ones has no say in where the next one ends. Chosen by hand.
+_LONG_PARAGRAPH, _CONTEXT = 2_000, 500  # characters
+_MANY, _LAST = 40, 10  # sentences
+# What has gone on for so many characters without an end is looked at again when it has grown by an eighth.
+_LONG_SENTENCE = 1_000
 
 Piece = TypeVar("Piece")
 
@@ -31,7 +44,8 @@ class StreamMarks:
     """Marks of an answer that is still being written: those of a sentence come before the next one begins.
 
     All marks together are those of `mark_answer`, save where only what follows shows how a sentence was
-    meant, as a heading is known by the line under it.
+    meant, as a heading is known by the line under it. The time they take grows with the answer as its length
+    does, however it is written.
 
     Examples:
         >>> marks = StreamMarks(["The ferry leaves at seven. It takes 40 minutes."], stop_on="contradicted")
@@ -75,6 +89,9 @@ class StreamMarks:
         self._judge = judge if judge is not None else shared_judge()
         self._stop_on = stop_on
         self._judged = 0  # Characters of the text that have marks.
+        self._claimed = 0  # Claims among them.
+        self._start = 0  # From where on the text is parted into sentences.
+        self._look_from = 0  # Characters without marks below which no sentence is looked for.
         self.text = ""
         """The answer so far; of a stopped one without what came after the sentence that stopped it."""
         self.stopped = False
@@ -93,22 +110,40 @@ class StreamMarks:
             return ()
         ended = self.may_end(piece)
         if not self.text:  # The passages are taken apart before the first sentence ends.
-            self._claims_at("", ())
+            self._claims_at("", list)
         self.text += piece
-        if not ended:
+        if not (ended and self._may_look()):
             return ()
-        start = self._block()
-        spans = split_sentences(self.text[start:])
-        end = start + spans[-1].start if spans else self._judged
+        spans = [span.shift(self._start) for span in split_sentences(self.text[self._start :])]
+        end = spans[-1].start if spans else self._judged
         if _LINE_ENDED.search(self.text, max(self._judged, len(self.text) - _TAIL)):
             end = len(self.text)
         while end > self._judged and self.text[end - 1].isspace():
             end -= 1
-        return self._marks(start, end) if end > self._judged else ()
+        if end <= self._judged:
+            rest = len(self.text) - self._judged
+            self._look_from = rest + rest // 8 if rest > _LONG_SENTENCE else 0
+            return ()
+        marks = self._marks(end)
+        self._move_start(spans)
+        return marks
+
+    def _may_look(self) -> bool:
+        return len(self.text) - self._judged >= self._look_from
+
+    def _move_start(self, spans: Sequence[Span]) -> None:
+        """Go on at the paragraph of the first text without marks, or at one of its last sentences."""
+        for blank in _BLOCK.finditer(self.text, self._start, self._judged):
+            self._start = blank.end()
+        if len(spans) > _MANY:
+            self._start = max(self._start, spans[-_LAST].start)
+        elif self._judged - self._start > _LONG_PARAGRAPH:
+            before = (span.start for span in spans if span.start <= self._judged - _CONTEXT)
+            self._start = max(before, default=self._start)
 
     def looks_ahead(self) -> bool:
         """Whether `look_ahead` has work to do: the answer so far ends as a sentence or a line does."""
-        return not self.stopped and self._ended() > self._judged
+        return not self.stopped and self._may_look() and self._ended() > self._judged
 
     def look_ahead(self) -> None:
         """Judge the last sentence while the piece is awaited that shows that it has ended.
@@ -117,8 +152,7 @@ class StreamMarks:
         """
         if self.looks_ahead():
             so_far = self.text[: self._ended()]
-            claims = self._claims(so_far, self._block(), self._judged, len(so_far))
-            self._claims_at(so_far, claims)
+            self._claims_at(so_far, lambda: self._claims(so_far, self._judged, len(so_far)))
 
     def _ended(self) -> int:
         """Where the last sentence or line may have ended; 0 where none has."""
@@ -129,35 +163,39 @@ class StreamMarks:
         """The parts of what had not ended when the stream did."""
         if self.stopped or self._judged == len(self.text):
             return ()
-        whole = self._judged == 0
-        return self._marks(0, len(self.text), whole=whole)
+        return self._marks(len(self.text), whole=self._judged == 0)
 
-    def _marks(self, start: int, end: int, *, whole: bool = False) -> tuple[AnswerMark, ...]:
-        begin, self._judged = self._judged, end
+    def _marks(self, end: int, *, whole: bool = False) -> tuple[AnswerMark, ...]:
+        begin, self._judged, self._look_from = self._judged, end, 0
         if whole:
             claims = claims_or_unsure(
                 lambda: claims_of(self.text, self._passages, self._question, self._judge), self.text
             )
         else:
-            claims = self._claims_at(self.text, self._claims(self.text, start, begin, end), begin, end)
+            claims = self._claims_at(self.text, lambda: self._claims(self.text, begin, end), begin, end)
+            self._claimed += len(claims)
         marks = marks_between(self.text, begin, end, claims)
         if any(ends_answer(mark, self._stop_on) for mark in marks):
             self.stopped = True
             self.text = self.text[:end]
         return marks
 
-    def _claims_at(self, text: str, spans: Sequence[Span], begin: int = 0, end: int = 0) -> list[Claim]:
+    def _claims_at(
+        self, text: str, spans: Callable[[], list[Span]], begin: int = 0, end: int = 0
+    ) -> list[Claim]:
         """The judge's claims; one that nobody is sure of, from ``begin`` to ``end``, where it fails."""
-        return claims_or_unsure(lambda: self._judge.claims_at(text, spans, self._passages), text, begin, end)
 
-    def _block(self) -> int:
-        """Where the paragraph begins in which the text goes on that has no marks."""
-        return max((m.end() for m in _BLOCK.finditer(self.text, 0, self._judged)), default=0)
+        def judged() -> list[Claim]:
+            own = spans()
+            left = max(0, MAX_CLAIMS - self._claimed)
+            claims = self._judge.claims_at(text, own[:left], self._passages)
+            return [*claims, *(unread_claim(text, span) for span in own[left:])]
 
-    @staticmethod
-    def _claims(text: str, start: int, begin: int, end: int) -> list[Span]:
-        """The claims of a text from ``start`` on that stand from ``begin`` to ``end``."""
-        spans = [span.shift(start) for span in split_claims(text[start:])]
+        return claims_or_unsure(judged, text, begin, end)
+
+    def _claims(self, text: str, begin: int, end: int) -> list[Span]:
+        """The claims of a text that stand from ``begin`` to ``end``."""
+        spans = [span.shift(self._start) for span in split_claims(text[self._start :])]
         return [span for span in spans if begin <= span.start and span.end <= end]
 
 

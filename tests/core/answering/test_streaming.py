@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
@@ -162,3 +163,51 @@ async def test_async_is_the_same() -> None:
 def test_wrong_arguments(passages: object, stop_on: str | None) -> None:
     with pytest.raises(InputError):
         StreamMarks(passages, stop_on=stop_on)  # type: ignore[arg-type]
+
+
+RUNAWAY = {
+    "a sentence": "It takes 40 minutes to the island. ",
+    "a paragraph": "It takes 40 minutes to the island.\n\n",
+    "abbreviations": "Mr. e.g. ",
+    "dots": "... ",
+    "lines": "the ferry\n",
+    "digits": "1. 2. ",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", RUNAWAY.values(), ids=RUNAWAY)
+def test_a_runaway_answer_takes_linear_time(unit: str) -> None:
+    def seconds(size: int) -> float:
+        answer, marks = (unit * size)[:size], StreamMarks(PASSAGES, judge=LocalJudge(model=False))
+        pieces = iter([answer[i : i + 4] for i in range(0, size, 4)])
+        start = time.process_time()
+        found = [piece for piece in marked_stream(pieces, marks) if isinstance(piece, AnswerMark)]
+        assert "".join(mark.text for mark in found) == answer
+        return time.process_time() - start
+
+    short, long = seconds(4_000), seconds(16_000)
+    assert long < 9 * max(short, 0.05)
+
+
+def test_beyond_the_first_300_claims_nothing_is_known() -> None:
+    answer = " ".join(f"The ferry takes {i} minutes to the island." for i in range(320))
+    for found in (
+        streamed(answer, lengths(0))[1],
+        streamed(answer, lengths(1))[1],
+        mark_answer(answer, PASSAGES),
+    ):
+        claims = [mark for mark in found if mark.support != "nothing claimed"]
+        assert [mark.probability is None for mark in claims] == [i >= 300 for i in range(320)]
+
+
+def test_the_marks_of_a_long_paragraph_are_those_of_the_whole() -> None:
+    rng = random.Random(5)
+    sentences = [s for answer in ANSWERS[:2] for s in answer.split(". ")] + [
+        "He said: “No.” Then",
+        "See Fig. 3",
+    ]
+    answer = ". ".join(rng.choice(sentences) for _ in range(150)) + "."
+    _, found = streamed(answer, lengths(2))
+    whole = mark_answer(answer, PASSAGES)
+    assert [m for m in found if m.probability is not None] == [m for m in whole if m.probability is not None]
