@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.results import Answer, Candidate, Retrieval
     from sage_core.pipeline.sage import Sage
-    from sage_core.pipeline.settings import SageSettings
     from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
     from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
     from sage_core.selection.config import SelectionConfig
     from sage_core.selection.cut import Selection, gradient_cut, select
     from sage_core.selection.scales import Scale
     from sage_core.selection.view import SelectionView, selection_view
+    from sage_core.settings import SageSettings
     from sage_core.store import ChromaStore, FolderStore, Store
     from sage_core.text.sentences import split_sentences
     from sage_core.text.spans import Span
@@ -141,7 +141,7 @@ _HOMES = {
     "sage_core.pipeline.config": ("SageConfig",),
     "sage_core.pipeline.results": ("Answer", "Candidate", "Retrieval"),
     "sage_core.pipeline.sage": ("Sage",),
-    "sage_core.pipeline.settings": ("SageSettings",),
+    "sage_core.settings": ("SageSettings",),
     "sage_core.ranking": ("CrossEncoderReranker", "HybridReranker", "RemoteReranker", "Reranker"),
     "sage_core.segmentation": ("Boundary", "BoundaryModel", "Layout", "SegmentationView", "Segmenter"),
     "sage_core.selection.config": ("SelectionConfig",),

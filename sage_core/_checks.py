@@ -207,3 +207,8 @@ def shortened(text: object, most: int = 80) -> str:
     if len(words) > most and isinstance(text, Path | str) and os.sep in words and " " not in words:
         return repr(f"...{words[-most:]}")
     return repr(words if len(words) <= most else f"{words[:most]}...")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, such as "1 chunk" and "1,200 chunks"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

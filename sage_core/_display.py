@@ -1,16 +1,46 @@
-"""How results display themselves: the one place below `sage_core.rendering` that imports it, when called."""
+"""How results show themselves: as a renderer that is installed draws them.
+
+The core draws nothing. An installed package registers a renderer under the entry-point group
+``sage_rag.renderers``; `sage_app`, which comes in the same wheel, does.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from functools import lru_cache
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from sage_core.errors import SageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sage_core.feedback.types import FeedbackResult
-    from sage_core.pipeline.ingest import ProgressFunction
+GROUP = "sage_rag.renderers"
+
+
+class Renderer(Protocol):
+    """Draws results; a module with these functions will do."""
+
+    def fragment(self, result: object) -> str:
+        """Self-contained HTML for a notebook, all text from documents escaped."""
+
+    def page_of(self, result: object) -> str:
+        """A whole HTML page."""
+
+    def write_page(self, path: str | Path, page: str) -> Path:
+        """Write a page in one step, and return its path."""
+
+    def rich_form(self, result: object) -> RenderableType:
+        """What ``rich.print`` shows."""
+
+
+@lru_cache(maxsize=1)
+def _renderer() -> Renderer:
+    for entry in entry_points(group=GROUP):
+        renderer: Renderer = entry.load()
+        return renderer
+    raise SageError(f"no installed package draws results (entry points {GROUP!r}): install sage-rag again")
 
 
 class Displayable:
@@ -20,21 +50,15 @@ class Displayable:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: self-contained HTML, all text from documents escaped."""
-        from sage_core.rendering.html import fragment
-
-        return fragment(self)
+        return _renderer().fragment(self)
 
     def __rich__(self) -> RenderableType:
         """What ``rich.print`` shows."""
-        from sage_core.rendering.terminal.forms import rich_form
-
-        return rich_form(self)
+        return _renderer().rich_form(self)
 
     def to_html(self) -> str:
         """A whole HTML page in one string: readable offline, without scripts, light and dark."""
-        from sage_core.rendering.html import page_of
-
-        return page_of(self)
+        return _renderer().page_of(self)
 
     def save_html(self, path: str | Path) -> Path:
         """Write `to_html` to a file, replacing it in one step, and return its path.
@@ -42,20 +66,4 @@ class Displayable:
         Raises:
             InputError: Where the folder does not exist or cannot be written to.
         """
-        from sage_core.rendering.html.page import write_page
-
-        return write_page(path, self.to_html())
-
-
-def plain_text(result: FeedbackResult) -> str:
-    """A feedback result as plain text: every round, the stop reason, and tokens used."""
-    from sage_core.rendering.feedback_text import format_trace
-
-    return format_trace(result)
-
-
-def ingest_bar() -> AbstractContextManager[ProgressFunction]:
-    """A progress bar on standard error for an ingest."""
-    from sage_core.rendering.terminal.progress import ingest_bar as bar
-
-    return bar()
+        return _renderer().write_page(path, self.to_html())

@@ -13,8 +13,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
-from sage_core.store.words import Rereading, WordIndex
 from sage_core.text.links import document_names
+from sage_core.word_index.words import Rereading, WordIndex
 from sage_langchain._private import chroma_count, docstore_of
 from sage_langchain.compressor import texts_of, titled, without_header
 

@@ -17,8 +17,8 @@ from langchain_text_splitters import TextSplitter
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.pipeline.settings import SageSettings, load_settings
 from sage_core.segmentation.limits import CHARACTERS_PER_TOKEN, Size, chunk_sizes
+from sage_core.settings import SageSettings, load_settings
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts, with_header
 from sage_core.text.outline import HEADER_KEY, PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.spans import Span, padded

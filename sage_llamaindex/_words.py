@@ -19,11 +19,11 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
-from sage_core.store.words import Rereading, WordIndex
 from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
 from sage_core.text.tokens import get_counter
+from sage_core.word_index.words import Rereading, WordIndex
 from sage_llamaindex._neighbors import titled
 
 

@@ -40,9 +40,9 @@ from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import Self
 
 from sage_core.errors import InputError
-from sage_core.pipeline.settings import SageSettings, load_settings
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.limits import chunk_sizes
+from sage_core.settings import SageSettings, load_settings
 from sage_core.text.header import MAX_HEADER_TOKENS, SEPARATOR, fit_parts
 from sage_core.text.outline import PATH_KEY, TITLE_KEY, Context, Outline, join_path
 from sage_core.text.sentences import split_sentences

@@ -7,9 +7,9 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, PromptType
 
-from sage_core.answering.prompts import ANSWER_SYSTEM, ANSWER_USER
 from sage_core.feedback.critic import CRITIC_MISSING, CRITIC_SYSTEM, CRITIC_USER
 from sage_core.llm.prompting import delimiter, quote_block
+from sage_core.llm.prompts import ANSWER_SYSTEM, ANSWER_USER
 
 
 def critic_template(*, missing: bool = False) -> BasePromptTemplate:

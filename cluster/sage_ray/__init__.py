@@ -27,11 +27,12 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from sage_core.documents.discovery import KINDS, PathArgument, as_path, within
+from sage_core.documents.discovery import KINDS, within
 from sage_core.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
 from sage_core.embedding.protocol import Embedder
 from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
 from sage_core.errors import InputError, MissingExtraError, SageError
+from sage_core.paths import PathArgument, as_path
 from sage_core.pipeline.ingest import (
     _BATCH_CHARACTERS,
     _SETTLED,

@@ -11,16 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sage_core._checks import counted
 from sage_core.pipeline.results import Retrieval
-from sage_core.pipeline.settings import SageSettings
 from sage_core.ranking import Place, link
 from sage_core.ranking.neighbors import WEIGHT
 from sage_core.rendering.html.style import page_css
 from sage_core.rendering.html.views import boundary_words
 from sage_core.rendering.rows import chunk_pieces, reason_counts, retrieval_rows
-from sage_core.rendering.sanitize import one_line, terminal_safe
-from sage_core.rendering.wording import counted
 from sage_core.segmentation.view import SegmentationView
+from sage_core.settings import SageSettings
+from sage_core.text.sanitize import one_line, terminal_safe
 
 # Settings that shape the answer to a question.
 _ASKING = ("embedder", "reranker", "context", "candidates", "selection")

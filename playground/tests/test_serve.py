@@ -29,8 +29,8 @@ from sage_core import FeedbackConfig, Sage, SageConfig, Segmenter, SelectionConf
 from sage_core.cli.main import run
 from sage_core.cli.options import listen_locally
 from sage_core.errors import InputError
-from sage_core.pipeline.settings import SageSettings
 from sage_core.selection import FixedK
+from sage_core.settings import SageSettings
 from tests.cli.support import mistake
 from tests.fakes.commands import add_commands
 from tests.fakes.models import HashEmbedder

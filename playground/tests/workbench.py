@@ -12,7 +12,7 @@ from sage_playground import serve
 
 from sage_core import FolderStore, Sage
 from sage_core.cli.options import HOST, listen_locally
-from sage_core.pipeline.settings import SageSettings
+from sage_core.settings import SageSettings
 from tests.fakes.models import HashEmbedder
 
 FERRY = (

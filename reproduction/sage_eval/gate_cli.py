@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from sage_core._checks import counted
 from sage_core.cli import options as cli
 from sage_core.errors import InputError
-from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import counted
+from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from sage_core.tuning.quotations import QuotedQuestion

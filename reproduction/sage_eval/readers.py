@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_core.answering import Answerer, LLMAnswerer
-from sage_core.answering.prompts import answer_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Message
 from sage_core.llm.prompting import delimiter, quote_block
+from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 
 LLM = "llm"

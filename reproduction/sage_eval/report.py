@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
-from sage_core.rendering.sanitize import terminal_safe
+from sage_core.text.sanitize import terminal_safe
 from sage_eval.experiment import Column, Experiment, parse_experiment
 from sage_eval.metrics import (
     Difference,

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from sage_core.rendering.sanitize import one_line
+from sage_core.text.sanitize import one_line
 from sage_eval.report import label, number, p_value
 from sage_eval.results import EFFORT, Change, Results
 from sage_eval.runner import Progress as RunProgress

@@ -14,7 +14,10 @@ from sage_core.answering.judge import (
 )
 from sage_core.answering.local_check import LocalCritic, local_check, shared_judge, vetoed
 from sage_core.answering.marks import AnswerMark, mark_answer
-from sage_core.answering.prompts import (
+from sage_core.answering.pruning import Pruned, SentencePruner
+from sage_core.answering.streaming import StreamMarks, amarked_stream, marked_stream
+from sage_core.llm.prompting import NO_ANSWER, is_abstention
+from sage_core.llm.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
     ANSWER_USER,
@@ -22,9 +25,6 @@ from sage_core.answering.prompts import (
     answer_messages,
     chosen_option,
 )
-from sage_core.answering.pruning import Pruned, SentencePruner
-from sage_core.answering.streaming import StreamMarks, amarked_stream, marked_stream
-from sage_core.llm.prompting import NO_ANSWER, is_abstention
 
 __all__ = [
     "ANSWER_SYSTEM",

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from sage_core._checks import check_part
-from sage_core.answering.prompts import answer_messages
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback.critic import MISSING_SCHEMA, VERDICT_SCHEMA, critic_messages
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Completion
+from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import TokenUsage
 
 

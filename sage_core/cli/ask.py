@@ -134,8 +134,8 @@ def ask(
     """
     from sage_core.feedback import FeedbackConfig
     from sage_core.pipeline.config import SageConfig
-    from sage_core.pipeline.settings import SageSettings
     from sage_core.selection import SelectionConfig
+    from sage_core.settings import SageSettings
 
     cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection

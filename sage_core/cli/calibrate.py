@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_core._checks import counted
 from sage_core.cli import options as cli
 from sage_core.cli.tune import check_output, read_documents, show_unlocated
 from sage_core.errors import InputError
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT
-from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import counted
+from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from sage_core.tuning.calibrate import Calibrated

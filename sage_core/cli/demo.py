@@ -72,7 +72,7 @@ def demo(
     answer in them. It runs offline, and sentences are quoted without an LLM, unless --model or
     --base-url asks for one.
     """
-    from sage_core.rendering.terminal.progress import ingest_bar
+    from sage_core.pipeline.progress import ingest_bar
 
     # A key or a server in the environment is there for other programs too.
     if getattr(context.get_parameter_source("base_url"), "name", "") == "ENVIRONMENT" and not model:

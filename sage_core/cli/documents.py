@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_core._checks import counted
 from sage_core.cli import options as cli
 from sage_core.errors import InputError
-from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import counted
+from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from sage_core.store import Store

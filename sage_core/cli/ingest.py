@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sage_core._checks import counted
 from sage_core.cli import options as cli
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.pipeline.opening import open_sage
-from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import counted
+from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from sage_core.pipeline.ingest import IngestReport
@@ -95,7 +95,7 @@ def ingest(
     s3://bucket/manuals.
     """
     from sage_core.pipeline.config import SageConfig
-    from sage_core.rendering.terminal.progress import ingest_bar
+    from sage_core.pipeline.progress import ingest_bar
 
     cli.require_packages(embedder, store=store)
     sage = open_sage(

@@ -17,7 +17,7 @@ import typer
 
 from sage_core.cli import ask, calibrate, demo, documents, ingest, mcp, segment, tune
 from sage_core.errors import InputError, LLMError, SageError
-from sage_core.rendering.sanitize import one_line, terminal_safe
+from sage_core.text.sanitize import one_line, terminal_safe
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2

@@ -20,13 +20,13 @@ from sage_core.errors import InputError, MissingExtraError
 from sage_core.pipeline.opening import DEFAULT_MODEL
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT as DEFAULT_TIMEOUT
 from sage_core.pipeline.opening import make_answerer as make_answerer
-from sage_core.rendering.sanitize import terminal_safe
+from sage_core.text.sanitize import terminal_safe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sage_core.pipeline.settings import SageSettings
     from sage_core.segmentation import Segmenter
+    from sage_core.settings import SageSettings
 
 HOST = "127.0.0.1"
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
@@ -135,7 +135,7 @@ def _apply_settings(context: typer.Context, path: str | None) -> str | None:
     """Make the values of a settings file the defaults of the other options, which override them."""
     if path is None:
         return None
-    from sage_core.pipeline.settings import SageSettings
+    from sage_core.settings import SageSettings
 
     loaded = SageSettings.load(path_argument(path))
     segmenter = {**loaded.segmenter}
@@ -228,7 +228,7 @@ def require_packages(embedder: str = DEFAULT_EMBEDDER, *, llm: bool = False, sto
 
 def load_settings(path: str | None, embedder: str) -> SageSettings:
     """The settings of a file, or the defaults where there is none, with this embedding model."""
-    from sage_core.pipeline.settings import SageSettings
+    from sage_core.settings import SageSettings
 
     return replace(SageSettings() if path is None else SageSettings.load(path), embedder=embedder)
 

@@ -44,9 +44,9 @@ def segment(
     sentences before and after it belong together. Offsets are characters of the text as read. Needs no
     optional package for txt and md.
     """
-    from sage_core.documents.discovery import kind_of
     from sage_core.documents.reader import decode, read_document
     from sage_core.errors import InputError
+    from sage_core.paths import kind_of
     from sage_core.rendering.terminal.segments import segments_view
 
     if file == "-":

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sage_core._checks import counted
 from sage_core.cli import options as cli
 from sage_core.errors import InputError
 from sage_core.pipeline.opening import DEFAULT_TIMEOUT
-from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import counted
+from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from sage_core.documents.reader import Document
@@ -99,7 +99,7 @@ def tune(
     read. Ctrl-C shows what has been compared; another run begins anew.
     """
     from sage_core.embedding import named_embedder
-    from sage_core.rendering.terminal.progress import progress_bar
+    from sage_core.pipeline.progress import progress_bar
     from sage_core.tuning.quotations import read_questions
     from sage_core.tuning.tuner import TuneOptions
     from sage_core.tuning.tuner import tune as run_tuning
@@ -137,7 +137,7 @@ def tune(
 
 def check_output(path: Path) -> None:
     """Refuse to write over a file that is no settings file, before any work."""
-    from sage_core.pipeline.settings import SageSettings
+    from sage_core.settings import SageSettings
 
     if path.exists():
         try:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import functools
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +11,12 @@ from typing import Literal
 
 from sage_core._checks import shortened
 from sage_core.errors import InputError
+from sage_core.paths import TEXT_HINT, PathArgument, as_path, kind_of
 
 Kind = Literal[
     "text", "markdown", "rst", "asciidoc", "html", "pdf", "docx", "code", "json", "csv", "notebook", "email",
     "xlsx", "pptx", "epub", "odt", "rtf",
 ]  # fmt: skip
-PathArgument = str | os.PathLike[str]
 
 _SUFFIXES: dict[Kind, str] = {
     "text": ".txt .text",
@@ -69,24 +66,6 @@ class PassedOver:
     unreadable: bool
 
 
-def as_path(path: PathArgument) -> Path:
-    """A path as given, with ``~`` replaced.
-
-    Raises:
-        InputError: For what is no path: nothing at all would otherwise stand for the current folder.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"a path is a string or a Path, not {path!r}")
-    text = os.fspath(path)
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise InputError(f"{text!r} is no path: name a file or a folder, '.' for the current one")
-    try:
-        os.fsencode(text)  # a lone surrogate
-        return Path(text).expanduser()
-    except (RuntimeError, UnicodeError) as error:  # "~nobody/docs"
-        raise InputError(f"{text!r} is no path: {error}") from error
-
-
 def as_paths(paths: PathArgument | Iterable[PathArgument]) -> list[Path]:
     """One path or any iterable of them, each by `as_path`."""
     if isinstance(paths, str | os.PathLike):
@@ -98,33 +77,6 @@ def as_paths(paths: PathArgument | Iterable[PathArgument]) -> list[Path]:
 
 def _is_prose(text: str) -> bool:
     return "\n" in text or (len(text.split()) > 5 and text.rstrip().endswith((".", "!", "?")))
-
-
-_TEXT_HINT = "; this looks like a text: write it into a file, and ingest that"
-
-
-def kind_of(path: Path) -> Literal["file", "folder", "other", "missing"]:
-    """What lies at a path, links followed.
-
-    Raises:
-        InputError: Where that cannot be told: a folder above it may not be entered, or a name is too long.
-    """
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return "missing"
-    except OSError as error:
-        hint = _TEXT_HINT if error.errno == errno.ENAMETOOLONG else ""
-        raise InputError(f"{shortened(path)} cannot be read: {error.strerror or error}{hint}") from None
-    if stat.S_ISDIR(status.st_mode):
-        return "folder"
-    return "file" if stat.S_ISREG(status.st_mode) and status.st_dev not in _kernel_file_systems() else "other"
-
-
-@functools.cache
-def _kernel_file_systems() -> frozenset[int]:
-    """Devices whose "regular files" are the kernel's: reading /proc/kmsg waits for ever."""
-    return frozenset(Path(place).stat().st_dev for place in ("/proc", "/sys") if os.path.ismount(place))
 
 
 def source_of(path: PathArgument) -> str:
@@ -230,7 +182,7 @@ def expand_sources(
     for path in as_paths(paths):
         kind = kind_of(path)
         if kind == "missing":
-            named = f"{shortened(path)}{_TEXT_HINT}" if _is_prose(str(path)) else str(path)
+            named = f"{shortened(path)}{TEXT_HINT}" if _is_prose(str(path)) else str(path)
             looked = "" if path.is_absolute() or named != str(path) else f" (in {Path.cwd()})"
             raise InputError(f"no such file or folder: {named}{looked}")
         if kind == "other":

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sage_core._checks import shortened
-from sage_core.documents.discovery import ISOLATED, KINDS, REMEDIES, Kind, PathArgument, as_path, source_of
+from sage_core.documents.discovery import ISOLATED, KINDS, REMEDIES, Kind, source_of
 from sage_core.documents.structured import Parsed, read_csv, read_json, read_notebook, read_rst
 from sage_core.errors import InputError
+from sage_core.paths import PathArgument, as_path
 from sage_core.text.headings import Heading, Markup, find_headings, find_title
 from sage_core.text.links import Hyperlink, find_hyperlinks
 from sage_core.text.tokens import without_lone_surrogates

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, cast, get_args
 
-from sage_core._checks import check_float, check_int, check_optional_int
-from sage_core._display import Displayable, plain_text
+from sage_core._checks import check_float, check_int, check_optional_int, counted
+from sage_core._display import Displayable
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection import Rule, RuleName, Selection, SelectionConfig
+from sage_core.text.sanitize import one_line
 
 Policy = Literal["adaptive", "paper"]
 CriticChoice = Literal["llm", "auto", "local"]
@@ -476,7 +477,7 @@ class FeedbackResult(Displayable):
             ) from error
 
     def __str__(self) -> str:
-        return plain_text(self)
+        return format_trace(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,3 +511,67 @@ def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:
 
 def _usage(item: Mapping[str, Any] | None) -> TokenUsage:
     return NO_USAGE if item is None else TokenUsage(**item)
+
+
+ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}
+
+
+def short_grade(verdict: Verdict | None) -> str:
+    """A grade in two or three words; a probability or a count of words is called what it is."""
+    if verdict is None:
+        return "not graded"
+    if verdict.score is None:
+        return "the grade could not be read"
+    if verdict.probability is not None:
+        return f"likely right: {verdict.probability:.0%}"
+    if verdict.source == "heuristic":
+        return f"words covered: {(verdict.score - 1) / 9:.0%}"
+    return f"grade {verdict.score:g} of 10"
+
+
+def _tokens(usage: TokenUsage) -> str:
+    about = "about " if usage.estimated else ""
+    return f"{about}{usage.prompt} + {usage.completion} tokens in {counted(usage.calls, 'call')}"
+
+
+def _short(text: str, width: int) -> str:
+    flat = one_line(text)
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def _grade(round_: Round) -> str:
+    verdict = round_.verdict
+    if verdict is None:
+        return "not graded"
+    if verdict.score is None:
+        return "grade could not be read"
+    by = "" if verdict.source in ("critic", "heuristic") else f" by {verdict.source}"
+    by += f", vetoed by {verdict.vetoed_by}" if verdict.vetoed_by else ""
+    why = f": {verdict.reason}" if verdict.reason else ""
+    return f"{short_grade(verdict).removesuffix(' of 10')}{by}, {ASKED[verdict.adjust]}{why}"
+
+
+def format_round(round_: Round, *, best: bool = False, width: int = 80) -> str:
+    """One round in two to four lines."""
+    chosen = round_.selection
+    lines = [
+        f"round {round_.number}: {chosen.cut} of {chosen.candidates} chunks ({one_line(chosen.reason)})"
+        + ("  <- returned" if best else "")
+    ]
+    if round_.searched:
+        lines.append(f"  searched for: {_short(round_.searched, width)}")
+    if round_.answer is not None:
+        lines.append(f"  answer: {_short(round_.answer, width)}")
+        lines.append(f"  {_short(_grade(round_), width + 40)}")
+    if round_.error:
+        lines.append(f"  failed: {_short(round_.error, width)}")
+    return "\n".join(lines)
+
+
+def format_trace(result: FeedbackResult, *, width: int = 80) -> str:
+    """Every round, why the loop stopped, and what it took; ``width`` characters of each answer."""
+    lines = [format_round(r, best=r.number == result.best_round, width=width) for r in result.rounds]
+    lines.append(f"stopped: {result.stop_meaning} ({result.stop_reason})")
+    roles = "; ".join(f"{role} {_tokens(u)}" for role, u in result.usage_by_role.items() if u.calls)
+    lines.append(f"used: {roles or 'no LLM call'}")
+    return "\n".join(lines)

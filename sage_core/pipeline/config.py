@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
+from sage_core.settings import SageSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,17 @@ class SageConfig:
     links: bool = True
     max_context_tokens: int | None = None
     prune: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: SageSettings, base: SageConfig | None = None) -> SageConfig:
+        """Those of ``base`` with context, candidates and selection of ``settings``."""
+        base = base if base is not None else cls()
+        return replace(
+            base,
+            candidates=settings.candidates,
+            context=settings.context,
+            feedback=replace(base.feedback, selection=settings.selection),
+        )
 
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)

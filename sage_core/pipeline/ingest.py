@@ -21,16 +21,15 @@ from sage_core.documents.discovery import (
     KINDS,
     REMEDIES,
     PassedOver,
-    PathArgument,
     as_paths,
     expand_sources,
-    kind_of,
     source_of,
     within,
 )
 from sage_core.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, MissingExtraError, StoreError
+from sage_core.paths import PathArgument, kind_of
 from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
 from sage_core.store.identity import StoreIdentity
 from sage_core.store.protocol import DocumentRecord, Store

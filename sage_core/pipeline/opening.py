@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sage_core.pipeline.config import SageConfig
     from sage_core.pipeline.ingest import DocumentSegmenter
     from sage_core.pipeline.sage import Sage
-    from sage_core.pipeline.settings import SageSettings
+    from sage_core.settings import SageSettings
     from sage_core.store import Store
 
 DEFAULT_MODEL = "gpt-4o-mini"
@@ -59,7 +59,7 @@ def open_sage(
     """
     from sage_core.embedding.named import named_embedder
     from sage_core.pipeline.sage import Sage
-    from sage_core.pipeline.settings import SageSettings, load_settings
+    from sage_core.settings import SageSettings, load_settings
 
     chosen = None if settings is None else load_settings(settings)
     name = embedder or (chosen or SageSettings()).embedder

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sage_core._checks import check_part, checked_options
-from sage_core._display import ingest_bar
 from sage_core.answering import (
     Answerer,
     AnswerMark,
@@ -23,7 +22,6 @@ from sage_core.answering import (
     marked_stream,
     vetoed,
 )
-from sage_core.documents.discovery import PathArgument
 from sage_core.embedding import Embedder, MiniLMEmbedder, named_embedder
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import NO_HITS, Done, FeedbackLoop, Hits, Judge, Round, Search, Step, follow_up
@@ -43,15 +41,16 @@ from sage_core.feedback.drivers import (
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.messages import Completion
 from sage_core.llm.usage import TokenUsage
+from sage_core.paths import PathArgument
 from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.pipeline.retriever import Retriever
-from sage_core.pipeline.settings import SageSettings, load_settings
 from sage_core.pipeline.tracing import note_retrieval, step
 from sage_core.ranking import Reranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
+from sage_core.settings import SageSettings, load_settings
 from sage_core.store import Store, open_store
 from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
 
@@ -152,7 +151,7 @@ class Sage:
         chosen = load_settings(settings)
         parts = {"embedder": chosen.embedder, "reranker": chosen.reranker, **parts}
         parts.setdefault("segmenter", chosen.make_segmenter())
-        return cls(store, config=chosen.config(config), **parts)
+        return cls(store, config=SageConfig.from_settings(chosen, config), **parts)
 
     # What searches is held by the retriever alone, so that replacing a part takes effect at once.
 
@@ -228,6 +227,8 @@ class Sage:
             MissingExtraError: Where a format or the store needs a package that is not installed.
         """
         if progress is True:
+            from sage_core.pipeline.progress import ingest_bar  # rich, where a bar is drawn
+
             with ingest_bar() as bar:
                 return self.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild, roots=roots)
         report = ingest(

@@ -258,7 +258,7 @@ class NameIndex:
     Args:
         names: Keys of names (`sage_core.text.links.document_names`) of each document.
         count: Given index terms, in how many chunks each stands, and how many chunks there are, such as
-            `sage_core.store.WordIndex.count`; None where that is not known: then no name is too common.
+            that of `WordIndex`; None where that is not known: then no name is too common.
     """
 
     def __init__(
@@ -449,7 +449,7 @@ def _counts(terms: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, int],
 
 
 class NamedChunks(Names, Protocol):
-    """Documents by their names, and the chunks of each: `sage_core.store.WordIndex`."""
+    """Documents by their names, and the chunks of each: `sage_core.word_index.words.WordIndex`."""
 
     def chunks_of(self, documents: Sequence[str], n: int) -> list[str]:
         """Ids of the first ``n`` chunks of each document, all first ones before any second."""

@@ -11,10 +11,10 @@ from pathlib import PurePath
 
 from sage_core.answering import AnswerMark
 from sage_core.pipeline.results import Answer, Candidate, Retrieval
-from sage_core.rendering.sanitize import one_line
 from sage_core.segmentation.view import REASONS, Boundary, BoundaryReason, SegmentationView
 from sage_core.selection import Scale, rank_order, to_ratio_scale
 from sage_core.selection.scales import usable_scores
+from sage_core.text.sanitize import one_line
 from sage_core.text.spans import Span
 
 

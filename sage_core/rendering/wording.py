@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from sage_core._checks import counted
 from sage_core.answering import AnswerMark, Located
-from sage_core.feedback.types import Verdict
+from sage_core.feedback.types import Verdict, short_grade
 from sage_core.pipeline.results import Answer
-from sage_core.rendering.sanitize import one_line
+from sage_core.text.sanitize import one_line
 
 GRADERS = {
     "critic": "the critic",
@@ -17,7 +18,6 @@ GRADERS = {
     "no answer": "the loop (an abstention needs no critic)",
     "local": "a look at question and context, no LLM",
 }
-ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}
 ROLES = {"generate": "answering", "judge": "grading"}
 FLAGS = {"unsupported": "not in the passages", "unsure": "unsure"}
 """What stands behind a part of an answer that is not supported."""
@@ -54,24 +54,6 @@ def grade_words(verdict: Verdict | None) -> str:
     return f"{words.removeprefix('grade ')} by {GRADERS.get(verdict.source, verdict.source)}{vetoed}"
 
 
-def short_grade(verdict: Verdict | None) -> str:
-    """A grade in two or three words; a probability or a count of words is called what it is."""
-    if verdict is None:
-        return "not graded"
-    if verdict.score is None:
-        return "the grade could not be read"
-    if verdict.probability is not None:
-        return f"likely right: {verdict.probability:.0%}"
-    if verdict.source == "heuristic":
-        return f"words covered: {(verdict.score - 1) / 9:.0%}"
-    return f"grade {verdict.score:g} of 10"
-
-
 def saving_words(tokens: int, compared: int) -> str:
     """How much less or more ``tokens`` is, in per cent; empty where there is nothing to compare with."""
     return f"{tokens / compared - 1:+.0%}" if compared else ""
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun, such as "1 chunk" and "1,200 chunks"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -28,11 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import shortened
-from sage_core.documents.discovery import as_path, kind_of
 from sage_core.errors import InputError, StoreError
+from sage_core.paths import as_path, kind_of
 from sage_core.store.chunks import Chunk, Found, NewDocument, document_id, version_of
 from sage_core.store.identity import Setting, StoreIdentity, StoreInfo
-from sage_core.store.names import (
+from sage_core.store.protocol import DocumentRecord
+from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
+from sage_core.text.keywords import index_terms
+from sage_core.text.links import document_names
+from sage_core.word_index.names import (
     LISTED,
     NameTables,
     create_names,
@@ -42,11 +46,7 @@ from sage_core.store.names import (
     linked_sections,
     listed,
 )
-from sage_core.store.protocol import DocumentRecord
-from sage_core.store.segments import ROWS, Index, Segment, SegmentMissingError, write_rows
-from sage_core.store.words import WORD_TABLES, insert_words, rows_with_terms
-from sage_core.text.keywords import index_terms
-from sage_core.text.links import document_names
+from sage_core.word_index.words import WORD_TABLES, insert_words, rows_with_terms
 
 logger = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ class Heading(NamedTuple):
     """A heading, where it stands, and what it says.
 
     Examples:
-        >>> from sage_core.documents import find_headings
+        >>> from sage_core.text.headings import find_headings
         >>> find_headings("# Dues ##")
         [Heading(start=0, end=9, level=1, text='Dues')]
 

@@ -32,14 +32,15 @@ from sage_core._checks import check_float, check_int
 from sage_core.documents.reader import Document
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
+from sage_core.pipeline.config import SageConfig
 from sage_core.pipeline.ingest import PROBE, chunks_of, window_of
 from sage_core.pipeline.results import Candidate, Retrieval
 from sage_core.pipeline.retriever import Retriever
-from sage_core.pipeline.settings import SageSettings
 from sage_core.ranking import named_reranker
 from sage_core.segmentation.limits import SIZES, TOPIC
 from sage_core.selection import ExpectedF, FixedK, Gradient, RelativeToTop, Rule, Scale, SelectionConfig, TopP
 from sage_core.selection.rules import rule_to_data
+from sage_core.settings import SageSettings
 from sage_core.store import FolderStore
 from sage_core.store.chunks import NewDocument
 from sage_core.store.identity import StoreIdentity
@@ -479,7 +480,9 @@ class _Run:
         store, chunks = self._store(variant.settings, must=first)
         settings = variant.settings
         reranker = named_reranker(settings.reranker)
-        retriever = Retriever(store, self.embedder, reranker, get_counter(), settings.config())
+        retriever = Retriever(
+            store, self.embedder, reranker, get_counter(), SageConfig.from_settings(settings)
+        )
         rankings: list[Retrieval] = []
         for question in self.corpus.questions:
             self._check_time(must=first)

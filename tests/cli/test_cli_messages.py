@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sage_core._checks import counted
 from sage_core.cli.main import run
-from sage_core.rendering.wording import counted
 from tests.cli.support import DEMO, mistake
 
 

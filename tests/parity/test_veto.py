@@ -13,8 +13,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from sage_core.answering import vetoed
 from sage_core.errors import InputError, ModelError
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
+from sage_core.feedback.types import format_trace
 from sage_core.ranking import HybridReranker
-from sage_core.rendering.feedback_text import format_trace
 from sage_core.rendering.wording import grade_words
 from sage_langchain import SageRetriever, create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine

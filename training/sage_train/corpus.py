@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sage_core._checks import shortened
-from sage_core.documents.discovery import as_paths, find_files, kind_of
+from sage_core.documents.discovery import as_paths, find_files
 from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
+from sage_core.paths import kind_of
 from sage_core.segmentation.models.encoder import SURFACE_SIZE, tokenize
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import check_tiling

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-from sage_core.rendering.sanitize import terminal_safe
+from sage_core.text.sanitize import terminal_safe
 
 _VOID = frozenset(("br", "hr", "meta"))
 

@@ -7,27 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from sage_core._checks import counted
 from sage_core.answering import AnswerMark
-from sage_core.feedback.types import FeedbackResult, Round, Verdict
+from sage_core.feedback.types import ASKED, FeedbackResult, Round, Verdict, short_grade
 from sage_core.llm.usage import TokenUsage, total_usage
 from sage_core.pipeline.results import Answer, Retrieval
 from sage_core.rendering.html.charts import Mark, score_curve_svg
 from sage_core.rendering.html.markup import Child, Markup, foreign, tag
 from sage_core.rendering.html.page import made_now, note, page, section, settings_html, tile, tiles
 from sage_core.rendering.rows import Row, citations, retrieval_rows, score_text
-from sage_core.rendering.sanitize import one_line
-from sage_core.rendering.wording import (
-    ASKED,
-    FLAGS,
-    ROLES,
-    closest_words,
-    counted,
-    grade_words,
-    saving_words,
-    short_grade,
-    support_words,
-)
+from sage_core.rendering.wording import FLAGS, ROLES, closest_words, grade_words, saving_words, support_words
 from sage_core.selection import Scale, Selection
+from sage_core.text.sanitize import one_line
 
 _NO_LLM = "extractive"
 _BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")

@@ -9,20 +9,14 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
+from sage_core._checks import counted
 from sage_core.answering import AnswerMark
 from sage_core.feedback import FeedbackResult, Round
+from sage_core.feedback.types import ASKED, short_grade
 from sage_core.pipeline.results import Answer
 from sage_core.rendering.rows import citations, place_of
-from sage_core.rendering.sanitize import one_line, terminal_safe
-from sage_core.rendering.wording import (
-    ASKED,
-    FLAGS,
-    closest_words,
-    counted,
-    grade_words,
-    short_grade,
-    support_words,
-)
+from sage_core.rendering.wording import FLAGS, closest_words, grade_words, support_words
+from sage_core.text.sanitize import one_line, terminal_safe
 
 _STYLES = {"unsupported": "underline red", "unsure": "underline yellow"}
 

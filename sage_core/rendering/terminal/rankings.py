@@ -10,9 +10,9 @@ from rich.text import Text
 
 from sage_core.pipeline.results import Retrieval
 from sage_core.rendering.rows import Row, plain_rows, retrieval_rows, score_text
-from sage_core.rendering.sanitize import one_line
 from sage_core.rendering.wording import saving_words
 from sage_core.selection import Selection, SelectionView
+from sage_core.text.sanitize import one_line
 
 _BAR_WIDTH = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

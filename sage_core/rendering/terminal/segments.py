@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from sage_core._checks import counted
 from sage_core.rendering.rows import chunk_pieces, reason_counts
-from sage_core.rendering.sanitize import terminal_safe
-from sage_core.rendering.wording import counted
 from sage_core.segmentation.view import SegmentationView
+from sage_core.text.sanitize import terminal_safe
 
 _STYLES = ("cyan", "magenta")
 

@@ -6,9 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from sage_core._checks import likely_typo
-from sage_core.documents.discovery import as_path, kind_of
 from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, load_folder
 from sage_core.errors import ModelError
+from sage_core.paths import as_path, kind_of
 from sage_core.segmentation.models.context import ContextModel
 from sage_core.segmentation.models.pair import EncodedModel, PairModel
 from sage_core.segmentation.models.protocol import BoundaryModel

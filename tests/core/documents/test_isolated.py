@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from sage_core.documents import isolated
-from sage_core.documents.discovery import find_files, kind_of
+from sage_core.documents.discovery import find_files
 from sage_core.documents.reader import parse_document, read_bytes, read_document
 from sage_core.errors import InputError
+from sage_core.paths import kind_of
 from tests.core.documents.test_docx import BODY, word_file
 from tests.core.documents.test_pdf import CATALOG, FONT, PAGE, TEXT, _file, _object, _pages, _stream
 from tests.fakes import pdfs

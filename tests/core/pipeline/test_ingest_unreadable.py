@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.documents.discovery import as_path, as_paths, expand, find_files, kind_of, source_of
+from sage_core.documents.discovery import as_paths, expand, find_files, source_of
 from sage_core.documents.reader import Document, parse_document
 from sage_core.errors import InputError, MissingExtraError
+from sage_core.paths import as_path, kind_of
 from sage_core.pipeline.ingest import ingest
 from sage_core.store.folder import FolderStore
 from tests.fakes.folders import lock

@@ -32,7 +32,7 @@ from sage_core.rendering.html import (
 from sage_core.rendering.html.charts import value_axis
 from sage_core.rendering.html.markup import Markup, tag
 from sage_core.rendering.html.style import COLORS, page_css, svg_css
-from sage_core.rendering.sanitize import terminal_safe
+from sage_core.text.sanitize import terminal_safe
 from tests.fakes.results_to_show import (
     HOSTILE,
     PAPER_FIGURE_8,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sage_core import Boundary, Span, Verdict, selection_view
-from sage_core.rendering.sanitize import one_line, terminal_safe
 from sage_core.segmentation import SegmentationView
+from sage_core.text.sanitize import one_line, terminal_safe
 from tests.fakes.results_to_show import HOSTILE, answer, hostile, retrieval
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import sage_core.store.folder as folder_module
-import sage_core.store.words as words_module
+import sage_core.word_index.words as words_module
 from sage_core.errors import StoreError
 from sage_core.store.chunks import Found
 from sage_core.store.folder import FolderStore
-from sage_core.store.words import WordIndex
 from sage_core.text.keywords import index_terms
+from sage_core.word_index.words import WordIndex
 from tests.fakes.models import HashEmbedder
 from tests.fakes.stores import TEXTS, fill, run
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from sage_core._checks import check_int, near_match, shortened
-from sage_core.documents.discovery import as_path
 from sage_core.errors import InputError
-from sage_core.pipeline.config import SageConfig
+from sage_core.paths import as_path
 from sage_core.segmentation import Segmenter
 from sage_core.selection import SelectionConfig, rule_from_data, rule_to_data
 
@@ -179,16 +178,6 @@ class SageSettings:
     def make_segmenter(self) -> Segmenter:
         """A segmenter with these settings; its model is loaded on first use."""
         return Segmenter(**self.segmenter)
-
-    def config(self, base: SageConfig | None = None) -> SageConfig:
-        """Settings of `Sage`: those of ``base`` with context, candidates and selection of these."""
-        base = base if base is not None else SageConfig()
-        return replace(
-            base,
-            candidates=self.candidates,
-            context=self.context,
-            feedback=replace(base.feedback, selection=self.selection),
-        )
 
 
 def load_settings(settings: SageSettings | str | Path) -> SageSettings:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from sage_core.errors import StoreError
-from sage_core.store.names import LISTED, NAME_TABLES, NameTables, insert_names, listed, term_counts
 from sage_core.text.keywords import index_terms
+from sage_core.word_index.names import LISTED, NAME_TABLES, NameTables, insert_names, listed, term_counts
 
 WORD_TABLES = (
     # What `index_terms` gives for header and text of each row, and how many rows have a term.

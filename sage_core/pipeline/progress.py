@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from sage_core._checks import counted
 from sage_core.pipeline.ingest import IngestProgress, ProgressFunction
-from sage_core.rendering.wording import counted
 
 # Between two lines where no bar can be drawn.
 _SECONDS = 5.0
