@@ -17,14 +17,14 @@ install: $(VENV)/.installed  ## Make the virtual environment and install everyth
 # torch comes first, and only where it is missing: otherwise the dependencies below could pull a larger build.
 # TORCH_INDEX is the address of an index with a CPU build; torch's own web page for installing names it.
 TORCH_INDEX ?=
-$(VENV)/.installed: pyproject.toml reproduction/pyproject.toml training/pyproject.toml cluster/pyproject.toml playground/pyproject.toml
+$(VENV)/.installed: pyproject.toml reproduction/pyproject.toml training/pyproject.toml
 	@echo "Making a virtual environment in $(VENV). The first time takes minutes: torch is large."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 	@$(BIN)/python -c "import torch" 2>/dev/null || echo "1 of 2: torch$(if $(TORCH_INDEX), from $(TORCH_INDEX),; with CUDA on Linux some 6 GB; TORCH_INDEX=... takes a CPU build of 0.9 GB)"
 	@$(BIN)/python -c "import torch" 2>/dev/null || $(subst --quiet,,$(PIP)) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	@echo "2 of 2: sage-rag with all extras, and the tools of the tests"
-	@$(PIP) -e ".[all]" -e reproduction -e training -e cluster -e playground --group dev
+	@$(PIP) -e ".[all]" -e reproduction -e training --group dev
 	touch $@
 
 # Enough for the rooms of the core that need no model of a framework: no torch, no Ray, a minute instead of ten.
@@ -89,7 +89,7 @@ recipes: install  ## Run the recipes of docs/recipes.md with the packages they n
 
 build: install  ## Build the distributions and prove the wheel in an environment of its own
 	rm -rf dist
-	for folder in . reproduction training cluster playground packages/*/; do $(BIN)/python -m build --outdir dist $$folder >/dev/null || exit 1; done
+	for folder in . reproduction training packages/*/; do $(BIN)/python -m build --outdir dist $$folder >/dev/null || exit 1; done
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python scripts/check_wheel.py dist
 	$(BIN)/python scripts/check_packages.py

@@ -102,4 +102,4 @@ def mcp(session: nox.Session, version: str) -> None:
     """The server's tests on both major versions of mcp, the lowest release of the first."""
     pins = floors("mcp") if version == "1" else ["mcp>=2,<3"]
     session.install("--editable", ".[mcp]", *pins, *TOOLS)
-    run_tests(session, "tests/cli/test_mcp_versions.py")
+    run_tests(session, "tests/app/cli/test_mcp_versions.py")

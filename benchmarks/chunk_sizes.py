@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections import Counter
 from pathlib import Path
 
-from sage_core.documents.reader import read_document
+from sage_app.documents.reader import read_document
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.limits import SIZES, Size
 from sage_core.text.blocks import points_back

@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 from ranking_data import DATA, read_jsonl
 
+from sage_app.pipeline.sage import Sage, SageConfig
 from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.pipeline.sage import Sage, SageConfig
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, Reranker
 
 LEVELS = (1, 5, 10)

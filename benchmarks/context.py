@@ -26,8 +26,8 @@ from chunkers import CHUNKERS
 from numpy.typing import NDArray
 from ranking_data import DATA, NEAR, SETS, Candidates, DevSet, read_jsonl
 
+from sage_app.pipeline.sage import Sage, SageConfig
 from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.pipeline.sage import Sage, SageConfig
 from sage_core.ranking import Calibration, vouch
 from sage_core.text.spans import Span
 

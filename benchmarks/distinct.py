@@ -25,10 +25,10 @@ from calibrate_reranker import Example, examples, fit, predict
 from numpy.typing import NDArray
 from ranking_data import SETS, Candidates, DevSet
 
-from sage_core.answering.judge import LocalJudge
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.selection.cut import select
 from sage_core.text.keywords import index_terms
+from sage_core.verify.judge import LocalJudge
 
 RESAMPLES = 2000
 BUDGETS = ("auto", 500, 1000)

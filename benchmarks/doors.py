@@ -40,7 +40,7 @@ from development_sets import MORE_SAMPLES, SAMPLES, Corpus, corpora
 from numpy.typing import NDArray
 from pipelines import BUDGETS, RESAMPLES, Memory, Ranked, mark, recall, titled
 
-from sage_core import Sage
+from sage_app import Sage
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import CrossEncoderReranker
 from sage_core.text.spans import Span

@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import NDArray
 from ranking_data import Chunk, chunk_document, read_jsonl
 
-from sage_core.answering import NO_ANSWER, LocalCritic, LocalJudge, Located, answer_messages
 from sage_core.feedback import (
     Check,
     FeedbackConfig,
@@ -48,11 +47,14 @@ from sage_core.feedback import (
     parse_verdict,
     run_loop,
 )
+from sage_core.llm.prompting import NO_ANSWER
+from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import TokenUsage, estimate_usage
 from sage_core.selection import Selection, rank_order
 from sage_core.selection.rules import TopP
 from sage_core.text.keywords import words
 from sage_core.text.spans import Span
+from sage_core.verify import LocalCritic, LocalJudge, Located
 
 CANDIDATES = 30
 NOISES = {

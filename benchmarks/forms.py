@@ -20,9 +20,9 @@ import re
 import tempfile
 from pathlib import Path
 
-from sage_core import Sage
-from sage_core.answering import abstains
+from sage_app import Sage
 from sage_core.llm.prompting import NOT_SURE
+from sage_core.verify import abstains
 
 WORD = r"\d+(?:[.,:]\d+)*|[^\W\d_]+"
 FIXTURE = Path(__file__).parents[1] / "tests" / "fixtures" / "questions"

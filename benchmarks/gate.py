@@ -5,7 +5,7 @@
 
 Stock pipelines of both frameworks (LlamaIndex: SentenceSplitter 1024/200, top 2; LangChain:
 RecursiveCharacterTextSplitter 1000/200, top 4; all-MiniLM-L6-v2) are the baselines. Twelve regressions are
-put into each, and each is compared with the baseline by `sage_core.tuning.compare` on the same questions,
+put into each, and each is compared with the baseline by `sage_app.tuning.compare` on the same questions,
 once on those that people asked, once on those that `make_questions` makes of the documents. False alarms:
 changes that should not matter (another order of the documents, vectors in float16, an overlap a little
 smaller), and pairs of pipelines whose outcomes are swapped by question at random, so that neither is better.
@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from pipelines import Memory, titled
 from sage_eval.gate import Outcome, compare, measure
 
-from sage_core.documents.reader import Document, parse_document
+from sage_app.documents.reader import Document, parse_document
+from sage_app.tuning import QuotedQuestion, make_questions
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import HybridReranker
 from sage_core.segmentation import Segmenter
 from sage_core.text.keywords import bm25_share, words
-from sage_core.tuning import QuotedQuestion, make_questions
 
 SETS = ("onestopqa", "squad2_dev16", "clapnq_dev", "hotpot_sample")
 MOST_TEXT = 90_000  # Characters of a set: every splitting is embedded anew.

@@ -37,12 +37,14 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_app.answers import ExtractiveAnswerer
 from sage_core import CrossEncoderReranker, HybridReranker, MiniLMEmbedder
-from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LocalJudge, ModelJudge, support, vetoed
-from sage_core.answering.marks import SUPPORTED_FROM
-from sage_core.answering.words import stem_list
 from sage_core.feedback import FeedbackConfig, Verdict, Veto
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
+from sage_core.verify import LocalJudge, ModelJudge, support, vetoed
+from sage_core.verify.marks import SUPPORTED_FROM
+from sage_core.verify.words import stem_list
 
 SEED = 7
 WICE_SEED = 5

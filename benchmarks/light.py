@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from sage_core import MiniLMEmbedder, Sage, SentenceTransformerEmbedder
+from sage_app import Sage
+from sage_core import MiniLMEmbedder, SentenceTransformerEmbedder
 from sage_core.embedding.encoder import WORDS, Encoder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,7 +196,7 @@ def evidence(options: argparse.Namespace) -> None:
 def cold(options: argparse.Namespace) -> None:
     """Seconds of new processes: importing the core, and asking a store of the demo's documents."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "sage_core.cli.main"]
+        command = [sys.executable, "-m", "sage_app.cli.main"]
         store = ["--store", str(Path(folder) / "store")]
         documents = str(ROOT / "demo" / "documents")
         subprocess.run([*command, "ingest", documents, *store], check=True, capture_output=True)

@@ -34,7 +34,11 @@ from numpy.typing import NDArray
 from ranking_data import DATA as DATA_FOLDER
 from ranking_data import SETS, Candidates, DevSet, read_jsonl
 
-from sage_core import Sage, SageConfig
+from sage_app import Sage, SageConfig
+from sage_app.store import FolderStore
+from sage_app.store import folder as folder_store
+from sage_app.store.chunks import Chunk, NewDocument
+from sage_app.store.identity import StoreIdentity
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import (
     HybridReranker,
@@ -46,10 +50,6 @@ from sage_core.ranking import (
     vouch,
     vouch_named,
 )
-from sage_core.store import FolderStore
-from sage_core.store import folder as folder_store
-from sage_core.store.chunks import Chunk, NewDocument
-from sage_core.store.identity import StoreIdentity
 from sage_core.text.headings import find_headings
 from sage_core.text.keywords import index_terms
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from sage_core.answering import LLMAnswerer
+from sage_app.answers import LLMAnswerer
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop
 from sage_core.llm import OpenAIChat
 from tests.fakes.llm_server import LLMServer, Request

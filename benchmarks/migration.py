@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pipelines import overlapping, spaced
 
-from sage_core.documents import read_document
+from sage_app.documents import read_document
 from sage_core.embedding import MiniLMEmbedder
 from sage_core.text.spans import Span
 

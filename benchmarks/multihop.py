@@ -33,9 +33,10 @@ from typing import Any
 import numpy as np
 from sage_eval.datasets.load import dev_folder
 
-from sage_core import Sage, SageConfig, TokenUsage, Verdict
+from sage_app import Sage, SageConfig
+from sage_app.pipeline.results import Candidate
+from sage_core import TokenUsage, Verdict
 from sage_core.feedback import FeedbackConfig
-from sage_core.pipeline.results import Candidate
 from sage_core.selection import select
 from sage_core.text.keywords import index_terms
 from sage_core.text.tokens import get_counter

@@ -27,7 +27,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
-from sage_core.documents.reader import read_document
+from sage_app.documents.reader import read_document
 from sage_core.errors import InputError
 from sage_core.text.tables import cells_of, is_ruler
 

@@ -33,7 +33,7 @@ from chunkers import located, semchunk
 from development_sets import Corpus, Question, corpora
 from numpy.typing import NDArray
 
-from sage_core import Sage
+from sage_app import Sage
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import HybridReranker
 from sage_core.segmentation import Segmenter

@@ -2,7 +2,7 @@
 
     python benchmarks/pruning.py                  # the frontier
     python benchmarks/pruning.py --cosines        # what sentence embeddings would add; minutes
-    python benchmarks/pruning.py --write 0.015    # and remake sage_core/answering/pruning.json
+    python benchmarks/pruning.py --write 0.015    # and remake sage_core/verify/pruning.json
 
 Chunks are what `Sage` keeps by default of what it finds (hybrid reranker, neighbors, titles). Recall is the
 share of the characters of evidence that is sent. Every set is judged by coefficients fitted on the other
@@ -31,19 +31,19 @@ from numpy.typing import NDArray
 from ranking_data import DevSet, Evidence
 from scipy.optimize import minimize
 
-import sage_core.answering.pruning as pruning
-from sage_core.answering.pruning import (
+import sage_core.verify.pruning as pruning
+from sage_core.embedding.minilm import MiniLMEmbedder
+from sage_core.ranking import HybridReranker, vouch
+from sage_core.selection import SelectionConfig
+from sage_core.text.spans import Span
+from sage_core.text.tokens import get_counter
+from sage_core.verify.pruning import (
     FEATURES,
     ChunkSentences,
     chunk_sentences,
     keep_sentences,
     sentence_features,
 )
-from sage_core.embedding.minilm import MiniLMEmbedder
-from sage_core.ranking import HybridReranker, vouch
-from sage_core.selection import SelectionConfig
-from sage_core.text.spans import Span
-from sage_core.text.tokens import get_counter
 
 SETS = ("onestopqa", "clapnq_dev", "squad2_dev16", "hotpot_sample", "cuad_leval")
 THRESHOLDS = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)

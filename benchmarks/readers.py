@@ -14,9 +14,9 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from sage_core.documents.html import read_html
-from sage_core.documents.pdf import read_pdf
-from tests.core.documents.pages import LATER, PAGES, Page
+from sage_app.documents.html import read_html
+from sage_app.documents.pdf import read_pdf
+from tests.app.documents.pages import LATER, PAGES, Page
 from tests.fakes import pdfs
 
 _MARKS = re.compile(r"[`#>|*-]|\d+\. ")

@@ -56,8 +56,8 @@ class Folder:
     """`FolderStore`, what `Sage("folder")` uses."""
 
     def __init__(self, path: Path) -> None:
-        from sage_core.store import FolderStore
-        from sage_core.store.identity import StoreIdentity
+        from sage_app.store import FolderStore
+        from sage_app.store.identity import StoreIdentity
 
         self.path = path
         self.store = FolderStore(path)
@@ -65,7 +65,7 @@ class Folder:
 
     def write(self, documents: list[int], vectors: NDArray[np.float32], edition: str) -> None:
         """See `System.write`."""
-        from sage_core.store.chunks import Chunk, NewDocument, chunk_ids
+        from sage_app.store.chunks import Chunk, NewDocument, chunk_ids
 
         spans = [(i * CHARACTERS, (i + 1) * CHARACTERS) for i in range(PER_DOCUMENT)]
         new = []

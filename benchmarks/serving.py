@@ -82,7 +82,7 @@ from pathlib import Path
 import sys
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from serve import store
-from sage_core.documents.reader import read_document
+from sage_app.documents.reader import read_document
 
 splitter = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200)
 for path in sorted(Path(sys.argv[1]).iterdir()):
@@ -98,7 +98,7 @@ def model_path() -> str:
 
 def questions() -> list[str]:
     """What is asked: the first words of sentences of the documents, each asked for."""
-    from sage_core.documents.reader import read_document
+    from sage_app.documents.reader import read_document
 
     sentences = [
         " ".join(line.split()[:9])
@@ -179,7 +179,7 @@ def prepared(name: str, folder: Path, environment: dict[str, str]) -> None:
     folder.mkdir(parents=True)
     (folder / "serve.py").write_text(COMMON + APPS[name])
     if name == "sage-rag":
-        from sage_core import Sage
+        from sage_app import Sage
 
         with Sage(environment["STORE"]) as sage:
             sage.ingest(DOCUMENTS)

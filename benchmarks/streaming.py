@@ -3,7 +3,7 @@
     python benchmarks/streaming.py
 
 Answers of dev/graded_answers and dev/grounding are cut into tokens and streamed by a script at 30 to 60
-tokens a second (drawn for each answer), to `sage_core.answering.marked_stream`. The delay of a mark is the
+tokens a second (drawn for each answer), to `sage_core.verify.marked_stream`. The delay of a mark is the
 time from the token with a sentence's last character, which includes the wait for the token after it: only
 that shows that the sentence has ended. The AUROC is of the lowest mark of an answer.
 """
@@ -23,8 +23,8 @@ from typing import get_args
 import numpy as np
 from judge import SEED, answers_graded, with_interval
 
-from sage_core.answering import AnswerMark, LocalJudge, StreamMarks, marked_stream, support
 from sage_core.feedback import StopOn
+from sage_core.verify import AnswerMark, LocalJudge, StreamMarks, marked_stream, support
 
 RATES = (30.0, 60.0)
 

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sage_core.answering import Answerer, ExtractiveAnswerer, LLMAnswerer, LocalJudge
     from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_core.embedding.protocol import Embedder
     from sage_core.embedding.sentence_transformer import SentenceTransformerEmbedder
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     )
     from sage_core.llm import ChatModel, Completion, Message, OpenAIChat
     from sage_core.llm.usage import Price, TokenUsage, cost, cost_efficiency
-    from sage_core.pipeline.config import SageConfig
-    from sage_core.pipeline.results import Answer, Candidate, Retrieval
-    from sage_core.pipeline.sage import Sage
     from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, Reranker
     from sage_core.segmentation import Boundary, BoundaryModel, Layout, SegmentationView, Segmenter
     from sage_core.selection.config import SelectionConfig
@@ -40,34 +36,27 @@ if TYPE_CHECKING:
     from sage_core.selection.scales import Scale
     from sage_core.selection.view import SelectionView, selection_view
     from sage_core.settings import SageSettings
-    from sage_core.store import ChromaStore, FolderStore, Store
     from sage_core.text.sentences import split_sentences
     from sage_core.text.spans import Span
     from sage_core.text.tokens import CallableCounter, TokenCounter, get_counter
+    from sage_core.verify import LocalJudge
 
 __all__ = [
-    "Answer",
-    "Answerer",
     "Boundary",
     "BoundaryModel",
     "CallableCounter",
-    "Candidate",
     "ChatModel",
-    "ChromaStore",
     "Completion",
     "CrossEncoderReranker",
     "Done",
     "Embedder",
-    "ExtractiveAnswerer",
     "FeedbackConfig",
     "FeedbackLoop",
     "FeedbackResult",
-    "FolderStore",
     "Generate",
     "HybridReranker",
     "InputError",
     "Judge",
-    "LLMAnswerer",
     "LLMError",
     "Layout",
     "LocalJudge",
@@ -79,9 +68,6 @@ __all__ = [
     "Price",
     "RemoteReranker",
     "Reranker",
-    "Retrieval",
-    "Sage",
-    "SageConfig",
     "SageError",
     "SageSettings",
     "Scale",
@@ -93,7 +79,6 @@ __all__ = [
     "SelectionView",
     "SentenceTransformerEmbedder",
     "Span",
-    "Store",
     "StoreError",
     "TokenCounter",
     "TokenUsage",
@@ -111,7 +96,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sage_core.answering": ("Answerer", "ExtractiveAnswerer", "LLMAnswerer", "LocalJudge"),
     "sage_core.embedding.minilm": ("MiniLMEmbedder",),
     "sage_core.embedding.protocol": ("Embedder",),
     "sage_core.embedding.sentence_transformer": ("SentenceTransformerEmbedder",),
@@ -136,22 +120,51 @@ _HOMES = {
         "parse_verdict",
         "run_loop",
     ),
-    "sage_core.llm": ("ChatModel", "Completion", "Message", "OpenAIChat"),
-    "sage_core.llm.usage": ("Price", "TokenUsage", "cost", "cost_efficiency"),
-    "sage_core.pipeline.config": ("SageConfig",),
-    "sage_core.pipeline.results": ("Answer", "Candidate", "Retrieval"),
-    "sage_core.pipeline.sage": ("Sage",),
-    "sage_core.settings": ("SageSettings",),
-    "sage_core.ranking": ("CrossEncoderReranker", "HybridReranker", "RemoteReranker", "Reranker"),
-    "sage_core.segmentation": ("Boundary", "BoundaryModel", "Layout", "SegmentationView", "Segmenter"),
+    "sage_core.llm": (
+        "ChatModel",
+        "Completion",
+        "Message",
+        "OpenAIChat",
+    ),
+    "sage_core.llm.usage": (
+        "Price",
+        "TokenUsage",
+        "cost",
+        "cost_efficiency",
+    ),
+    "sage_core.ranking": (
+        "CrossEncoderReranker",
+        "HybridReranker",
+        "RemoteReranker",
+        "Reranker",
+    ),
+    "sage_core.segmentation": (
+        "Boundary",
+        "BoundaryModel",
+        "Layout",
+        "SegmentationView",
+        "Segmenter",
+    ),
     "sage_core.selection.config": ("SelectionConfig",),
-    "sage_core.selection.cut": ("Selection", "gradient_cut", "select"),
+    "sage_core.selection.cut": (
+        "Selection",
+        "gradient_cut",
+        "select",
+    ),
     "sage_core.selection.scales": ("Scale",),
-    "sage_core.selection.view": ("SelectionView", "selection_view"),
-    "sage_core.store": ("ChromaStore", "FolderStore", "Store"),
+    "sage_core.selection.view": (
+        "SelectionView",
+        "selection_view",
+    ),
+    "sage_core.settings": ("SageSettings",),
     "sage_core.text.sentences": ("split_sentences",),
     "sage_core.text.spans": ("Span",),
-    "sage_core.text.tokens": ("CallableCounter", "TokenCounter", "get_counter"),
+    "sage_core.text.tokens": (
+        "CallableCounter",
+        "TokenCounter",
+        "get_counter",
+    ),
+    "sage_core.verify": ("LocalJudge",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -23,15 +23,6 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.config import merge_configs, run_in_executor
 
-from sage_core.answering import (
-    AnswerMark,
-    StreamMarks,
-    amarked_stream,
-    answer_messages,
-    local_check,
-    marked_stream,
-    vetoed,
-)
 from sage_core.feedback import (
     NO_HITS,
     Check,
@@ -56,12 +47,14 @@ from sage_core.feedback.drivers import (
     loop_steps,
 )
 from sage_core.feedback.pool import EvidencePool
+from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
+from sage_core.verify import AnswerMark, StreamMarks, amarked_stream, local_check, marked_stream, vetoed
 from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.compressor import titled

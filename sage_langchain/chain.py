@@ -63,7 +63,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     ``sage:round:N``. To show nothing but the final answer from `astream_events`, keep ``on_chain_stream``
     events with the tag ``sage:final``. After each graded round a custom event ``sage_round`` is sent; while
     an answer is streamed, or ``stop_on`` is set, a ``sage_mark`` for each sentence before the next begins,
-    with the round and the fields of a `sage_core.answering.AnswerMark`.
+    with the round and the fields of a `sage_core.verify.AnswerMark`.
 
     An error of the first answer or of the retriever is raised. A critic that fails or cannot be read costs
     nothing but the grade: the best answer so far is returned with ``stop_reason`` ``"critic_failed"``. There
@@ -88,7 +88,7 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         critic: Grades the answers; None takes ``llm``. A text is short for ``grading``.
         grading: ``"llm"``: the critic grades every answer. ``"auto"``: a local judge where it is sure, the
             critic where it is not. ``"local"``: the local judge alone. The name or folder of a model that
-            checks answers, such as ``"minicheck"``: it alone. See `sage_core.answering.LocalJudge`.
+            checks answers, such as ``"minicheck"``: it alone. See `sage_core.verify.LocalJudge`.
         critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
         prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
             material.

@@ -8,7 +8,8 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from sage_core.answering import (
+from sage_core.errors import InputError
+from sage_core.verify import (
     AnswerMark,
     Claim,
     LocalJudge,
@@ -18,7 +19,6 @@ from sage_core.answering import (
     shared_judge,
     support,
 )
-from sage_core.errors import InputError
 from sage_langchain._messages import text_of
 
 
@@ -29,10 +29,10 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
     `SageChain` and LangChain's retrieval chains give; with ``input``, the question, short answers are read
     together with it. The output is the input with ``grounding``: ``probability`` that all of the answer is
     supported (None where the judge is unsure), ``answerable`` (None without a question), and ``claims``, each
-    with its span in the answer and its evidence; see `sage_core.answering.Claim`.
+    with its span in the answer and its evidence; see `sage_core.verify.Claim`.
 
     Examples:
-        >>> from sage_core.answering import LocalJudge
+        >>> from sage_core.verify import LocalJudge
         >>> checker = GroundingChecker(LocalJudge(model=False))
         >>> asked = {"answer": "It opened in 1932.", "context": ["It opened in 1932. It has eight lanes."]}
         >>> checker.invoke(asked)["grounding"]["claims"][0]["evidence"]
@@ -40,7 +40,7 @@ class GroundingChecker(Runnable[dict[str, Any], dict[str, Any]]):
 
     Args:
         judge: Shared with the rest of the process where None.
-        model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
+        model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
 
     Raises:
         InputError: For both.

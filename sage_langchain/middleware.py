@@ -15,10 +15,10 @@ from langchain_core.tools import BaseTool
 from pydantic_core import to_jsonable_python
 
 from sage_core._checks import check_float
-from sage_core.answering import Claim, LocalJudge, checker, claims_or_unsure
 from sage_core.errors import InputError, MissingExtraError
 from sage_core.feedback.searches import STOP_REASONS, SearchLimits, SearchReview
 from sage_core.text.tokens import TokenCounter, get_counter
+from sage_core.verify import Claim, LocalJudge, checker, claims_or_unsure
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -251,7 +251,7 @@ class SageGroundingMiddleware(AgentMiddleware[Any, Any, Any]):
             its fields, or with True.
         threshold: Least probability of support, from 0 to 1.
         judge: The judge; a `LocalJudge` of its own where None.
-        model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
+        model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
 
     Raises:
         InputError: For an unknown action, an empty list of tools, or a threshold outside 0 to 1.

@@ -11,10 +11,10 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, BaseDocumentTransformer, Document
 from pydantic import ConfigDict, PrivateAttr
 
-from sage_core.answering import SentencePruner
 from sage_core.errors import InputError
 from sage_core.selection import Scale, ScaleName, read_scores
 from sage_core.text.spans import Span
+from sage_core.verify import SentencePruner
 from sage_langchain._runnables import CheckedModel
 from sage_langchain.compressor import SCALE_KEY, SCORE_KEY, without_header
 
@@ -38,7 +38,7 @@ class SagePruner(CheckedModel, BaseDocumentCompressor, BaseDocumentTransformer):
         ('The ferry leaves at seven.', {'start_index': 100})
 
     Attributes:
-        threshold: See `sage_core.answering.SentencePruner`.
+        threshold: See `sage_core.verify.SentencePruner`.
         score_key: Where the metadata has the score of a document; documents without one count as ranked in
             the order they come.
         scale: What these scores are; None: what `SageCompressor` noted, else probabilities.

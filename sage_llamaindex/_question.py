@@ -19,14 +19,6 @@ from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 
-from sage_core.answering import (
-    AnswerMark,
-    StreamMarks,
-    amarked_stream,
-    local_check,
-    marked_stream,
-    vetoed,
-)
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
     NO_HITS,
@@ -59,6 +51,14 @@ from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
+from sage_core.verify import (
+    AnswerMark,
+    StreamMarks,
+    amarked_stream,
+    local_check,
+    marked_stream,
+    vetoed,
+)
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._neighbors import titled
 from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response

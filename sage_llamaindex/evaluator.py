@@ -11,8 +11,8 @@ from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
 from llama_index.core.prompts.mixin import PromptDictType
 
 from sage_core._checks import check_float
-from sage_core.answering import LocalJudge, checker, shared_judge, support
 from sage_core.errors import InputError
+from sage_core.verify import LocalJudge, checker, shared_judge, support
 
 
 class _LocalEvaluator(BaseEvaluator):
@@ -63,13 +63,13 @@ class _LocalEvaluator(BaseEvaluator):
 
 
 class LocalFaithfulnessEvaluator(_LocalEvaluator):
-    """Whether the contexts support the response, by `sage_core.answering.LocalJudge`; no LLM call.
+    """Whether the contexts support the response, by `sage_core.verify.LocalJudge`; no LLM call.
 
     ``score`` is the calibrated probability, ``feedback`` has one line a claim. Where the judge is unsure the
     result is invalid, with neither score nor verdict.
 
     Examples:
-        >>> from sage_core.answering import LocalJudge
+        >>> from sage_core.verify import LocalJudge
         >>> evaluator = LocalFaithfulnessEvaluator(LocalJudge(model=False))
         >>> contexts = ["The bridge was opened in 1932."]
         >>> evaluator.evaluate("When?", "The bridge was opened in 1932.", contexts).passing
@@ -78,7 +78,7 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
     Args:
         judge: Shared with the rest of the process where None.
         threshold: Least probability that passes.
-        model: Another model in the place of counts and the bundled one; see `sage_core.answering.ModelJudge`.
+        model: Another model in the place of counts and the bundled one; see `sage_core.verify.ModelJudge`.
 
     Raises:
         InputError: For a threshold out of its range, and both a judge and a model.
@@ -99,10 +99,10 @@ class LocalFaithfulnessEvaluator(_LocalEvaluator):
 
 
 class LocalContextRelevancyEvaluator(_LocalEvaluator):
-    """Whether the contexts hold an answer to the query, by `sage_core.answering.LocalJudge`; no LLM call.
+    """Whether the contexts hold an answer to the query, by `sage_core.verify.LocalJudge`; no LLM call.
 
     Examples:
-        >>> from sage_core.answering import LocalJudge
+        >>> from sage_core.verify import LocalJudge
         >>> evaluator = LocalContextRelevancyEvaluator(LocalJudge(model=False))
         >>> evaluator.evaluate("When was the bridge opened?", contexts=["Seals sleep on rocks."]).passing
         False

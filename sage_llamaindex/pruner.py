@@ -10,9 +10,9 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field, PrivateAttr
 
-from sage_core.answering import Pruned, SentencePruner
 from sage_core.errors import InputError
 from sage_core.selection import Scale, ScaleName, read_scores
+from sage_core.verify import Pruned, SentencePruner
 from sage_llamaindex._component import SageComponent
 
 

@@ -26,7 +26,6 @@ from llama_index_instrumentation import get_dispatcher
 from typing_extensions import Self
 
 from sage_core._checks import near_match
-from sage_core.answering import AnswerMark, LocalJudge, mark_answer
 from sage_core.errors import InputError
 from sage_core.feedback import (
     DEFAULT_FEEDBACK,
@@ -38,6 +37,7 @@ from sage_core.feedback import (
 )
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import Rule, RuleName, SelectionConfig
+from sage_core.verify import AnswerMark, LocalJudge, mark_answer
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._places import show_places
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
@@ -177,7 +177,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             once; those after it see every selection. Without one of ours, a default one is put at the end.
         callback_manager: For this engine, its postprocessors and its critic.
         critic: Who grades: an LLM, any LlamaIndex evaluator, or a judge of `sage_core` (an `Answerer`). None:
-            the LLM that answers. ``"auto"``: a local judge (`sage_core.answering.LocalJudge`) where it is
+            the LLM that answers. ``"auto"``: a local judge (`sage_core.verify.LocalJudge`) where it is
             sure, the LLM that answers where it is not. ``"local"``: the local judge alone, without a call.
             The name or folder of a model that checks answers, such as ``"minicheck"``: it alone.
         critic_template: A prompt of your own for an LLM critic, with ``{question}``, ``{context}`` and

@@ -66,7 +66,7 @@ def check_contents(wheel: Path) -> None:
     """Fail unless the wheel holds the weights, the type markers and nothing large or foreign."""
     with zipfile.ZipFile(wheel) as archive:
         sizes = {item.filename: item.file_size for item in archive.infolist()}
-    for package in ("sage_core", "sage_llamaindex", "sage_langchain"):
+    for package in ("sage_core", "sage_llamaindex", "sage_langchain", "sage_app"):
         assert f"{package}/py.typed" in sizes, f"{package}/py.typed is not in {wheel.name}"
     weights = {name: size for name, size in sizes.items() if "/weights/" in name}
     assert any(name.endswith(".safetensors") for name in weights), "the bundled weights are not in the wheel"

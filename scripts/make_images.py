@@ -18,12 +18,13 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from sage_core import Sage, Segmenter, select
-from sage_core.cli.demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, QUESTIONS, documents_folder
-from sage_core.documents.reader import read_document
+from sage_app import Sage
+from sage_app.cli.demo import EXCERPT_FROM, EXCERPT_SOURCE, EXCERPT_TO, QUESTIONS, documents_folder
+from sage_app.documents.reader import read_document
+from sage_app.pipeline.config import SageConfig
+from sage_app.rendering.html import answer_report, score_curve_svg, segmentation_report
+from sage_core import Segmenter, select
 from sage_core.errors import InputError
-from sage_core.pipeline.config import SageConfig
-from sage_core.rendering.html import answer_report, score_curve_svg, segmentation_report
 
 MADE = datetime(2025, 1, 1, 12)
 LIMIT = 150_000

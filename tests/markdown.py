@@ -315,7 +315,7 @@ def command_lines(code: str) -> list[list[str]]:
 
 def run_command(words: list[str], patch: pytest.MonkeyPatch) -> None:
     """Run a `sage-rag` command in this process, with the variables written before it."""
-    from sage_core.cli.main import run
+    from sage_app.cli.main import run
     from tests.fakes.commands import add_commands
 
     add_commands()
@@ -353,7 +353,7 @@ def check_command(words: list[str]) -> None:
 def _check_options(arguments: list[str]) -> None:
     import typer
 
-    from sage_core.cli.main import app
+    from sage_app.cli.main import app
     from tests.fakes.commands import add_commands
 
     add_commands()

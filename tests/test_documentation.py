@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import load_once  # noqa: F401
+from tests.app.cli.conftest import load_once  # noqa: F401
 from tests.markdown import (
     ROOT,
     SCENES,
@@ -50,7 +50,8 @@ def test_readme_has_an_example_for_each_way_in():
     assert {"README.md-quickstart", "README.md-shell"} <= set(STORIES)
     code = "".join(block.code for block in STORIES["README.md-quickstart"])
     assert all(
-        f"from {package} import" in code for package in ("sage_core", "sage_llamaindex", "sage_langchain")
+        f"from {package} import" in code
+        for package in ("sage_core", "sage_app", "sage_llamaindex", "sage_langchain")
     )
 
 
@@ -83,7 +84,7 @@ def test_the_migration_guide_counts_what_the_splitters_make():
     from llama_index.core import Document
     from llama_index.core.node_parser import SentenceSplitter
 
-    from sage_core.documents import read_document
+    from sage_app.documents import read_document
     from sage_langchain import SageTextSplitter
     from sage_llamaindex import SageNodeParser
 

@@ -6,7 +6,7 @@ Read: ``train/grounding`` (3,500 claims of FEVER, all of BEGIN and SummEdits), h
 (`WICE_SEED`), and twins: sentences of ``train_expository`` said otherwise, right and changed by one number,
 name, word or denial (`judge_examples.py`). Nothing of ``dev`` but that half.
 
-An answer is supported as its claims are, see `sage_core.answering.support`: the fit goes through that mean of
+An answer is supported as its claims are, see `sage_core.verify.support`: the fit goes through that mean of
 all claims and the weakest one. Sources weigh alike, and in each the supported and the others do. Every
 coefficient has the sign that its feature means, and a ridge draws the counts to `PRIOR`, the rules to 0: with
 less of it the model is better on its training sources and worse on sources that were left out.
@@ -40,9 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from sage_core.answering import judge as parts
-from sage_core.answering.claim_features import NAMES
-from sage_core.answering.entailment import FOLDER, Entailment
+from sage_core.verify import judge as parts
+from sage_core.verify.claim_features import NAMES
+from sage_core.verify.entailment import FOLDER, Entailment
 
 logger = logging.getLogger(__name__)
 Rows = NDArray[np.float64]
@@ -162,7 +162,7 @@ def features(model: Entailment, rows: Sequence[tuple[str, str, list[str], bool, 
 
 
 def log_odds(answer: Answer, fitted: Rows, share: float) -> float:
-    """As `sage_core.answering.support`, in log-odds."""
+    """As `sage_core.verify.support`, in log-odds."""
     odds = answer.rows @ fitted[:-1] + fitted[-1] + share * answer.logits
     odds = np.clip(odds, -4.595, 4.595)
     return float((odds @ answer.sizes / answer.sizes.sum() + odds.min()) / 2)

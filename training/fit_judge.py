@@ -35,9 +35,9 @@ import numpy as np
 from judge_examples import Maker, corrupt, keyset, prepared, statement
 from numpy.typing import NDArray
 
-from sage_core.answering import judge as parts
-from sage_core.answering.pair_model import PairModel
-from sage_core.answering.words import question_words
+from sage_core.verify import judge as parts
+from sage_core.verify.pair_model import PairModel
+from sage_core.verify.words import question_words
 
 logger = logging.getLogger(__name__)
 

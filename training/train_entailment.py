@@ -38,12 +38,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from train_judge import Network, padded
 from train_reader import FROZEN, LONGEST, WARM_UP, batches
 
-from sage_core.answering import judge as parts
-from sage_core.answering.entailment import FOLDER
-from sage_core.answering.forms import SURE_OF_NO, SURE_OF_YES, direct_sentence
-from sage_core.answering.words import stem_list
+from sage_app.answers.forms import SURE_OF_NO, SURE_OF_YES, direct_sentence
 from sage_core.embedding.encoder import MINILM
 from sage_core.text.wordpiece import TOKENIZER_FILE
+from sage_core.verify import judge as parts
+from sage_core.verify.entailment import FOLDER
+from sage_core.verify.words import stem_list
 
 logger = logging.getLogger(__name__)
 

@@ -34,11 +34,11 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers import BertConfig, BertModel
 
-from sage_core.answering.judge import COEFFICIENTS
-from sage_core.answering.pair_model import FOLDER
 from sage_core.embedding.storage import load_folder
 from sage_core.ranking.packed import PackedCrossEncoder
 from sage_core.text.wordpiece import TOKENIZER_FILE
+from sage_core.verify.judge import COEFFICIENTS
+from sage_core.verify.pair_model import FOLDER
 
 logger = logging.getLogger(__name__)
 

@@ -35,9 +35,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from train_judge import Network, padded
 
-from sage_core.answering.reader import FOLDER
 from sage_core.embedding.encoder import MINILM
 from sage_core.text.wordpiece import TOKENIZER_FILE
+from sage_core.verify.reader import FOLDER
 
 logger = logging.getLogger(__name__)
 

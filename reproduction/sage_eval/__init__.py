@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sage_core.tuning import QuotedQuestion, read_questions
+    from sage_app.tuning import QuotedQuestion, read_questions
     from sage_eval.datasets import dataset_names, load_dataset, save_dataset
     from sage_eval.execute import run_experiment
     from sage_eval.experiment import Experiment, experiment_names, load_experiment
@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sage_core.tuning": ("QuotedQuestion", "read_questions"),
+    "sage_app.tuning": ("QuotedQuestion", "read_questions"),
     "sage_eval.datasets": ("dataset_names", "load_dataset", "save_dataset"),
     "sage_eval.execute": ("run_experiment",),
     "sage_eval.experiment": ("Experiment", "experiment_names", "load_experiment"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sage_core.cli.options import (
+from sage_app.cli.options import (
     DEFAULT_EMBEDDER,
     DEFAULT_TIMEOUT,
     BaseUrlOption,
@@ -29,7 +29,7 @@ from sage_eval.gate_cli import EXAMPLES as GATE_EXAMPLES
 from sage_eval.gate_cli import gate
 
 if TYPE_CHECKING:
-    from sage_core.answering import Answerer
+    from sage_app.answers import Answerer
     from sage_core.embedding.protocol import Embedder
     from sage_eval.experiment import Experiment
     from sage_eval.plan import Plan
@@ -270,8 +270,8 @@ def make_questions(
     ] = "answer",
 ) -> None:
     """Have an LLM write a question about each passage of your documents (The Chronicles, section 2)."""
-    from sage_core.answering import LLMAnswerer
-    from sage_core.documents import expand, read_document
+    from sage_app.answers import LLMAnswerer
+    from sage_app.documents import expand, read_document
     from sage_core.embedding.minilm import MiniLMEmbedder
     from sage_eval.datasets import save_dataset
     from sage_eval.question_maker import make_dataset
@@ -357,7 +357,7 @@ def choose_reader(experiment: Experiment, asked: Asked) -> Iterator[Reader]:
     Raises:
         InputError: For an unknown kind, or an LLM that there is neither a key nor a server for.
     """
-    from sage_core.answering import ExtractiveAnswerer, LLMAnswerer
+    from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
     from sage_core.llm import OpenAIChat
     from sage_eval import readers
     from sage_eval.scripted_server import MODEL, Latency, ScriptedServer

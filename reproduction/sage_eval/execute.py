@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sage_core.answering import ExtractiveAnswerer
+from sage_app.answers import ExtractiveAnswerer
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError

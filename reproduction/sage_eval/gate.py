@@ -18,10 +18,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sage_app.tuning.quotations import QuotedQuestion
+from sage_app.tuning.statistics import Difference, paired_bootstrap
 from sage_core.errors import InputError
 from sage_core.text.tokens import TokenCounter, get_counter
-from sage_core.tuning.quotations import QuotedQuestion
-from sage_core.tuning.statistics import Difference, paired_bootstrap
 
 BUDGETS = (250, 500, 1_000)
 """Tokens (word pieces of BERT) of what is ranked first."""

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from sage_app.cli import options as cli
 from sage_core._checks import counted
-from sage_core.cli import options as cli
 from sage_core.errors import InputError
 from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from sage_core.tuning.quotations import QuotedQuestion
-    from sage_core.tuning.statistics import Difference
+    from sage_app.tuning.quotations import QuotedQuestion
+    from sage_app.tuning.statistics import Difference
     from sage_eval.gate import Comparison, Outcome
 
 EXAMPLES = """
@@ -59,7 +59,7 @@ def gate(
     250, 500 and 1,000 tokens and in all. The paired difference to the baseline decides: of retrievers that
     are as good as before, at most one in twenty is called worse. Use it in CI, with 100 questions or more.
     """
-    from sage_core.tuning.quotations import read_questions
+    from sage_app.tuning.quotations import read_questions
     from sage_eval.gate import compare, load_baseline, save_baseline
 
     if against is None and save is None:
@@ -90,7 +90,7 @@ def _measured(
 ) -> dict[str, Outcome]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from sage_core.pipeline.opening import open_sage
+    from sage_app.pipeline.opening import open_sage
     from sage_eval.gate import as_search, load_retriever, measure
 
     columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sage_core.answering import Answerer
+from sage_app.answers import Answerer
 from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.feedback.types import Verdict

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from sage_core.answering import Answerer, ExtractiveAnswerer
+from sage_app.answers import Answerer, ExtractiveAnswerer
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, LLMError, MissingExtraError

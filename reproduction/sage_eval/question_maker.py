@@ -29,7 +29,7 @@ from sage_core.text.tokens import TokenCounter, get_counter
 from sage_eval.records import Dataset, EvalDocument, EvalQuestion, Evidence
 
 if TYPE_CHECKING:
-    from sage_core.pipeline.ingest import DocumentSegmenter
+    from sage_app.pipeline.ingest import DocumentSegmenter
     from sage_eval.records import ProgressCallback
 
 CHUNK_TOKENS = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sage_core.answering import Answerer, LLMAnswerer
+from sage_app.answers import Answerer, LLMAnswerer
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.feedback.types import Verdict
 from sage_core.llm import ChatModel, Message

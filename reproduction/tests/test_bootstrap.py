@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sage_eval.metrics import bootstrap_mean
 
+from sage_app.tuning.statistics import paired_bootstrap
 from sage_core.errors import InputError
-from sage_core.tuning.statistics import paired_bootstrap
 
 
 def test_bootstrap_of_a_mean_agrees_with_the_normal_interval():
@@ -25,7 +25,7 @@ def test_the_seed_decides_and_blocks_do_not_matter(monkeypatch):
     assert bootstrap_mean(values, seed=3) == bootstrap_mean(values, seed=3)
     assert bootstrap_mean(values * 9, seed=3) != bootstrap_mean(values * 9, seed=4)
     whole = bootstrap_mean(values, seed=3)
-    monkeypatch.setattr("sage_core.tuning.statistics._BLOCK", 500)
+    monkeypatch.setattr("sage_app.tuning.statistics._BLOCK", 500)
     assert bootstrap_mean(values, seed=3) == whole
 
 

@@ -18,7 +18,7 @@ from sage_eval.records import Dataset, EvalQuestion
 from sage_eval.results import Results, read_results
 
 from reproduction.tests.evaluation_runs import toy_dataset
-from sage_core.cli.main import run
+from sage_app.cli.main import run
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
 pytestmark = pytest.mark.slow
@@ -210,7 +210,7 @@ def test_multiple_choice_with_the_scripted_server_is_chance(tmp_path: Path) -> N
 def test_a_killed_command_goes_on(own: list[str]) -> None:
     arguments = [*own, "--methods", "one", "--model", "tiny"]
     with LLMServer(lambda r: '{"score": 7}' if "compare" in r.system else "here", latency=0.15) as server:
-        command = [sys.executable, "-m", "sage_core.cli.main", *arguments, "--base-url", server.base_url]
+        command = [sys.executable, "-m", "sage_app.cli.main", *arguments, "--base-url", server.base_url]
         running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         file, until = Path("out/results.jsonl"), time.monotonic() + 60
         while not (file.exists() and file.read_text().count('"kind": "answer"') >= 2):

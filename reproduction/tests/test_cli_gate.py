@@ -2,7 +2,7 @@
 
 import json
 
-from sage_core.cli.main import run
+from sage_app.cli.main import run
 
 RETRIEVER = """
 from pathlib import Path

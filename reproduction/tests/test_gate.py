@@ -14,8 +14,8 @@ from sage_eval.gate import (
     save_baseline,
 )
 
+from sage_app.tuning import QuotedQuestion
 from sage_core.errors import InputError
-from sage_core.tuning import QuotedQuestion
 
 FILLER = "Nothing of what was said that evening was ever written down by anyone. " * 20
 QUESTIONS = [

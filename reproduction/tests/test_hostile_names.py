@@ -12,7 +12,7 @@ from sage_eval.datasets import save_dataset
 from sage_eval.experiment import load_experiment, parse_experiment
 
 from reproduction.tests.evaluation_runs import toy_dataset
-from sage_core.cli.main import run
+from sage_app.cli.main import run
 from sage_core.errors import InputError
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")

@@ -17,9 +17,10 @@ from sage_eval.scripted_server import Latency, ScriptedServer
 from sage_train.corpus import Document
 
 from reproduction.tests.evaluation_runs import ToyMethod, llm_down, toy_dataset
-from sage_core.answering import LLMAnswerer, chosen_option
+from sage_app.answers import LLMAnswerer
 from sage_core.errors import InputError
 from sage_core.llm import OpenAIChat
+from sage_core.llm.prompts import chosen_option
 
 
 def test_every_kind_has_its_function() -> None:

@@ -13,10 +13,11 @@ from sage_eval.records import EvalDocument, Method
 from sage_eval.retrievers import make_index
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, NOTHING, SEALS, question
-from sage_core import Sage
-from sage_core.answering import NO_ANSWER, ExtractiveAnswerer, LLMAnswerer
+from sage_app import Sage
+from sage_app.answers import ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import OpenAIChat
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.tokens import get_counter
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.models import HashEmbedder

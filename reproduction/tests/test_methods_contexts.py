@@ -13,8 +13,9 @@ from sage_eval.methods.context_builders import SentenceWindow
 from sage_eval.records import EvalDocument, EvalQuestion, Piece
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS, SEALS
-from sage_core.answering import NO_ANSWER, ExtractiveAnswerer
+from sage_app.answers import ExtractiveAnswerer
 from sage_core.errors import InputError
+from sage_core.llm.prompting import NO_ANSWER
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import get_counter
 from tests.fakes.models import HashEmbedder

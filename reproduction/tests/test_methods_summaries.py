@@ -16,7 +16,7 @@ from sage_eval.methods.whole_document import asks_about_whole
 from sage_eval.records import EvalDocument
 
 from reproduction.tests.island import DOCUMENT, LIGHTHOUSE, PARAGRAPHS
-from sage_core.answering import LLMAnswerer
+from sage_app.answers import LLMAnswerer
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import OpenAIChat
 from sage_core.text.sentences import split_sentences
@@ -257,7 +257,7 @@ def test_few_leaves_have_no_summaries_and_large_clusters_are_cut():
 
 def test_without_an_llm_the_tree_quotes_and_says_so():
     pytest.importorskip("sklearn")
-    from sage_core.answering import ExtractiveAnswerer
+    from sage_app.answers import ExtractiveAnswerer
 
     method = make_method(TREE, reader=ExtractiveAnswerer(), embedder=HashEmbedder())
     assert method.prepare([DOCUMENT]) == {}

@@ -124,10 +124,10 @@ class FeedbackConfig:
         critic: Who grades. ``"llm"``: the LLM, always. ``"auto"``: the local judge where it is sure, the LLM
             where it is not. ``"local"``: the local judge alone, without a call. ``"minicheck"``, ``"hhem"``,
             ``"lettucedetect"``, ``"owner/name"`` or a folder: that model alone, in the local judge's place.
-            See `sage_core.answering.LocalJudge` and `sage_core.answering.ModelJudge`.
+            See `sage_core.verify.LocalJudge` and `sage_core.verify.ModelJudge`.
         veto: What overrules a grade of the critic that would be accepted: ``"contradicted"``, a statement
             that the passages contradict; ``"unsupported"``, also an answer that they do not support;
-            ``"off"``, nothing. See `sage_core.answering.vetoed`; no call of an LLM.
+            ``"off"``, nothing. See `sage_core.verify.vetoed`; no call of an LLM.
         stop_on: ``"contradicted"`` ends a streamed answer after the first sentence that the passages
             contradict; ``"unsupported"``, also after one that they hardly support. It is graded low without a
             call, and the loop goes on. None ends none.

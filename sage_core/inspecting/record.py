@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sage_core.answering import mark_answer
 from sage_core.errors import InputError
 from sage_core.inspecting import page
 from sage_core.inspecting.steps import TOP_K, Mark, Passage, Run, Step
 from sage_core.text.tokens import get_counter
+from sage_core.verify import mark_answer
 
 
 class Inspection(Run):

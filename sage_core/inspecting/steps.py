@@ -99,7 +99,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A part of the answer, and the passage that supports it; see `sage_core.answering.AnswerMark`."""
+    """A part of the answer, and the passage that supports it; see `sage_core.verify.AnswerMark`."""
 
     text: str
     support: str

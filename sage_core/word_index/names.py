@@ -133,7 +133,7 @@ class NameTables(ABC):
 def linked_sections(
     connection: sqlite3.Connection, places: Sequence[tuple[str, int, int]]
 ) -> Iterator[tuple[int, tuple[int, int], str, int]]:
-    """Where the links in some places lead: see `sage_core.store.protocol.NamedStore.linked`."""
+    """Where the links in some places lead: see `sage_app.store.protocol.NamedStore.linked`."""
     links: list[tuple[int, int, int, str, int, int, str]] = []
     with suppress(sqlite3.OperationalError):  # as for names
         links = connection.execute(

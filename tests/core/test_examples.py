@@ -10,8 +10,16 @@ import pytest
 
 from sage_core import SageError
 
-ROOMS = ("selection", "documents", "feedback", "ranking", "llm", "answering", "segmentation", "embedding")
-PACKAGES = ("sage_core", *(f"sage_core.{room}" for room in ROOMS), "sage_llamaindex", "sage_langchain")
+ROOMS = ("selection", "feedback", "ranking", "llm", "verify", "segmentation", "embedding")
+PACKAGES = (
+    "sage_core",
+    *(f"sage_core.{room}" for room in ROOMS),
+    "sage_app",
+    "sage_app.documents",
+    "sage_app.answers",
+    "sage_llamaindex",
+    "sage_langchain",
+)
 FRAMEWORKS = {"sage_llamaindex": "llama_index", "sage_langchain": "langchain_core"}
 
 # What an example needs beyond the base install.

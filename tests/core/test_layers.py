@@ -1,4 +1,4 @@
-"""The rooms of `sage_core`: what may import what."""
+"""The rooms of the plugin and of the application: what may import what, and how large they may grow."""
 
 from __future__ import annotations
 
@@ -14,26 +14,38 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = "sage_core"
+CORE, APP = "sage_core", "sage_app"
+ADAPTERS = ("sage_llamaindex", "sage_langchain")
 
 # Bottom up; rooms on one line do not import each other.
 LAYERS = (
-    ("errors", "_checks", "_microbatch", "_display", "paths"),
-    ("text",),
-    ("documents", "selection", "llm"),
-    ("embedding", "feedback"),
-    ("segmentation", "word_index"),
-    ("ranking", "answering", "settings"),
-    ("store", "inspecting"),
-    ("pipeline",),
-    ("tuning",),
-    ("rendering",),
-    ("cli",),
+    (
+        "sage_core.errors",
+        "sage_core._checks",
+        "sage_core._microbatch",
+        "sage_core._display",
+        "sage_core.paths",
+    ),
+    ("sage_core.text",),
+    ("sage_core.selection", "sage_core.llm"),
+    ("sage_core.embedding", "sage_core.feedback"),
+    ("sage_core.segmentation", "sage_core.word_index"),
+    ("sage_core.ranking", "sage_core.verify", "sage_core.settings"),
+    ("sage_core.inspecting",),
+    ("sage_app.documents",),
+    ("sage_app.store", "sage_app.answers"),
+    ("sage_app.pipeline",),
+    ("sage_app.tuning",),
+    ("sage_app.rendering",),
+    ("sage_app.cli",),
+    ("sage_app.playground", "sage_app.ray"),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+# What importing a whole package may reach: it re-exports.
+TOP = {CORE: LEVEL["sage_core.inspecting"], APP: LEVEL["sage_app.pipeline"]}
 
 # Arrows that the layers would allow, but that would tie together what is used apart.
-FORBIDDEN = {("store", "ranking"), ("answering", "segmentation")}
+FORBIDDEN = {("sage_app.store", "sage_core.ranking"), ("sage_core.verify", "sage_core.segmentation")}
 
 
 LOADERS = {"import_module", "__import__", "find_spec"}
@@ -41,14 +53,14 @@ LOADERS = {"import_module", "__import__", "find_spec"}
 
 def module_files(root: Path) -> dict[str, Path]:
     found = {}
-    for path in (root / PACKAGE).rglob("*.py"):
+    for path in (path for package in (CORE, APP) for path in (root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
 def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[int, str]]:
-    """Line and module of every import of this package: at the top, in functions, under TYPE_CHECKING, by name."""
+    """Line and module of every import of these packages: at the top, in functions, under TYPE_CHECKING, by name."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -63,7 +75,7 @@ def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[
         else:
             continue
         for name in names:
-            if name.split(".")[0] == PACKAGE:
+            if name.split(".")[0] in (CORE, APP):
                 yield node.lineno, name
 
 
@@ -77,21 +89,23 @@ def import_graph(root: Path = ROOT) -> dict[str, dict[str, int]]:
 
 
 def room_of(module: str) -> str:
-    return module.split(".")[1] if "." in module else ""
+    """The package and the room: `sage_core.text`; the package alone for its `__init__`."""
+    return ".".join(module.split(".")[:2])
 
 
 def arrows_upwards(graph: dict[str, dict[str, int]]) -> list[str]:
     wrong = []
     for module, targets in graph.items():
         mine = room_of(module)
-        if not mine:  # the package itself re-exports
+        if mine in TOP:  # the package itself re-exports
             continue
         for target, line in targets.items():
             theirs = room_of(target)
             if mine == theirs:
                 continue
-            # The package itself re-exports everything up to the pipeline.
-            above = LEVEL[theirs or "pipeline"] >= LEVEL[mine] and (LEVEL[mine] or LEVEL.get(theirs))
+            level = TOP[theirs] if theirs in TOP else LEVEL[theirs]
+            # The lowest line holds single modules, which may use each other.
+            above = level >= LEVEL[mine] and (LEVEL[mine] or level)
             if above or (mine, theirs) in FORBIDDEN:
                 wrong.append(f"{module}:{line} imports {target}")
     return wrong
@@ -110,7 +124,7 @@ def cycles(graph: dict[str, dict[str, int]]) -> list[list[str]]:
 
 
 def test_every_room_has_its_layer():
-    rooms = {room_of(module) for module in module_files(ROOT)} - {""}
+    rooms = {room_of(module) for module in module_files(ROOT)} - set(TOP)
     assert rooms == set(LEVEL)
 
 
@@ -124,41 +138,51 @@ def test_no_import_goes_in_a_circle():
     assert not cycles(import_graph())
 
 
-def test_adapters_never_import_each_other():
-    for mine, other in [("sage_llamaindex", "sage_langchain"), ("sage_langchain", "sage_llamaindex")]:
-        for path in (ROOT / mine).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                assert not any(name.split(".")[0] == other for name in names), path
-
-
-FRAMEWORK = re.compile(
-    r"(llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval|sage_train|sage_ray|sage_playground)\w*(\.[\w.]*)?"
-)
-
-
-def named_frameworks(path: Path) -> list[str]:
-    """Frameworks, adapters and experiments that a file imports, or names as `import_module` would take them."""
-    found = []
+def names_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of what a file imports, or names as `import_module` would take it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        names += [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
-        found += [f"{path.name}:{node.lineno} {name}" for name in names if FRAMEWORK.fullmatch(name)]
-    return found
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or ""
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def named(pattern: str, *packages: str, root: Path = ROOT) -> list[str]:
+    """Places in packages that import a module whose name begins with a pattern, or name it in a string."""
+    wanted = re.compile(rf"({pattern})\w*(\.[\w.]*)?")
+    files = [path for package in packages for path in sorted((root / package).rglob("*.py"))]
+    return [
+        f"{path.name}:{line} {name}"
+        for path in files
+        for line, name in names_in(path)
+        if wanted.fullmatch(name)
+    ]
+
+
+def test_the_plugin_never_imports_the_application():
+    assert named("sage_app", CORE, *ADAPTERS) == []
+
+
+def test_adapters_never_import_each_other():
+    assert named("sage_langchain", "sage_llamaindex") == named("sage_llamaindex", "sage_langchain") == []
+
+
+FRAMEWORKS = "llama_index|langchain|langgraph|sage_llamaindex|sage_langchain|sage_eval|sage_train"
 
 
 @pytest.mark.slow
-def test_the_core_names_no_framework(tmp_path: Path):
-    assert [line for path in module_files(ROOT).values() for line in named_frameworks(path)] == []
+def test_core_and_application_name_no_framework(tmp_path: Path):
+    assert named(FRAMEWORKS, CORE, APP) == []
+    (tmp_path / CORE).mkdir()
     for text in ('import_module("llama_index.core")', "import langchain_core", 'check("", "sage_eval")'):
-        (tmp_path / "a.py").write_text(text)
-        assert len(named_frameworks(tmp_path / "a.py")) == 1, text
+        (tmp_path / CORE / "a.py").write_text(text)
+        assert len(named(FRAMEWORKS, CORE, root=tmp_path)) == 1, text
 
 
 def test_the_root_holds_nothing_else():
-    files = {path.name for path in (ROOT / PACKAGE).iterdir() if path.suffix == ".py"}
+    files = {path.name for path in (ROOT / CORE).iterdir() if path.suffix == ".py"}
     assert files == {
         "__init__.py",
         "errors.py",
@@ -171,59 +195,93 @@ def test_the_root_holds_nothing_else():
 
 
 TOY = {
-    "__init__.py": "from sage_core.text.spans import Span\nfrom sage_core.pipeline.sage import Sage\n",
-    "text/spans.py": "",
-    "text/sentences.py": "from sage_core.text.spans import Span\n",
-    "store/chunks.py": "",
-    "pipeline/sage.py": "from sage_core.store.chunks import Chunk\nfrom sage_core.text.spans import Span\n",
-    "cli/main.py": "import sage_core.pipeline.sage\n",
+    "sage_core/__init__.py": "from sage_core.text.spans import Span\n",
+    "sage_core/text/spans.py": "",
+    "sage_core/text/sentences.py": "from sage_core.text.spans import Span\n",
+    "sage_app/store/chunks.py": "",
+    "sage_app/pipeline/sage.py": "from sage_app.store.chunks import Chunk\nfrom sage_core.text.spans import Span\n",
+    "sage_app/cli/main.py": "import sage_app.pipeline.sage\n",
 }
 
 
 @pytest.mark.parametrize(
     ("text", "upwards", "circle"),
     [
-        ("from sage_core.store.chunks import Chunk\n", True, False),
-        ("def late():\n    import sage_core.pipeline.sage\n", True, True),
-        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..cli import main\n", True, True),
+        ("from sage_app.store.chunks import Chunk\n", True, False),
+        ("def late():\n    import sage_app.pipeline.sage\n", True, True),
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sage_app.cli import main\n",
+            True,
+            True,
+        ),
         ("from sage_core import Span\n", True, True),
-        ('from importlib import import_module\nimport_module("sage_core.cli.main")\n', True, True),
+        ('from importlib import import_module\nimport_module("sage_app.cli.main")\n', True, True),
         ("from .sentences import split_sentences\n", False, True),
         ("import json\n", False, False),
     ],
 )
 def test_the_check_finds_what_is_wrong(tmp_path: Path, text: str, upwards: bool, circle: bool):
     for name, content in TOY.items():
-        path = tmp_path / PACKAGE / name
+        path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text if name == "text/spans.py" else content, encoding="utf-8")
+        path.write_text(text if name == "sage_core/text/spans.py" else content, encoding="utf-8")
     graph = import_graph(tmp_path)
     assert bool([line for line in arrows_upwards(graph) if "text.spans" in line]) == upwards
     assert any("sage_core.text.spans" in group for group in cycles(graph)) == circle
 
 
-@pytest.mark.slow
-def test_the_core_works_alone(tmp_path: Path):
-    """Without the adapters and the experiments every module imports, and `sage-rag eval` is unknown."""
-    shutil.copytree(ROOT / PACKAGE, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
-    code = """
+def run_alone(tmp_path: Path, packages: tuple[str, ...], code: str) -> None:
+    """Run code with nothing of the project but these packages, and no entry points."""
+    for package in packages:
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    code = f"""
 import importlib, pkgutil, sys
+sys.path[:] = [path for path in sys.path if path != {str(ROOT)!r}]
 import importlib.metadata as metadata
-metadata.entry_points = lambda **_: ()
-import sage_core
-for name in sage_core.__all__:
-    getattr(sage_core, name)
-for module in pkgutil.walk_packages(sage_core.__path__, "sage_core."):
-    importlib.import_module(module.name)
-assert not {name.split(".")[0] for name in sys.modules} & {"sage_eval", "sage_train", "sage_llamaindex", "sage_langchain"}
-from sage_core.cli.main import run
-assert run(["segment", "--help"]) == 0
-assert run(["eval", "list"]) == 2
-assert run(["train", "corpus"]) == 2
-assert run(["serve"]) == 2
+found = metadata.entry_points
+metadata.entry_points = lambda **by: () if by.get("group", "").startswith("sage_rag") else found(**by)
+for package in {packages!r}:
+    top = importlib.import_module(package)
+    for name in top.__all__:
+        getattr(top, name)
+    for module in pkgutil.walk_packages(top.__path__, package + "."):
+        importlib.import_module(module.name)
+loaded = {{name.split(".")[0] for name in sys.modules}}
+{code}
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_core_works_alone(tmp_path: Path):
+    run_alone(
+        tmp_path,
+        (CORE,),
+        'assert not loaded & {"sage_app", "sage_eval", "sage_train", *' + repr(ADAPTERS) + "}",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_adapter_works_without_the_application(tmp_path: Path, adapter: str):
+    run_alone(tmp_path, (CORE, adapter), 'assert "sage_app" not in loaded')
+
+
+@pytest.mark.slow
+def test_the_application_works_without_adapters_and_experiments(tmp_path: Path):
+    run_alone(
+        tmp_path,
+        (CORE, APP),
+        """
+assert not loaded & {"sage_eval", "sage_train", "sage_llamaindex", "sage_langchain"}
+from sage_app.cli.main import run
+assert run(["segment", "--help"]) == 0
+assert run(["eval", "list"]) == 2
+assert run(["train", "corpus"]) == 2
+assert run(["serve"]) == 2
+""",
+    )

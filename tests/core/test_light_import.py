@@ -43,5 +43,6 @@ def test_the_adapter_of_langchain_loads_none_of_its_larger_packages():
 
 
 def test_every_public_name_exists():
-    loaded = modules_after("import sage_core; [getattr(sage_core, name) for name in sage_core.__all__]")
-    assert not loaded & (HEAVY | FRAMEWORKS)
+    for package in ("sage_core", "sage_app"):
+        loaded = modules_after(f"import {package}; [getattr({package}, name) for name in {package}.__all__]")
+        assert not loaded & (HEAVY | FRAMEWORKS)

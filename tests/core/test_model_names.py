@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from sage_app.store import open_store
 from sage_core.embedding import named_embedder
 from sage_core.errors import InputError
 from sage_core.ranking import named_reranker
 from sage_core.segmentation import Segmenter
-from sage_core.store import open_store
 from sage_core.text.tokens import get_counter
 
 LOADERS: list[Callable[[Any], Any]] = [

@@ -25,7 +25,8 @@ sys.meta_path.insert(0, Blocker())
 """
 
 CORE = """
-from sage_core import CrossEncoderReranker, HybridReranker, LocalJudge, Sage, Segmenter
+from sage_app import Sage
+from sage_core import CrossEncoderReranker, HybridReranker, LocalJudge, Segmenter
 
 segmenter = Segmenter()
 assert segmenter.segment("The ferry leaves at seven. It returns at dusk.\\n\\nBees live in hives.")
@@ -43,7 +44,7 @@ for reranker in (CrossEncoderReranker(), HybridReranker()):
 """
 
 COMMANDS = """
-from sage_core.cli.main import run
+from sage_app.cli.main import run
 
 document = sys.argv[2] + "/water-works.txt"
 assert run(["segment", document]) == 0

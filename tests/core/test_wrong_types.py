@@ -9,17 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sage_core import (
-    ExtractiveAnswerer,
-    FeedbackConfig,
-    Layout,
-    LLMAnswerer,
-    OpenAIChat,
-    Sage,
-    SageConfig,
-    Segmenter,
-    select,
-)
+from sage_app import ExtractiveAnswerer, LLMAnswerer, Sage, SageConfig
+from sage_core import FeedbackConfig, Layout, OpenAIChat, Segmenter, select
 from sage_core.errors import InputError
 from sage_core.llm.prompting import question_text
 from sage_core.ranking import HybridReranker, arank, rank

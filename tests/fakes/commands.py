@@ -4,7 +4,7 @@ import re
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from sage_core.cli.main import add_command, app
+from sage_app.cli.main import add_command, app
 
 ROOT = Path(__file__).parents[2]
 _COMMAND = re.compile(

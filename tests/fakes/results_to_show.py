@@ -3,22 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sage_core import (
-    Answer,
-    Candidate,
-    FeedbackConfig,
-    FeedbackLoop,
-    Retrieval,
-    Span,
-    TokenUsage,
-    Verdict,
-    run_loop,
-)
-from sage_core.answering import Pruned
+from sage_app import Answer, Candidate, Retrieval
+from sage_app.store.chunks import Chunk
+from sage_core import FeedbackConfig, FeedbackLoop, Span, TokenUsage, Verdict, run_loop
 from sage_core.errors import LLMError
 from sage_core.selection.cut import Selection, select
 from sage_core.selection.rules import Earliest, ExpectedF, Gradient, Rule
-from sage_core.store.chunks import Chunk
+from sage_core.verify import Pruned
 from tests.fakes.paper_figures import FIGURE_8
 
 PAPER_FIGURE_8 = tuple(FIGURE_8)

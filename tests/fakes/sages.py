@@ -4,12 +4,12 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from sage_core.answering import LLMAnswerer
+from sage_app.answers import LLMAnswerer
+from sage_app.pipeline.config import SageConfig
+from sage_app.pipeline.sage import Sage
+from sage_app.store import ChromaStore
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
-from sage_core.pipeline.config import SageConfig
-from sage_core.pipeline.sage import Sage
-from sage_core.store import ChromaStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
 
 _OF_THE_LOOP = signature(FeedbackConfig).parameters

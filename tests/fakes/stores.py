@@ -4,8 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from sage_core.pipeline.ingest import IngestReport, ingest
-from sage_core.store.folder import FolderStore
+from sage_app.pipeline.ingest import IngestReport, ingest
+from sage_app.store.folder import FolderStore
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
 TEXTS = {

@@ -12,9 +12,9 @@ from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from sage_core.answering import answer_messages
 from sage_core.errors import InputError
 from sage_core.feedback.critic import critic_messages
+from sage_core.llm.prompts import answer_messages
 from sage_langchain import SageChain, SageCompressor, SageRetriever, create_sage_chain
 from tests.fakes.langchain import (
     ListReranker,

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, ToolMessage
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from sage_core.answering import LocalJudge, StreamMarks, mark_answer, vetoed
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict
+from sage_core.verify import LocalJudge, StreamMarks, mark_answer, vetoed
 from sage_langchain import GroundingChecker, SageRetriever, create_sage_chain
 from sage_langchain.middleware import SageGroundingMiddleware
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine

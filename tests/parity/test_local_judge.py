@@ -6,8 +6,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from llama_index.core.evaluation import BaseEvaluator
 
-from sage_core.answering import LocalJudge
 from sage_core.errors import InputError
+from sage_core.verify import LocalJudge
 from sage_langchain import GroundingChecker, SageCompressor, SageRetriever, create_sage_chain
 from sage_llamaindex import LocalContextRelevancyEvaluator, LocalFaithfulnessEvaluator
 from tests.fakes.langchain import ListReranker, ScriptedChat

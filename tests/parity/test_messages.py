@@ -13,8 +13,8 @@ from llama_index.core.schema import QueryBundle
 
 import sage_langchain
 import sage_llamaindex
-from sage_core import Sage
-from sage_core.cli.main import run
+from sage_app import Sage
+from sage_app.cli.main import run
 from sage_core.embedding import named_embedder
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker, RemoteReranker, named_reranker

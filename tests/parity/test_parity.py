@@ -13,7 +13,8 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import Document as LIDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Sage, Segmenter, run_loop, select
+from sage_app import Sage
+from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Segmenter, run_loop, select
 from sage_core.errors import LLMError
 from sage_core.feedback import parse_verdict
 from sage_core.llm.usage import TokenUsage

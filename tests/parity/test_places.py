@@ -8,8 +8,8 @@ from langchain_core.prompts import PromptTemplate
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from sage_core import Sage, SageConfig
-from sage_core.answering import LLMAnswerer
+from sage_app import Sage, SageConfig
+from sage_app.answers import LLMAnswerer
 from sage_core.llm import OpenAIChat
 from sage_core.text.outline import header_of, passage_header, source_names
 from sage_core.text.tokens import get_counter

@@ -9,8 +9,8 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 
-from sage_core.answering import SentencePruner
 from sage_core.errors import InputError
+from sage_core.verify import SentencePruner
 from sage_langchain import SageCompressor, SageRetriever, create_sage_chain
 from sage_langchain import SagePruner as DocumentPruner
 from sage_llamaindex import SageNodePostprocessor, SagePruner, SageQueryEngine

@@ -15,11 +15,12 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.event_handlers import BaseEventHandler
 
-from sage_core import LLMAnswerer, OpenAIChat, Sage, SageConfig
-from sage_core.answering import AnswerMark
+from sage_app import LLMAnswerer, Sage, SageConfig
+from sage_app.pipeline.results import Answer
+from sage_core import OpenAIChat
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Round
-from sage_core.pipeline.results import Answer
+from sage_core.verify import AnswerMark
 from sage_langchain import SageChain, SageRetriever, create_sage_chain
 from sage_llamaindex import (
     SageMarkEvent,

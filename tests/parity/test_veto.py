@@ -10,16 +10,16 @@ from langchain_core.documents import Document
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from sage_core.answering import vetoed
+from sage_app.rendering.wording import grade_words
 from sage_core.errors import InputError, ModelError
 from sage_core.feedback import FeedbackConfig, FeedbackResult, Verdict, Veto
 from sage_core.feedback.types import format_trace
 from sage_core.ranking import HybridReranker
-from sage_core.rendering.wording import grade_words
+from sage_core.verify import vetoed
 from sage_langchain import SageRetriever, create_sage_chain
 from sage_llamaindex import SageNodePostprocessor, SageQueryEngine
 from sage_llamaindex.workflow import SageRoundEvent, SageWorkflow
-from tests.core.answering.test_checkers import tiny
+from tests.core.verify.test_checkers import tiny
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request

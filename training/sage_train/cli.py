@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_core.cli.options import JsonOption, console, path_argument, print_json
+from sage_app.cli.options import JsonOption, console, path_argument, print_json
 
 if TYPE_CHECKING:
     from sage_train.options import Progress

@@ -19,9 +19,9 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_app.documents.discovery import as_paths, find_files
+from sage_app.documents.reader import read_document
 from sage_core._checks import shortened
-from sage_core.documents.discovery import as_paths, find_files
-from sage_core.documents.reader import read_document
 from sage_core.errors import InputError
 from sage_core.paths import kind_of
 from sage_core.segmentation.models.encoder import SURFACE_SIZE, tokenize
@@ -110,7 +110,7 @@ def read_corpus(
         data: Files or folders (searched for files of known kinds, in the order of their names). JSON lines
             hold ``{"doc_id", "sections": [{"heading", "paragraphs": [str or [sentence]]}]}`` or
             ``{"doc_id", "paragraphs": [...]}``. Other files are read as for an ingest
-            (`sage_core.documents.read_document`): a blank line ends a paragraph, and headings, lists,
+            (`sage_app.documents.read_document`): a blank line ends a paragraph, and headings, lists,
             quotations, tables and code are left out. In a folder, what cannot be read is passed over.
         sentences: The splitter; default ``sage_core.text.sentences.split_sentences``.
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.cli.main import run
-from tests.cli.support import DEMO
+from sage_app.cli.main import run
+from tests.app.cli.support import DEMO
 from tests.fakes.commands import add_commands
 
 pytestmark = pytest.mark.slow

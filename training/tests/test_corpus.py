@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sage_train.corpus import read_corpus
 
-from sage_core.documents.reader import read_document
+from sage_app.documents.reader import read_document
 from sage_core.errors import InputError
 
 

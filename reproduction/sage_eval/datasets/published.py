@@ -92,7 +92,7 @@ def _article(record: Record, html: bool) -> str:
     article = record.text("article")
     if html or not _QUALITY_MARKUP.search(article):
         return article
-    from sage_core.documents.html import read_html
+    from sage_app.documents.html import read_html
 
     return read_html(article, whole=True).text
 
@@ -373,7 +373,7 @@ def _plain(text: str) -> str:
     """A story without markup."""
     if not _STORY_MARKUP.search(text):
         return text.replace("\r\n", "\n")
-    from sage_core.documents.html import read_html
+    from sage_app.documents.html import read_html
 
     return read_html(text, whole=True).text
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sage_core.answering import ANSWER_SYSTEM, ANSWER_SYSTEM_CHOICE, ANSWER_USER, NO_ANSWER, Answerer
-from sage_core.answering import chosen_option as option_named
+from sage_app.answers import Answerer
 from sage_core.feedback import CRITIC_SYSTEM, CRITIC_SYSTEM_CHOICE, CRITIC_USER
+from sage_core.llm.prompting import NO_ANSWER
+from sage_core.llm.prompts import ANSWER_SYSTEM, ANSWER_SYSTEM_CHOICE, ANSWER_USER
+from sage_core.llm.prompts import chosen_option as option_named
 from sage_core.llm.usage import TokenUsage
 from sage_core.text.tokens import TokenCounter, without_lone_surrogates
 from sage_eval.records import EvalQuestion, Hit, MethodResult, Piece

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from sage_app.pipeline.ingest import DocumentSegmenter
 from sage_core.errors import InputError
 from sage_core.llm.usage import TokenUsage
-from sage_core.pipeline.ingest import DocumentSegmenter
 from sage_core.segmentation import Segmenter
 from sage_core.segmentation.long_sentences import weigh
 from sage_core.text.sentences import split_sentences

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal
 
+from sage_app.pipeline.context import Passage, without_duplicates
 from sage_core.errors import InputError
-from sage_core.pipeline.context import Passage, without_duplicates
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter, get_counter
 

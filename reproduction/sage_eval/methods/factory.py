@@ -7,12 +7,12 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from sage_core.answering import Answerer
+from sage_app.answers import Answerer
+from sage_app.pipeline.config import SageConfig
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import ChatModel
-from sage_core.pipeline.config import SageConfig
 from sage_core.ranking import Reranker
 from sage_core.selection import PAPER_GRADIENT, Rule, RuleName
 from sage_core.selection import rules as selection_rules

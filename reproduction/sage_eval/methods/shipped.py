@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sage_app.pipeline.config import SageConfig
+from sage_app.pipeline.results import Candidate
+from sage_app.pipeline.sage import Sage
 from sage_core.embedding.protocol import Embedder
 from sage_core.llm.usage import TokenUsage
-from sage_core.pipeline.config import SageConfig
-from sage_core.pipeline.results import Candidate
-from sage_core.pipeline.sage import Sage
 from sage_core.ranking import Reranker
 from sage_core.text.spans import Span
 from sage_eval.methods.answering import Reading, Stopwatch, choice_of, empty, text_of

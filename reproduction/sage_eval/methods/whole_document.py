@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from sage_core.answering import LLMAnswerer
+from sage_app.answers import LLMAnswerer
 from sage_core.errors import InputError
 from sage_core.llm import Message
 from sage_core.llm.prompting import delimiter, question_text, quote_block

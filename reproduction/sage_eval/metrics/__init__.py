@@ -1,6 +1,6 @@
 """Metrics of answers, of retrieval, of cost and of time, and what their differences are worth."""
 
-from sage_core.tuning.statistics import Difference, paired_bootstrap
+from sage_app.tuning.statistics import Difference, paired_bootstrap
 from sage_eval.metrics.answers import (
     accuracy,
     bleu,

@@ -1,4 +1,4 @@
-"""Is the difference real? Shares and pairs of right and wrong, beside the bootstrap of `sage_core.tuning`."""
+"""Is the difference real? Shares and pairs of right and wrong, beside the bootstrap of `sage_app.tuning`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_core.errors import InputError, MissingExtraError
-from sage_core.tuning.statistics import (
+from sage_app.tuning.statistics import (
     SAMPLES,
     Difference,
     check_confidence,
@@ -18,6 +17,7 @@ from sage_core.tuning.statistics import (
     resampled_means,
     tails,
 )
+from sage_core.errors import InputError, MissingExtraError
 
 
 @dataclass(frozen=True, slots=True)

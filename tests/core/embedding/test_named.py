@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from sage_core import Sage
-from sage_core.cli.main import run
+from sage_app import Sage
+from sage_app.cli.main import run
 from sage_core.embedding import MiniLMEmbedder, OpenAIEmbedder, named_embedder
 from sage_core.errors import InputError
 from tests.fakes.llm_server import LLMServer

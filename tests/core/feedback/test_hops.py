@@ -9,16 +9,8 @@ from typing import Any
 
 import pytest
 
-from sage_core import (
-    FeedbackConfig,
-    FeedbackLoop,
-    FeedbackResult,
-    LLMAnswerer,
-    Sage,
-    SageConfig,
-    Verdict,
-    run_loop,
-)
+from sage_app import LLMAnswerer, Sage, SageConfig
+from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run_loop
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import Done, Generate, Search, critic_messages, follow_up, parse_verdict
 from sage_core.llm import OpenAIChat

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core import LLMAnswerer, Sage
+from sage_app import LLMAnswerer, Sage
 from sage_core.embedding.openai import OpenAIEmbedder
 from sage_core.errors import InputError, LLMError
 from sage_core.llm import Message, OpenAIChat

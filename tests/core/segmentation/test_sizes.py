@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_core.documents.reader import read_document
+from sage_app.documents.reader import read_document
 from sage_core.segmentation import Layout, Segmenter
 from sage_core.segmentation.chunker import english_trust
 from sage_core.text.spans import check_tiling

@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sage_core import FeedbackConfig, FeedbackLoop, SageConfig, gradient_cut, select
+from sage_app import SageConfig
+from sage_core import FeedbackConfig, FeedbackLoop, gradient_cut, select
 from sage_core.errors import InputError
 from sage_core.selection import Gradient, RankedScores, SelectionConfig, effective_min_k, read_scores
 from sage_core.selection.rules import Earliest, ExpectedF, FixedK, RelativeToTop, Threshold, TopP

@@ -1,7 +1,7 @@
 """What a chunk knows that begins in the middle of a table, a list or a block of code."""
 
-from sage_core.documents.reader import parse_document
-from sage_core.pipeline.ingest import chunks_of
+from sage_app.documents.reader import parse_document
+from sage_app.pipeline.ingest import chunks_of
 from sage_core.segmentation import Segmenter
 from sage_core.text.continuations import Continuations
 from sage_core.text.outline import Outline

@@ -1,0 +1,283 @@
+"""`sage-rag ask`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_app.cli import options as cli
+from sage_app.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
+from sage_core.errors import LLMError
+from sage_core.feedback import DEFAULT_FEEDBACK
+
+if TYPE_CHECKING:
+    from sage_app.pipeline.results import Answer, Retrieval
+    from sage_app.pipeline.sage import Sage
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag ask "When does the ferry leave?" --store .sage
+  OPENAI_API_KEY=... sage-rag ask "Why was it closed?" --model gpt-4o-mini
+  sage-rag ask "Why?" --base-url http://localhost:11434/v1 --model llama3.1
+  sage-rag ask "Why was it closed?" --model gpt-4o-mini
+  sage-rag ask "Which?" --option north --option south --json
+  sage-rag ask "When does the ferry leave?" --html report.html
+  sage-rag ask "When does the ferry leave?" --chat
+"""
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    store: cli.StoreOption = ".sage",
+    option: Annotated[
+        list[str] | None, cli.option("An option of a multiple-choice question; repeat it.", "TEXT")
+    ] = None,
+    model: cli.ModelOption = None,
+    base_url: cli.BaseUrlOption = None,
+    offline: cli.OfflineOption = False,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
+    settings: cli.SettingsOption = None,
+    candidates: Annotated[
+        int, cli.option("Chunks fetched before reranking; by words, half as many more.", "N")
+    ] = 60,
+    no_context: cli.NoContextOption = False,
+    min_k: Annotated[
+        int | None, cli.option("Fewest chunks to send, in place of --min-tokens.", "N", "none")
+    ] = None,
+    min_tokens: Annotated[
+        int | None, cli.option("Fewest tokens to send, in whole chunks.", "N", "250")
+    ] = None,
+    max_k: Annotated[int | None, cli.option("Most chunks to send.", "N", "no limit")] = None,
+    gradient: Annotated[
+        float | None,
+        cli.option(
+            "Cut where a score is no more than this share of the one before (the paper's rule, 0.3).",
+            shown="0.3, with a guard against smooth tails",
+        ),
+    ] = None,
+    rule: Annotated[
+        str,
+        cli.option(
+            "What ends the list: auto, gradient (the paper's), or one of sage_core.selection with its "
+            "settings, such as 'FixedK(5)' or 'Threshold(0.5)'.",
+            "NAME",
+            "auto, or that of --settings",
+        ),
+    ] = "",
+    baseline_top_k: Annotated[
+        int, cli.option("Plain top-k to compare the tokens with; changes nothing else.", "K")
+    ] = 10,
+    max_context_tokens: Annotated[
+        int | None, cli.option("Most tokens of the chunks sent; the lowest scored go first.", "N", "no limit")
+    ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Leave out sentences of the chunks that do not help with the question."),
+    ] = False,
+    max_rounds: Annotated[
+        int, cli.option("Most rounds of answer and grade.", "N")
+    ] = DEFAULT_FEEDBACK.max_rounds,
+    critic: Annotated[
+        str,
+        cli.option(
+            "Who grades: llm; auto, a local judge where it is sure and the LLM where it is not; local, "
+            "without a call; or the name or folder of a model that checks answers, such as minicheck. "
+            "Without an LLM the local judge or that model grades in any case.",
+            "NAME",
+        ),
+    ] = DEFAULT_FEEDBACK.critic,
+    hops: Annotated[
+        int,
+        cli.option(
+            "Most further searches for what an LLM critic says is missing; without an LLM, for names in "
+            "the chunks found.",
+            "N",
+        ),
+    ] = DEFAULT_FEEDBACK.hops,
+    accept_score: Annotated[
+        float, cli.option("A grade (1 to 10) that ends the rounds.")
+    ] = DEFAULT_FEEDBACK.accept_score,
+    reranker: Annotated[
+        str | None,
+        cli.option(
+            "hybrid; hybrid+sage-minilm, with the bundled cross-encoder (slower); or a cross-encoder's "
+            "name or folder.",
+            "NAME",
+            "hybrid",
+        ),
+    ] = None,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
+    html: cli.HtmlOption = None,
+    as_json: cli.JsonOption = False,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream", help="Show the answer while an LLM writes it, each sentence checked as it ends."
+        ),
+    ] = False,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Stay open for more questions, one a line; an empty line ends it.")
+    ] = False,
+) -> None:
+    """Ask the documents in a store, and see how the answer came about.
+
+    Shows the chunks with their scores, where the cut fell and why, the tokens sent against plain top-k,
+    the answer, its grade, and the rounds. Without a key or a server, sentences are quoted by an extractive
+    answerer that is labeled as such, and the local judge grades. If the LLM fails, the chunks are shown
+    all the same, and the exit code is 3.
+    """
+    from sage_app.pipeline.config import SageConfig
+    from sage_core.feedback import FeedbackConfig
+    from sage_core.selection import SelectionConfig
+    from sage_core.settings import SageSettings
+
+    cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
+    chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
+    selection = chosen.updated(
+        rule=cli.named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
+    )
+    feedback = FeedbackConfig(accept_score, max_rounds, selection=selection, critic=critic, hops=hops)
+    sage = open_sage(
+        store,
+        embedder=embedder,
+        reranker=reranker,
+        model=model,
+        base_url=base_url,
+        offline=offline,
+        timeout=timeout,
+        config=SageConfig(
+            candidates,
+            baseline_top_k,
+            feedback,
+            context=not no_context,
+            max_context_tokens=max_context_tokens,
+            prune=prune,
+        ),
+    )
+    if not asks_llm(model, base_url, offline):
+        _warn_without_llm(critic, hops)
+    show: Callable[..., object] = print_answer if as_json else partial(show_answer, stream=stream)
+    with sage:
+        show(sage, question, option, html)
+        while chat and (following := _next_question()):
+            try:
+                show(sage, following, None, html)
+            except LLMError as error:  # the next question may find the server again
+                cli.complain(f"no answer: {error}", "red")
+
+
+def _next_question() -> str:
+    """A line of standard input, without white space around it; empty at the end of the input."""
+    if sys.stdin.isatty():
+        cli.console(stderr=True).print("\nNext question (an empty line ends): ", end="")
+    return sys.stdin.readline().strip()
+
+
+def _warn_without_llm(critic: str, hops: int) -> None:
+    """Say what options that are made for an LLM do where none is asked."""
+    how = " (--model or --base-url asks one)"
+    if critic == "auto":
+        end = "" if hops else how
+        cli.complain(f"--critic auto: no LLM is asked, so the local judge grades alone{end}")
+    if hops:
+        cli.complain(
+            "--hops: no LLM is asked that could say what is missing, so names in the chunks found are "
+            f"searched for{how}"
+        )
+
+
+def show_answer(
+    sage: Sage,
+    question: str,
+    options: list[str] | None = None,
+    html: Path | None = None,
+    *,
+    stream: bool = False,
+) -> Answer:
+    """Retrieve and show, then answer and show, so that chunks are seen whatever becomes of the answer."""
+    from sage_app.answers import ExtractiveAnswerer
+    from sage_app.rendering.terminal.answers import answer_view, watch_answer
+    from sage_app.rendering.terminal.rankings import retrieval_view
+    from sage_core.llm.prompting import is_abstention
+
+    out = cli.console()
+    retrieval = sage.retrieve(question)
+    out.print(retrieval_view(retrieval))
+    out.print()
+
+    def answering() -> Answer:
+        if stream:
+            return watch_answer(sage.stream(retrieval, options), out)
+        return sage.answer(retrieval, options)
+
+    answer = _answer_with_page(sage, retrieval, html, answering)
+    out.print(answer_view(answer))
+    if isinstance(sage.answerer, ExtractiveAnswerer) and is_abstention(answer.text):
+        out.print(
+            "The chunks above may answer it all the same: without an LLM sentences are only quoted, and best "
+            "where question and documents are English. --model or --base-url asks an LLM.",
+            style="dim",
+        )
+    if html is not None:
+        cli.say(f"page    {html}")
+    return answer
+
+
+def print_answer(sage: Sage, question: str, options: list[str] | None, html: Path | None) -> None:
+    """`show_answer` as JSON; where the LLM fails, the retrieval and the error."""
+    retrieval = sage.retrieve(question)
+    try:
+        answer = _answer_with_page(sage, retrieval, html, lambda: sage.answer(retrieval, options))
+    except LLMError as error:
+        cli.print_json({"error": str(error), "retrieval": retrieval.to_dict()})
+        raise
+    marks = [{**m.to_dict(), "candidate": answer.candidate_of(m)} for m in answer.marks()]
+    closest = {}
+    if (located := answer.closest()) is not None:
+        about = {"quote": located.quote, "probability": located.probability}
+        closest = {"closest": {**about, "place": answer.place_of(located)}}
+    cli.print_json({**answer.to_dict(), "marks": marks, **closest})
+
+
+def _answer_with_page(
+    sage: Sage,
+    retrieval: Retrieval,
+    html: Path | None,
+    answering: Callable[[], Answer],
+) -> Answer:
+    """Answer, and write the page; where the LLM fails, a page of the retrieval and the error."""
+    from sage_app.rendering.html import answer_report, retrieval_report, write_page
+
+    try:
+        answer = answering()
+    except LLMError as error:
+        if html is not None:
+            write_page(html, retrieval_report(retrieval, error=str(error), settings=_settings_of(sage)))
+        raise
+    if html is not None:
+        write_page(html, answer_report(answer, settings=_settings_of(sage)))
+    return answer
+
+
+def _settings_of(sage: Sage) -> dict[str, object]:
+    """The settings behind an answer, by name, for the page."""
+    feedback, selection = sage.config.feedback, sage.config.feedback.selection
+    floor: dict[str, object] = {"min_k": selection.effective_min_k}
+    if selection.effective_min_tokens:
+        floor = {"min_tokens": selection.effective_min_tokens}
+    return {
+        "candidates": sage.config.candidates,
+        "rule": selection.rule if isinstance(selection.rule, str) else repr(selection.rule),
+        **floor,
+        "max_k": selection.max_k,
+        "gradient": selection.gradient if selection.gradient is not None else "0.3",
+        "max_rounds": feedback.max_rounds,
+        "accept_score": feedback.accept_score,
+        "embedding model": sage.embedder.name,
+    }

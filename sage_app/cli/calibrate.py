@@ -1,0 +1,130 @@
+"""`sage-rag calibrate`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sage_app.cli import options as cli
+from sage_app.cli.tune import check_output, read_documents, show_unlocated
+from sage_app.pipeline.opening import DEFAULT_TIMEOUT
+from sage_core._checks import counted
+from sage_core.errors import InputError
+from sage_core.text.sanitize import one_line
+
+if TYPE_CHECKING:
+    from sage_app.tuning.calibrate import Calibrated
+    from sage_app.tuning.quotations import LocatedQuestion, Unlocated
+
+EXAMPLES = """
+\b
+Examples:
+  sage-rag calibrate questions.jsonl --store .sage --keep 0.9
+  sage-rag calibrate questions.jsonl --store .sage --keep 0.9 --confidence 0.95 -o settings.json
+  sage-rag ask "When does it open?" --store .sage --settings settings.json
+\b
+A line of questions.jsonl:
+  {"question": "When does the ferry leave?", "quote": "The ferry leaves at seven."}
+"""
+
+
+def calibrate(
+    questions: cli.QuestionsArgument,
+    store: cli.StoreOption = ".sage",
+    keep: Annotated[float, cli.option("Share of the evidence to keep, on average.", "SHARE")] = 0.9,
+    confidence: Annotated[
+        float | None, cli.option("Promise it with this probability; takes more tokens.", "P", "on average")
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="Settings file to write.", metavar="FILE", parser=cli.path_argument
+        ),
+    ] = Path("sage-settings.json"),
+    seed: Annotated[int, cli.option("Of the questions that choose the kind of cut.")] = 0,
+    settings: cli.SettingsOption = None,
+    embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,
+    base_url: cli.BaseUrlOption = None,
+    timeout: cli.TimeoutOption = DEFAULT_TIMEOUT,
+    encoding: cli.EncodingOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Find the cut that keeps the share of the evidence you ask for, at the fewest tokens.
+
+    Searches the store for questions of your own whose answers are quoted from its documents, and calibrates
+    how many of the candidates are kept. The promise is for further questions like these. It goes into a
+    settings file, with the other settings as they stand (--settings), and holds for the store, embedding
+    model and reranker that it was measured with.
+    """
+    from sage_app.pipeline.opening import open_sage
+    from sage_app.tuning.calibrate import calibrate as find_cut
+    from sage_app.tuning.quotations import locate, read_questions
+    from sage_app.tuning.tuner import ranked_question
+    from sage_core import __version__
+
+    cli.require_packages(embedder, store=store)
+    if not 0 < keep < 1:
+        raise InputError(f"--keep is a share between 0 and 1, such as 0.9, not {keep:g}")
+    base = cli.load_settings(settings, embedder)
+    check_output(output)
+    quoted = read_questions(questions)
+    documents = read_documents([], store, encoding)
+    with open_sage(store, settings=base, base_url=base_url, timeout=timeout, offline=True) as sage:
+        digests = {record.source: record.digest for record in sage.store.documents()}
+        changed = [d.source for d in documents if digests.get(d.source) != d.digest]
+        for source in changed:
+            cli.complain(f"left out: {one_line(source)} has changed since it was ingested: ingest it again")
+        located, unlocated = locate(quoted, [d for d in documents if d.source not in changed])
+        if not located:
+            raise InputError(
+                f"none of the {len(quoted)} questions can be used: a quotation stands in a document as it is "
+                f"written there; the first: {unlocated[0].quote!r} {unlocated[0].reason}"
+            )
+        rankings = [sage.retrieve(question.text) for question in located]
+    result = find_cut(
+        [ranked_question(q, r) for q, r in zip(located, rankings, strict=True)],
+        loss=1 - keep,
+        confidence=confidence,
+        scale=rankings[0].scale,
+        seed=seed,
+    )
+    chosen = replace(
+        base,
+        selection=result.selection,
+        made_by={"sage_rag": __version__, "command": "sage-rag calibrate"},
+        measured={**result.to_dict(), "questions_not_used": len(unlocated), "seed": seed},
+    )
+    chosen.save(output)
+    if as_json:
+        left = [{"question": u.text, "quote": u.quote, "reason": u.reason} for u in unlocated]
+        cli.print_json({**result.to_dict(), "unlocated": left, "settings_file": str(output)})
+        return
+    show(result, located, unlocated, output)
+
+
+def show(
+    result: Calibrated, located: list[LocatedQuestion], unlocated: list[Unlocated], output: Path
+) -> None:
+    """The cut, what it keeps and costs, and where it was written."""
+    from rich.table import Table
+
+    show_unlocated(unlocated)
+    how = "on average" if result.confidence is None else f"with probability {result.confidence:g}"
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row("promise", f"at least {1 - result.limit:.1%} of the evidence is kept, {how}")
+    table.add_row("cut", f"{result.family}: {result.parameter:g}")
+    table.add_row(
+        f"on {counted(len(located), 'question')}", f"{1 - result.loss:.1%} kept, {result.tokens:,.0f} tokens"
+    )
+    extra = result.tokens - result.tokens_unpromised
+    table.add_row("the promise costs", f"{extra:,.0f} tokens more than the cheapest cut on these questions")
+    if result.cheaper_with is None:
+        table.add_row("more questions", "would hardly make it cheaper")
+    else:
+        count, tokens = result.cheaper_with
+        table.add_row("more questions", f"with about {count:,} like these: about {tokens:,.0f} tokens")
+    cli.console().print(table)
+    cli.say(f"settings: {output}")

@@ -1,0 +1,308 @@
+"""Tables of values, reStructuredText, notebooks, JSON, mail and RTF as text."""
+
+from __future__ import annotations
+
+import csv
+import email
+import email.policy
+import io
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from email.message import EmailMessage, MIMEPart
+from typing import NamedTuple
+
+from sage_core.errors import InputError
+from sage_core.text.headings import Heading, find_headings, find_title
+from sage_core.text.links import Hyperlink
+
+
+class Parsed(NamedTuple):
+    """What was read of a file: see `sage_app.documents.reader.Document`."""
+
+    text: str
+    title: str | None = None
+    page_starts: Sequence[int] = ()
+    headings: Sequence[Heading] = ()
+    links: Sequence[Hyperlink] = ()
+
+
+_DELIMITERS = ",;\t|"
+_LONG_LINE = 400  # characters a line on average, from which on JSON is taken for minified
+_MOST_GROWTH = 8  # times its length, by indentation; values eight deep grow fourfold
+_LONGEST_FIELD = 20_000  # characters of a header: 500 addresses; its parser takes quadratic time and memory
+
+
+def read_csv(text: str) -> str:
+    """Comma-, semicolon- or tab-separated values as a Markdown table; a text of one column as it stands."""
+    first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
+    delimiter = max(_DELIMITERS, key=first.count)
+    try:
+        rows = [
+            row for row in csv.reader(io.StringIO(text.lstrip("\ufeff")), delimiter=delimiter) if any(row)
+        ]
+    except csv.Error:  # a field of more than 128 KB, a line break in a bare field
+        return text
+    if len(rows) < 2 or len(rows[0]) < 2:
+        return text
+    return _table(rows)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a Markdown table; the first names the columns."""
+    lines = [_row(row) for row in rows]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |"
+
+
+_LIST_TABLE = re.compile(
+    r"^( *)\.\. list-table::.*\n((?:\1[ \t]+:.*\n)*)[ \t]*\n((?:\1[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)+)", re.M
+)
+_SIMPLE_BORDER = re.compile(r"( *)=+(?: +=+)+ *")
+_GRID_TABLE = re.compile(r"^( *)\+(?:-+\+)+ *\n(?:\1[+|].*[+|] *(?:\n|\Z))+", re.M)
+
+_Rows = list[list[list[str]]]
+"""Of each cell the text of its lines, which are joined once: a cell may be as long as the file."""
+
+
+def read_rst(text: str) -> str:
+    r"""Text of reStructuredText, its tables as Markdown tables; a table of another shape as it stands.
+
+    Examples:
+        >>> print(read_rst("=====  ====\nName   Size\n=====  ====\nLarch  5 m\n=====  ====\n"))
+        | Name | Size |
+        |---|---|
+        | Larch | 5 m |
+        <BLANKLINE>
+    """
+    plain = text.replace("\r\n", "\n")
+    read = _LIST_TABLE.sub(lambda match: _or_as_it_stands(match[0], _list_rows(match)), plain)
+    read = _with_simple_tables(read)
+    read = _GRID_TABLE.sub(lambda match: _or_as_it_stands(match[0], _grid_rows(match[0])), read)
+    return read if read != plain else text
+
+
+def _or_as_it_stands(source: str, rows: _Rows) -> str:
+    """The rows as a table, with the line breaks that followed it; the source where they are no table."""
+    if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
+        return source
+    joined = [[" ".join(parts) for parts in row] for row in rows]
+    return _table(joined).rstrip() + source[len(source.rstrip()) :]
+
+
+def _list_rows(match: re.Match[str]) -> _Rows:
+    rows: _Rows = []
+    first = re.search(r"^( *)\* -", match[3], re.M)
+    indent = len(first[1]) + 2 if first else -1  # columns before the dash of a row's second cell
+    for line in match[3].splitlines():
+        item = re.match(r"\s*(\* - |\* -$)?(- |-$)?(.*)", line)
+        if item is None or not line.strip():
+            continue
+        if item[1]:
+            rows.append([[item[3]]])
+        elif rows and item[2] and len(line) - len(line.lstrip()) == indent:
+            rows[-1].append([item[3]])
+        elif rows:
+            rows[-1][-1].append(line)
+        else:
+            return []
+    header = re.search(r":header-rows:\s*[1-9]", match[2])
+    return rows if header or not rows else _nameless(rows)
+
+
+def _nameless(rows: _Rows) -> _Rows:
+    return [[[""]] * len(rows[0]), *rows]
+
+
+def _with_simple_tables(text: str) -> str:
+    """Simple tables: border, names, border, rows, border; each border is that of the first line."""
+    lines = text.split("\n")
+    places: dict[str, list[int]] = {}
+    for number in reversed([n for n, line in enumerate(lines) if _SIMPLE_BORDER.fullmatch(line)]):
+        places.setdefault(lines[number].rstrip(), []).append(number)
+    parts: list[str] = []
+    done = 0
+    for number, line in enumerate(lines):
+        if number < done or not (borders := places.get(line.rstrip())):
+            continue
+        while borders[-1] < number:  # within the table before
+            borders.pop()
+        if len(borders) > 2:
+            end = borders[-3] + 1
+            rows = _simple_rows(lines[number:end], borders[-2] - number)
+            parts += [*lines[done:number], _or_as_it_stands("\n".join(lines[number:end]), rows)]
+            done = end
+    return "\n".join([*parts, *lines[done:]])
+
+
+def _simple_rows(lines: Sequence[str], second: int) -> _Rows:
+    """Rows of a table whose second border is line ``second``."""
+    columns = [m.span() for m in re.finditer("=+", lines[0])]
+    if len(columns) * len(lines) > 4 * sum(map(len, lines)):  # rows far shorter than the border
+        return []
+    head, body = (_columns_of(part, columns) for part in (lines[1:second], lines[second + 1 : -1]))
+    if not head or not body:
+        return []
+    rows = [list(map(list, zip(*head, strict=True)))]
+    for row in body:
+        if row[0] or len(rows) == 1:
+            rows.append([[cell] for cell in row])
+        else:  # A line that goes on leaves the first column empty.
+            _go_on(rows[-1], row)
+    return rows
+
+
+def _go_on(row: list[list[str]], cells: Sequence[str]) -> None:
+    for parts, cell in zip(row, cells, strict=True):
+        parts.append(cell)
+
+
+def _columns_of(lines: Sequence[str], columns: Sequence[tuple[int, int]]) -> list[list[str]]:
+    """The lines' cells; nothing where a line does not keep to the columns, so that it is no table's."""
+    starts, ends = [start for start, _ in columns], [end for _, end in columns]
+    found = []
+    for line in lines:
+        if any(line[end:start].strip() for end, start in zip(ends, starts[1:], strict=False)):
+            return []
+        if line.strip() and not set(line.strip()) <= set("- "):
+            found.append([line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)])
+    return found
+
+
+def _grid_rows(source: str) -> _Rows:
+    lines = [line.strip() for line in source.splitlines()]
+    at = [i for i, c in enumerate(lines[0]) if c == "+"]
+    rows: _Rows = []
+    begins = True
+    header = False
+    for line in lines[1:]:
+        if len(line) != len(lines[0]) or any(line[i] not in "+|" for i in at):
+            return []  # Cells over several columns or rows.
+        if set(line) <= set("+-="):
+            begins, header = True, header or (len(rows) == 1 and "=" in line)
+            continue
+        if "+" in (line[i] for i in at):
+            return []
+        cells = [line[a + 1 : b] for a, b in itertools.pairwise(at)]
+        if begins:
+            rows.append([[cell] for cell in cells])
+        else:
+            _go_on(rows[-1], cells)
+        begins = False
+    return rows if header or not rows else _nameless(rows)
+
+
+def read_json(text: str) -> str:
+    """JSON as it stands; minified, with a line for every value, unless deep nesting makes that huge."""
+    if len(text) < _LONG_LINE * (text.count("\n") + 1):
+        return text
+    parts: list[str] = []
+    size = 0
+    try:
+        for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text)):
+            parts.append(part)
+            size += len(part)
+            if size > _MOST_GROWTH * len(text):
+                return text
+    except (ValueError, RecursionError):
+        return text
+    return "".join(parts)
+
+
+def read_notebook(text: str, *, name: str = "the file") -> str:
+    """The cells of a Jupyter notebook as Markdown, code in fences, no outputs; InputError for other files."""
+    try:
+        notebook = json.loads(text)
+        cells = list(_cells(notebook))
+    except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
+        raise InputError(f"{name} is not a readable notebook: {error}") from error
+    return "\n\n".join(cells) + "\n" if cells else ""
+
+
+def _cells(notebook: dict[str, list[dict[str, object]]]) -> Iterator[str]:
+    for cell in notebook["cells"]:
+        source = cell["source"]
+        content = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        if not content.strip():
+            continue
+        yield f"```python\n{content.strip()}\n```" if cell["cell_type"] == "code" else content.strip()
+
+
+class _ShortFields(email.policy.EmailPolicy):
+    """Cuts a header before it is parsed."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[: _LONGEST_FIELD // (10 if name.lower().startswith("content-") else 1)]
+
+
+def read_email(data: bytes, *, name: str = "the file") -> Parsed:
+    """Text and subject of a message: who wrote it to whom and when, then what it says; no attachments.
+
+    Raises:
+        InputError: For a message that cannot be decoded.
+        MissingExtraError: For one that is only HTML, without lxml.
+    """
+    try:
+        message = email.message_from_bytes(data, policy=_ShortFields())
+        subject = " ".join(str(message["Subject"] or "").split())
+        fields = [
+            f"{field}: {' '.join(str(value).split())}"
+            for field in ("From", "To", "Cc", "Date")
+            if (value := message[field])
+        ]
+        part = message.get_body(("plain", "html")) if isinstance(message, EmailMessage) else None
+        body = _content(part) if part is not None else ""
+        html = part is not None and part.get_content_type() == "text/html"
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{name} is not a readable message: {error}") from error
+    if html and body.strip():
+        from sage_app.documents.html import read_html
+
+        body = read_html(body, name=name).text
+    head = [f"# {subject}"] if subject else []
+    parts = [*head, "\n".join(fields), body.replace("\r\n", "\n").strip()]
+    clean = "\n\n".join(part for part in parts if part)
+    text = clean.encode("utf-8", "replace").decode("utf-8") + "\n"
+    headings = find_headings(text, "markdown")
+    return Parsed(text, subject or None, (), headings[:1] if subject else ())
+
+
+def _content(part: MIMEPart) -> str:
+    """The text of a part; where it does not say its encoding, that is UTF-8 or Windows-1252."""
+    if part.get_content_charset("us-ascii") != "us-ascii":
+        return str(part.get_content())
+    data = part.get_payload(decode=True)
+    assert isinstance(data, bytes)  # for a part that is not multipart
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def read_rtf(data: bytes, *, name: str = "the file") -> Parsed:
+    """The text of an RTF file; its tables as Markdown tables whose first row names the columns.
+
+    Raises:
+        InputError: For a file that is not RTF.
+    """
+    from striprtf.striprtf import rtf_to_text
+
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise InputError(f"{name} is not a readable RTF file: it does not begin with {{\\rtf")
+    source = data.decode("latin-1")
+    read = rtf_to_text(source, errors="replace").encode("utf-16", "surrogatepass")  # an emoji is two halves
+    lines = [line for line in read.decode("utf-16", "replace").split("\n") if line.strip()]
+    parts: list[str] = []
+    for in_table, group in itertools.groupby(lines, lambda line: line.endswith("|") and line.count("|") > 1):
+        rows = list(group)
+        parts.append(_table([row[:-1].split("|") for row in rows]) if in_table else "\n\n".join(rows))
+    text = "\n\n".join(parts)
+    headings = find_headings(text, "auto")
+    title = re.search(r"\{\\title ([^{}\\]{1,1000})\}", source)
+    return Parsed(text, title[1].strip() if title else find_title(text, headings), (), headings)

@@ -1,0 +1,679 @@
+"""Update a store from files: add new and changed documents, remove deleted ones, leave the rest."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sage_app.documents.discovery import (
+    KINDS,
+    REMEDIES,
+    PassedOver,
+    as_paths,
+    expand_sources,
+    source_of,
+    within,
+)
+from sage_app.documents.reader import READER_VERSION, Document, digest_of, parse_document, read_bytes
+from sage_app.store.chunks import Chunk, NewDocument, chunk_ids
+from sage_app.store.identity import StoreIdentity
+from sage_app.store.protocol import DocumentRecord, Store
+from sage_core.embedding.protocol import Embedder
+from sage_core.errors import InputError, MissingExtraError, StoreError
+from sage_core.paths import PathArgument, kind_of
+from sage_core.text.continuations import Continuations
+from sage_core.text.header import header_parts, make_headers
+from sage_core.text.headings import heading_paths
+from sage_core.text.spans import Span
+from sage_core.text.tokens import get_counter
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PROBE = "The ferry leaves at seven in the morning and returns before dark."
+
+# Documents segmented, embedded and written together: some 600 chunks, a few seconds on a CPU.
+_BATCH_CHARACTERS = 50_000
+# A longer document is embedded and written in parts of so many chunks, of which so many parts are made at a
+# time.
+_LARGE_CHARACTERS, _PART_CHUNKS, _PARTS_TOGETHER = 500_000, 600, 20
+# A longer text is segmented in pieces of about so many characters: segmenting takes 40 times their memory.
+_PIECE_CHARACTERS = 2_000_000
+# Characters of documents named by the caller that are kept from the check until they are written.
+_KEPT_CHARACTERS = 10_000_000
+# A file that changed less than so many seconds before it was read may change again with the same time stamp.
+_SETTLED = 2.0
+# Seconds without a document after which progress is reported nevertheless.
+_HEARTBEAT = 1.0
+
+# Tokens that an embedding model reads at least, where it does not say.
+_WINDOW = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something below a folder that was left out, and why.
+
+    Attributes:
+        source: A file that could not be read, a folder that could not be opened, or a link to a folder.
+        reason: Why, and what to do about it.
+        unopened: It could not even be opened, so that nobody knows what is below it, or a package that reads
+            it is not installed. What the store has of it stays.
+    """
+
+    source: str
+    reason: str
+    unopened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IngestProgress:
+    """How far an ingest is.
+
+    Attributes:
+        done: Bytes of the files finished, unchanged ones included.
+        total: Bytes of all files.
+        files: Number of files finished.
+        chunks: Chunks written.
+        source: The file finished last.
+        unchanged: Bytes of ``done`` that were in the store already. Time left is
+            estimated from the others.
+    """
+
+    done: int
+    total: int
+    files: int
+    chunks: int
+    source: str
+    unchanged: int = 0
+
+
+ProgressFunction = Callable[[IngestProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did.
+
+    Attributes:
+        added: Documents that were not in the store.
+        changed: Documents replaced.
+        unchanged: Documents whose content is the one in the store.
+        removed: Documents taken out, because their files are gone or can no longer be read.
+        skipped: What was left out below folders; see `Skipped`.
+        chunks: Chunks written.
+        documents_in_store: Documents in the store afterwards.
+        chunks_in_store: Their chunks.
+        seconds: Wall time.
+        other_types: How many files below the folders were left out because of their suffix, by suffix (``""``
+            for none). A file named by the caller is read whatever its suffix.
+        missing: Documents in the store from elsewhere than the paths of this run, whose files no longer
+            exist. They stay in the store; ingesting the path they came from removes them.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    removed: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    chunks: int
+    documents_in_store: int
+    chunks_in_store: int
+    seconds: float
+    other_types: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file and folder could be opened."""
+        return not any(skipped.unopened for skipped in self.skipped)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "added": list(self.added),
+            "changed": list(self.changed),
+            "unchanged": list(self.unchanged),
+            "removed": list(self.removed),
+            "skipped": [asdict(skipped) for skipped in self.skipped],
+            "other_types": dict(self.other_types),
+            "missing": list(self.missing),
+            "chunks": self.chunks,
+            "store": {"documents": self.documents_in_store, "chunks": self.chunks_in_store},
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def named_types(others: Mapping[str, int], most: int = 5) -> str:
+    """``IngestReport.other_types`` in words: "3 files of other types (.json 2, .xyz 1)"."""
+    total = sum(others.values())
+    shown = [f"{suffix or 'no suffix'} {count}" for suffix, count in list(others.items())[:most]]
+    more = ["..."] if len(others) > most else []
+    remedies = [f"{suffix}: {REMEDIES[suffix]}" for suffix in others if suffix in REMEDIES][:most]
+    named = f"; {'; '.join(remedies)}" if remedies else ""
+    return (
+        f"{total:,} {'file' if total == 1 else 'files'} of other types ({', '.join([*shown, *more])}){named}"
+    )
+
+
+class DocumentSegmenter(Protocol):
+    """The part of `sage_core.segmentation.Segmenter` used here."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the model and its settings."""
+        ...
+
+    def segment_many(self, texts: Iterable[str]) -> list[list[Span]]:
+        """Spans of the chunks of each text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    source: str
+    named: bool  # by the caller, not found in a folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Segmented:
+    """A document and where to cut it."""
+
+    document: Document
+    spans: Sequence[Span]
+    stat: str
+
+
+@dataclass(eq=False)
+class Ingest:
+    """One run. Use `ingest`."""
+
+    store: Store
+    segmenter: DocumentSegmenter
+    embedder: Embedder
+    encoding: str | None = None
+    progress: ProgressFunction | None = None
+    context: bool = True
+    roots: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        self.added: list[str] = []
+        self.changed: list[str] = []
+        self.unchanged: list[str] = []
+        self.removed: list[str] = []
+        self.skipped: list[Skipped] = []
+        self.other_types: Counter[str] = Counter()
+        self.missing: list[str] = []
+        self.chunks = 0
+        self._known: dict[str, DocumentRecord] = {}
+        self._named_documents: dict[str, Document] = {}
+        self._bytes: dict[str, int] = {}
+        self._total = self._done = self._done_before = 0
+        self._stats: dict[str, str] = {}
+        self._touched: dict[str, str] = {}
+        # Files whose content in the store is no longer theirs, and which cannot be read now.
+        self._unreadable: list[str] = []
+
+    def run(self, paths: Sequence[Path], *, rebuild: bool) -> IngestReport:
+        """Do it; see `ingest`."""
+        began = time.perf_counter()
+        fresh = rebuild or not self.store.finished
+        self._known = {} if fresh else {r.source: r for r in self.store.documents()}
+        files, gone = self._survey(paths, rebuild=rebuild)
+        if not fresh:
+            self.store.check(self._identity(probe=False))
+        for file in files:
+            self._stat(file)  # for the total of their sizes
+        self._check_named(files)
+        with _ahead(self._batches(files)) as batches:
+            # The store is left alone, and no model loaded, until there is something to put in.
+            first = self._first(batches)
+            if fresh and first is None:
+                raise self._nothing_readable(rebuild=rebuild)
+            with self.store.writing(self._identity(probe=first is not None), rebuild=rebuild):
+                for batch in itertools.chain([first] if first else [], batches):
+                    self._write(batch)
+                if self._touched:
+                    self.store.touch(self._touched)
+                lost = [*gone, *self._unreadable]
+                if lost:
+                    self.store.remove(*lost)
+                    self.removed += lost
+        return self._report(began)
+
+    def _report(self, began: float) -> IngestReport:
+        info = self.store.info()
+        return IngestReport(
+            tuple(self.added),
+            tuple(self.changed),
+            tuple(self.unchanged),
+            tuple(self.removed),
+            tuple(self.skipped),
+            self.chunks,
+            info.documents,
+            info.chunks,
+            time.perf_counter() - began,
+            dict(self.other_types.most_common()),
+            tuple(self.missing),
+        )
+
+    def _identity(self, *, probe: bool) -> StoreIdentity:
+        """The models in use. The probe loads the embedding model: a run without changes does without."""
+        name, fingerprint = self.embedder.name, self.segmenter.fingerprint
+        settings = {**getattr(self.segmenter, "settings", {}), "context": self.context}
+        if self.context:  # a chunk's vector is not the same without
+            fingerprint += "+context"
+        if not probe:
+            return StoreIdentity(name, segmenter=fingerprint, settings=settings)
+        self.store.require_packages()  # before the wait for the model
+        return StoreIdentity(name, self.embedder.embed_query(PROBE), fingerprint, settings)
+
+    def _nothing_readable(self, *, rebuild: bool) -> InputError:
+        first = next((skipped.reason for skipped in self.skipped), "it was gone when it was to be read")
+        left = "; the store was left as it is" if rebuild and self.store.exists else ""
+        return InputError(f"none of the {len(self.skipped)} files can be read{left}; the first: {first}")
+
+    def _survey(self, paths: Sequence[Path], *, rebuild: bool) -> tuple[list[_File], list[str]]:
+        """The files to look at, and the sources in the store that were below ``paths`` and are gone."""
+        scopes = [source_of(p) for p in paths]
+        in_scope = [source for source in self._known if _is_below(source, scopes)]
+        # A path may be gone while the store has documents from it.
+        present = [
+            (path, scope)
+            for path, scope in zip(paths, scopes, strict=True)
+            if kind_of(path) != "missing" or not any(within(source, scope) for source in self._known)
+        ]
+        named = {s for p, s in present if kind_of(p) != "folder"}
+        passed_over: list[PassedOver] = []
+        sources = expand_sources([p for p, _ in present], passed_over, self.other_types, self.roots)
+        files = [_File(path, source, source in named) for source, path in sources.items()]
+        # What was ingested by name and is no type that folders are searched for is still there, and stays.
+        files += [
+            _File(Path(s), s, named=False)
+            for s in in_scope
+            if s not in sources and Path(s).suffix.lower() not in KINDS and Path(s).is_file()
+        ]
+        here = {file.source for file in files}
+        closed = [source_of(item.path) for item in passed_over if item.unreadable]
+        gone = [s for s in in_scope if s not in here and not _is_below(s, closed)]
+        # What came from a folder that was renamed since: the new name makes other sources.
+        self.missing = [
+            s for s in self._known if not _is_below(s, scopes) and "://" not in s and not os.path.lexists(s)
+        ]
+        self.skipped += [Skipped(str(item.path), item.reason, item.unreadable) for item in passed_over]
+        if rebuild:
+            self._keep_what_cannot_be_read_again(closed)
+        if not files and not gone:
+            what = ", ".join(str(p) for p in paths) or "no path was given"
+            left = f"; {self.skipped[0].reason}" if self.skipped else ""
+            if self.other_types:
+                left += (
+                    f"; there are {named_types(self.other_types)}: name such a file to have it read as text"
+                )
+            raise InputError(
+                f"no documents found: {what}; files of these types are read: {', '.join(sorted(KINDS))}{left}"
+            )
+        return files, gone
+
+    def _keep_what_cannot_be_read_again(self, closed: Sequence[str]) -> None:
+        """Refuse to empty a store that has documents of folders which cannot be opened now."""
+        try:
+            known = [r.source for r in self.store.documents()] if closed and self.store.exists else []
+        except StoreError:
+            return  # damaged: there is nothing to keep
+        for folder in closed:
+            if any(within(source, folder) for source in known):
+                raise InputError(
+                    f"{folder} cannot be read now, and the store has documents from it, which --rebuild "
+                    "would lose: make it readable"
+                )
+
+    def _check_named(self, files: Sequence[_File]) -> None:
+        """Read the files that the caller names, to fail on one before anything is written."""
+        characters = 0
+        for file in files:
+            if not file.named or self._is_settled(file):
+                continue
+            data = read_bytes(file.path, encoding=self.encoding)
+            digest = digest_of(data, self.encoding)
+            if self._is_known(file, digest):
+                continue
+            try:
+                document = self._parse(file, data, digest)
+            except InputError as error:
+                raise InputError(
+                    f"{error}; nothing was ingested: leave it out, or name its folder, where such files are "
+                    "skipped"
+                ) from error
+            characters += len(document.text)
+            if characters <= _KEPT_CHARACTERS:
+                self._named_documents[file.source] = document
+
+    def _is_known(self, file: _File, digest: str) -> bool:
+        """Whether the store has this content of the file."""
+        return file.source in self._known and self._known[file.source].digest == digest
+
+    def _parse(self, file: _File, data: bytes, digest: str) -> Document:
+        return parse_document(file.path, data, encoding=self.encoding, source=file.source, digest=digest)
+
+    def _is_settled(self, file: _File) -> bool:
+        """Whether the file system says that the file is as it was when it was read for the store."""
+        known, stat = self._known.get(file.source), self._stat(file)
+        return known is not None and stat != "" and known.stat == stat
+
+    def _stat(self, file: _File) -> str:
+        """What the file system says of a file, and how it is to be read; empty where it is no proof."""
+        try:
+            status = file.path.stat()
+        except OSError:
+            return ""
+        self._size(file, status.st_size)
+        if time.time() - max(status.st_mtime, status.st_ctime) < _SETTLED:
+            return ""
+        times = f"{status.st_mtime_ns}:{status.st_ctime_ns}"
+        return f"{READER_VERSION}:{self.encoding or ''}:{status.st_size}:{status.st_ino}:{times}"
+
+    def _size(self, file: _File, size: int) -> None:
+        self._total += size - self._bytes.get(file.source, 0)
+        self._bytes[file.source] = size
+
+    def _batches(self, files: Sequence[_File]) -> Iterator[list[_Segmented]]:
+        """Documents in groups of about `_BATCH_CHARACTERS`; empty groups where none came for a while."""
+        batch: list[Document] = []
+        size = 0
+        began = time.monotonic()
+        for file in files:
+            document = self._read(file)
+            if document is not None:
+                large = len(document.text) > _LARGE_CHARACTERS
+                if large and batch:
+                    yield self._segmented(batch)
+                    batch, size = [], 0
+                batch.append(document)
+                size += _BATCH_CHARACTERS if large else len(document.text)
+            if size >= _BATCH_CHARACTERS or (not batch and time.monotonic() - began > _HEARTBEAT):
+                yield self._segmented(batch)
+                batch, size, began = [], 0, time.monotonic()
+        if batch:
+            yield self._segmented(batch)
+
+    def _segmented(self, documents: Sequence[Document]) -> list[_Segmented]:
+        spans = spans_of(self.segmenter, [d.text for d in documents])
+        stats = [self._stats.pop(d.source, "") for d in documents]
+        return [_Segmented(*each) for each in zip(documents, spans, stats, strict=True)]
+
+    def _read(self, file: _File) -> Document | None:
+        """The document of a file whose content is not the one in the store."""
+        if self._is_settled(file):
+            self._count_unchanged(file.source)
+            return None
+        stat = self._stat(file)  # before the file is read: what comes later shows
+        document = self._named_documents.pop(file.source, None)
+        if document is None:
+            try:
+                data = read_bytes(file.path, encoding=self.encoding)
+            except InputError as error:
+                # It may well be readable next time, so what the store has of it stays.
+                self._skip(file.source, str(error), unopened=True)
+                return None
+            self._size(file, len(data))
+            digest = digest_of(data, self.encoding)
+            if self._is_known(file, digest):
+                self._count_unchanged(file.source)
+                if stat and stat != self._known[file.source].stat:
+                    self._touched[file.source] = stat
+                return None
+            try:
+                document = self._parse(file, data, digest)
+            except MissingExtraError as error:
+                self._skip(file.source, f"{file.path} was not read: {error}", unopened=True)
+                return None
+            except InputError as error:
+                self._skip(file.source, str(error))
+                if file.source in self._known:
+                    self._unreadable.append(file.source)
+                return None
+        self._stats[file.source] = stat
+        return document
+
+    def _count_unchanged(self, source: str) -> None:
+        """Count a file whose content is in the store."""
+        self.unchanged.append(source)
+        self._done += self._bytes.get(source, 0)
+        self._done_before += self._bytes.get(source, 0)
+
+    def _first(self, batches: Iterator[list[_Segmented]]) -> list[_Segmented] | None:
+        """The first group that has something in it."""
+        for batch in batches:
+            if batch:
+                return batch
+            self._report_progress("")
+        return None
+
+    def _skip(self, source: str, reason: str, *, unopened: bool = False) -> None:
+        logger.info("skipped: %s", reason)
+        self.skipped.append(Skipped(source, reason, unopened))
+        self._done += self._bytes.get(source, 0)
+
+    def _write(self, batch: Sequence[_Segmented]) -> None:
+        """Embed these documents together and put them into the store; one that it refuses is skipped."""
+        try:
+            self._put(batch)
+        except UnicodeError as error:
+            if len(batch) == 1:
+                self._skip(batch[0].document.source, f"{batch[0].document.source} cannot be stored: {error}")
+            else:
+                for each in batch:
+                    self._write([each])
+
+    def _put(self, batch: Sequence[_Segmented]) -> None:
+        if len(batch) == 1 and len(batch[0].document.text) > _LARGE_CHARACTERS:
+            self.store.put_parts(self._parts(batch[0]))
+            self._wrote(batch[0].document.source, 0)
+            return
+        chunks = [self._chunks(each) for each in batch]
+        vectors = self._vectors([c for part in chunks for c in part])
+        ends = itertools.accumulate(map(len, chunks))
+        self.store.put(
+            [
+                _new(each, part, vectors[end - len(part) : end])
+                for each, part, end in zip(batch, chunks, ends, strict=True)
+            ]
+        )
+        for each, part in zip(batch, chunks, strict=True):
+            self._wrote(each.document.source, len(part))
+        if not batch:
+            self._report_progress("")
+
+    def _parts(self, each: _Segmented) -> Iterator[NewDocument]:
+        """A large document in parts, embedded one after the other."""
+        size = self._bytes.get(each.document.source, 0)
+        done = 0
+        for first in range(0, len(each.spans), _PARTS_TOGETHER * _PART_CHUNKS):
+            chunks = self._chunks(each, first, first + _PARTS_TOGETHER * _PART_CHUNKS)
+            for start in range(0, len(chunks), _PART_CHUNKS):
+                part = chunks[start : start + _PART_CHUNKS]
+                yield _new(each, part, self._vectors(part))
+                done += len(part)
+                self.chunks += len(part)
+                self._report_progress(each.document.source, within=size * done // len(each.spans))
+
+    def _wrote(self, source: str, chunks: int) -> None:
+        (self.changed if source in self._known else self.added).append(source)
+        self.chunks += chunks
+        self._done += self._bytes.get(source, 0)
+        self._report_progress(source)
+
+    def _vectors(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+        return self.embedder.embed_documents([c.text_for_models for c in chunks])
+
+    def _chunks(self, each: _Segmented, first: int = 0, stop: int | None = None) -> list[Chunk]:
+        window = window_of(self.embedder) if self.context else _WINDOW
+        return chunks_of(
+            each.document, each.spans, context=self.context, window=window, first=first, stop=stop
+        )
+
+    def _report_progress(self, source: str, *, within: int = 0) -> None:
+        """Report progress; ``within`` are bytes of ``source`` that are done, where it is not finished."""
+        if self.progress is not None:
+            files = len(self.added) + len(self.changed) + len(self.unchanged) + len(self.skipped)
+            self.progress(
+                IngestProgress(
+                    self._done + within, self._total, files, self.chunks, source, self._done_before
+                )
+            )
+
+
+def _is_below(source: str, folders: Sequence[str]) -> bool:
+    return any(within(source, folder) for folder in folders)
+
+
+def ingest(
+    store: Store,
+    paths: PathArgument | Iterable[PathArgument],
+    segmenter: DocumentSegmenter,
+    embedder: Embedder,
+    *,
+    encoding: str | None = None,
+    rebuild: bool = False,
+    progress: ProgressFunction | None = None,
+    context: bool = True,
+    roots: Iterable[PathArgument] | None = None,
+) -> IngestReport:
+    """Update ``store`` from the files below ``paths``; arguments and errors are those of `Sage.ingest`.
+
+    Documents whose content is in the store already are skipped, and not even read where the file system says
+    that they are as they were. Files are read and segmented in a thread while those before them are embedded.
+    With ``context`` title and headings go before each chunk's text where it is embedded and indexed.
+    """
+    run = Ingest(
+        store,
+        segmenter,
+        embedder,
+        encoding=encoding,
+        progress=progress,
+        context=context,
+        roots=None if roots is None else [source_of(root) for root in roots],
+    )
+    return run.run(as_paths(paths), rebuild=rebuild)
+
+
+def spans_of(segmenter: DocumentSegmenter, texts: Sequence[str]) -> list[list[Span]]:
+    """Spans of the chunks of each text; a long text is segmented piece by piece."""
+    spans = iter(segmenter.segment_many([t for t in texts if len(t) <= _PIECE_CHARACTERS]) if texts else [])
+    return [
+        next(spans) if len(text) <= _PIECE_CHARACTERS else list(_piecewise(segmenter, text)) for text in texts
+    ]
+
+
+def _piecewise(segmenter: DocumentSegmenter, text: str) -> Iterator[Span]:
+    """Spans of the chunks of a text, none of them across the border of two pieces."""
+    start = 0
+    while start < len(text):
+        end = start + _PIECE_CHARACTERS
+        if end < len(text):
+            # After the last blank line of the second half, or else the last line, or word.
+            middle = start + _PIECE_CHARACTERS // 2
+            marks = ((mark, text.rfind(mark, middle, end)) for mark in ("\n\n", "\n\r\n", "\n", " "))
+            end = next((place + len(mark) for mark, place in marks if place >= 0), end)
+        [spans] = segmenter.segment_many([text[start:end]])
+        for span in spans:
+            yield span.shift(start)
+        start = end
+
+
+def window_of(embedder: Embedder) -> int:
+    """Tokens that an embedding model reads."""
+    return getattr(embedder, "max_tokens", None) or _WINDOW
+
+
+def chunks_of(
+    document: Document,
+    spans: Sequence[Span],
+    *,
+    context: bool,
+    window: int,
+    first: int = 0,
+    stop: int | None = None,
+) -> list[Chunk]:
+    """The chunks of spans ``first`` to ``stop`` of a document, all where None.
+
+    With context, their title, headings and header too, which takes a part of the model's ``window``.
+    """
+    chunks = _chunks(document, spans, first, len(spans) if stop is None else min(stop, len(spans)))
+    if not context:
+        return chunks
+    places = [(c.start, c.end) for c in chunks]
+    paths = [
+        (*path, *inner)
+        for path, inner in zip(
+            heading_paths(document.text, document.headings, places),
+            _continuations(document.text, places),
+            strict=True,
+        )
+    ]
+    texts = [c.text for c in chunks]
+    headers = make_headers(
+        texts,
+        [header_parts(t, document.title, path) for t, path in zip(texts, paths, strict=True)],
+        counter=get_counter("bert"),
+        window=window,
+    )
+    return [
+        replace(c, title=document.title, headings=path, header=header)
+        for c, path, header in zip(chunks, paths, headers, strict=True)
+    ]
+
+
+def _continuations(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+    """What stands above the beginning of each chunk; in a very long text, not from too far above."""
+    if not places:
+        return []
+    start = max(0, places[0][0] - _PIECE_CHARACTERS)
+    start = text.find("\n", start) + 1 if start else 0
+    part = text[start : places[-1][1]] if start else text
+    return Continuations(part).above([(a - start, b - start) for a, b in places])
+
+
+def _chunks(document: Document, spans: Sequence[Span], first: int, stop: int) -> list[Chunk]:
+    ids = chunk_ids(document.source, document.digest, spans[first:stop])
+    text, source = document.text, document.source
+    return [
+        Chunk(i, s.of(text), source, s.start, s.end, document.page_of(s.start), position)
+        for position, (i, s) in enumerate(zip(ids, spans[first:stop], strict=True), first)
+    ]
+
+
+def _new(each: _Segmented, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> NewDocument:
+    document = each.document
+    return NewDocument(
+        document.source, document.digest, chunks, vectors, document.title, each.stat, document.links
+    )
+
+
+@contextmanager
+def _ahead(items: Iterator[T]) -> Iterator[Iterator[T]]:
+    """Make items in a thread of their own, one ahead of those that are taken."""
+    with ThreadPoolExecutor(1, "sage-ingest") as pool:
+
+        def take() -> Iterator[T]:
+            following = pool.submit(next, items, None)
+            while (item := following.result()) is not None:
+                following = pool.submit(next, items, None)
+                yield item
+
+        yield take()

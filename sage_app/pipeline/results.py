@@ -1,0 +1,345 @@
+"""Results of `sage_app.Sage`: frozen data with a JSON-ready form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
+
+from sage_app.pipeline.context import Passage, without_duplicates
+from sage_app.store.chunks import Chunk
+from sage_core._display import Displayable
+from sage_core.feedback import FeedbackConfig, FeedbackResult
+from sage_core.selection import Scale, Selection
+from sage_core.text.header import with_header
+from sage_core.text.spans import Span
+from sage_core.verify import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBy:
+    """What names a document.
+
+    Examples:
+        >>> NamedBy("Mara Holt").chunk_id is None
+        True
+
+    Attributes:
+        name: The name as it is written there.
+        chunk_id: The chunk that names it; None for the question.
+    """
+
+    name: str
+    chunk_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk fetched from the store and scored by the reranker.
+
+    Examples:
+        >>> chunk = Chunk("1", "The ferry leaves at seven.", "ferry.txt", 0, 26)
+        >>> Candidate(chunk, score=0.9, similarity=0.7, tokens=6).to_dict()["score"]
+        0.9
+
+    Attributes:
+        chunk: The chunk.
+        score: The reranker's score; None where it gave none.
+        similarity: Cosine similarity to the question in the store.
+        tokens: Length of its text.
+        pruned: Which of its sentences are sent and which are not; None where nothing was pruned.
+        tokens_kept: Length of what is sent of a pruned chunk.
+        own_score: The reranker's score before the chunks beside it vouched for it
+            (`sage_core.ranking.vouch`); None where it gave none, or nobody vouches.
+        named_by: What names its document (`SageConfig.links`), those of higher score first.
+        place: What an LLM is told before its text: title and headings, and the file where titles repeat.
+        place_tokens: Length of that.
+    """
+
+    chunk: Chunk
+    score: float | None
+    similarity: float
+    tokens: int
+    pruned: Pruned | None = None
+    tokens_kept: int | None = None
+    own_score: float | None = None
+    named_by: tuple[NamedBy, ...] = ()
+    place: str = ""
+    place_tokens: int = 0
+
+    @property
+    def tokens_sent(self) -> int:
+        """Length of what is sent of it."""
+        return self.tokens if self.tokens_kept is None else self.tokens_kept
+
+    @property
+    def tokens_in_prompt(self) -> int:
+        """Length of what an LLM is sent of it, its place included."""
+        return self.tokens_sent + self.place_tokens
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form (an infinite score becomes None)."""
+        score = self.score if self.score is not None and math.isfinite(self.score) else None
+        form = {**self.chunk.to_dict(), "score": score, "similarity": self.similarity, "tokens": self.tokens}
+        if self.named_by:
+            form["named_by"] = [asdict(by) for by in self.named_by]
+        if self.pruned is not None:
+            form |= {"tokens_sent": self.tokens_sent, "pruned": self.pruned.to_dict()}
+        return form
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval(Displayable):
+    """What was found for a question.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from sage_app import Sage
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven. It returns at noon.")
+        >>> with Sage(folder / "store") as sage:
+        ...     _ = sage.ingest(folder / "ferry.txt")
+        ...     retrieval = sage.retrieve("When does the ferry leave?")
+        >>> [hit.chunk.text for hit in retrieval.hits]
+        ['The ferry leaves at seven. It returns at noon.']
+
+    Attributes:
+        question: The question.
+        candidates: The chunks fetched, best score first.
+        selection: Which of them were kept; its indices are positions in ``candidates``.
+        scale: What the scores are.
+        reranker: Name of the reranker.
+        top_k: Size of the plain top-k retrieval that it is compared with.
+        counter: Name of the token counter of all token figures.
+        max_chunks_in_budget: How many of the candidates, from the best on, fit the budget of context tokens;
+            None where there is no budget.
+        found_first: How many of the candidates the question itself found; those after them were found by
+            further searches (`FeedbackConfig.hops`). None for all.
+    """
+
+    question: str
+    candidates: tuple[Candidate, ...]
+    selection: Selection
+    scale: Scale
+    reranker: str
+    top_k: int
+    counter: str
+    max_chunks_in_budget: int | None = None
+    found_first: int | None = None
+
+    @property
+    def hits(self) -> tuple[Candidate, ...]:
+        """The candidates kept, best first."""
+        return self.chosen(self.selection)
+
+    def chosen(self, selection: Selection) -> tuple[Candidate, ...]:
+        """The candidates of another selection, such as a later round's."""
+        return tuple(self.candidates[i] for i in selection.indices)
+
+    def names_in(self, candidate: Candidate) -> dict[str, str]:
+        """Names and links in a candidate's text, each with the document in the store that it leads to."""
+        own = candidate.chunk.id
+        return {by.name: c.chunk.source for c in self.candidates for by in c.named_by if by.chunk_id == own}
+
+    def passages(self, selection: Selection) -> list[Passage]:
+        """What is sent for a selection; ``members`` are positions in ``candidates``."""
+        parts = [(i, part) for i in selection.indices for part in _passages(self.candidates[i])]
+        return [
+            replace(passage, members=tuple(dict.fromkeys(parts[i][0] for i in passage.members)))
+            for passage in without_duplicates([part for _, part in parts])
+        ]
+
+    def texts(self, selection: Selection) -> list[str]:
+        """The texts of `passages`."""
+        return [passage.text for passage in self.passages(selection)]
+
+    def prompt_texts(self, selection: Selection) -> list[str]:
+        """The texts of `passages` as an LLM is shown them, each after the place of its first chunk.
+
+        A passage that goes on in the chunk of the one before it, as of a pruned chunk, does not repeat it.
+        """
+        texts, last = [], -1
+        for passage in self.passages(selection):
+            first = passage.members[0]
+            place = "" if first == last else self.candidates[first].place
+            texts.append(with_header(place, passage.text))
+            last = passage.members[-1]
+        return texts
+
+    def places(self, selection: Selection) -> list[str]:
+        """Where each of the `passages` is from, for people: the file, then title and headings."""
+        chunks = [self.candidates[passage.members[0]].chunk for passage in self.passages(selection)]
+        return [", ".join(filter(None, (PurePath(c.source).name or c.source, c.header))) for c in chunks]
+
+    def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
+        """Settings under which no selection goes over the budget of context tokens."""
+        return replace(settings, selection=settings.selection.capped(self.max_chunks_in_budget))
+
+    def context(self, selection: Selection) -> list[dict[str, object]]:
+        """Where each of the `passages` comes from, JSON-ready."""
+        return [
+            {
+                "source": passage.document,
+                "span": list(passage.span) if passage.span is not None else None,
+                "candidates": list(passage.members),
+            }
+            for passage in self.passages(selection)
+        ]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of what is sent of the candidates kept."""
+        return self.tokens_of(self.selection)
+
+    def tokens_of(self, selection: Selection) -> int:
+        """Tokens of what is sent for a selection."""
+        return sum(c.tokens_sent for c in self.chosen(selection))
+
+    def dropped_tokens(self, selection: Selection) -> int:
+        """Tokens of the sentences that pruning left out of a selection."""
+        return sum(c.tokens - c.tokens_sent for c in self.chosen(selection))
+
+    @property
+    def tokens_top_k(self) -> int:
+        """Tokens of the ``top_k`` candidates of highest similarity: what plain retrieval would send."""
+        ranked = sorted(self.candidates[: self.found_first], key=lambda c: -c.similarity)
+        return sum(c.tokens for c in ranked[: self.top_k])
+
+    @property
+    def tokens_all(self) -> int:
+        """Tokens of all candidates."""
+        return sum(c.tokens for c in self.candidates)
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "question": self.question,
+            "candidates": [c.to_dict() for c in self.candidates],
+            "selection": self.selection.to_dict(),
+            "scale": self.scale,
+            "reranker": self.reranker,
+            "context": self.context(self.selection),
+            "tokens": {
+                "selected": self.tokens,
+                "pruned": self.dropped_tokens(self.selection),
+                "top_k": self.tokens_top_k,
+                "k": self.top_k,
+                "all_candidates": self.tokens_all,
+                "counter": self.counter,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Displayable):
+    """An answer and how it came about.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from sage_app import Sage
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven in the morning.")
+        >>> with Sage(folder / "store") as sage:
+        ...     _ = sage.ingest(folder / "ferry.txt")
+        ...     answer = sage.ask("When does the ferry leave?")
+        >>> "at seven" in answer.text.replace("**", ""), answer.answerer, len(answer.sources)
+        (True, 'extractive, no LLM', 1)
+
+    Attributes:
+        text: The answer; empty where the store had nothing to show.
+        answerer: Who answered: a model's name, or "extractive, no LLM".
+        retrieval: What was found, and the first selection.
+        feedback: The rounds of answering and grading, and the selection of the answer returned.
+    """
+
+    text: str
+    answerer: str
+    retrieval: Retrieval
+    feedback: FeedbackResult
+
+    @property
+    def question(self) -> str:
+        """The question."""
+        return self.retrieval.question
+
+    @property
+    def score(self) -> float | None:
+        """The answer's grade from 1 to 10; None where it was not graded."""
+        return self.feedback.score
+
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """The chunks the answer was made from, best first."""
+        return self.retrieval.chosen(self.feedback.selection)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of what was sent of those chunks."""
+        return self.retrieval.tokens_of(self.feedback.selection)
+
+    def marks(self, judge: LocalJudge | None = None) -> tuple[AnswerMark, ...]:
+        """The parts of the answer, and whether the text that was sent supports them; no LLM is called.
+
+        ``passage`` of a mark is a position in ``retrieval.texts(feedback.selection)``; `candidate_of` gives
+        the chunk. Results of the shared judge are kept for the last few answers.
+
+        Args:
+            judge: See `sage_core.verify.mark_answer`.
+        """
+        passages = self.retrieval.texts(self.feedback.selection)
+        return mark_answer(self.text, passages, question=self.question, judge=judge)
+
+    def closest(self, judge: LocalJudge | None = None) -> Located | None:
+        """Where the answer is that the documents do not say: the sentence that comes closest to one.
+
+        Returns:
+            The likeliest sentence of what was sent, ``passage`` as of `marks`; None where there is an answer,
+            and where the judge is unsure.
+        """
+        if not abstains(self.text):
+            return None
+        passages = self.retrieval.texts(self.feedback.selection)
+        return (judge if judge is not None else shared_judge()).locate(self.question, passages)
+
+    def place_of(self, located: Located) -> str:
+        """Where the passage of `closest` is from, for people."""
+        return self.retrieval.places(self.feedback.selection)[located.passage]
+
+    def candidate_of(self, mark: AnswerMark) -> int | None:
+        """Position in ``retrieval.candidates`` of the chunk that supports a part; None where none does."""
+        if mark.passage is None:
+            return None
+        passage = self.retrieval.passages(self.feedback.selection)[mark.passage]
+        if passage.span is not None and mark.evidence is not None:
+            place = passage.span.start + mark.evidence.start
+            for i in passage.members:
+                chunk = self.retrieval.candidates[i].chunk
+                if chunk.start <= place < chunk.end:
+                    return i
+        return passage.members[0]
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "question": self.question,
+            "answer": self.text,
+            "answerer": self.answerer,
+            "score": self.score,
+            "stop_reason": self.feedback.stop_reason,
+            "context": self.retrieval.context(self.feedback.selection),
+            "retrieval": self.retrieval.to_dict(),
+            "feedback": self.feedback.to_dict(),
+        }
+
+
+def _passages(candidate: Candidate) -> list[Passage]:
+    """What is sent of a chunk; its place is left out where it cannot be that of its text."""
+    chunk, pruned = candidate.chunk, candidate.pruned
+    placed = chunk.end - chunk.start == len(chunk.text)
+    slices = (Span(0, len(chunk.text)),) if pruned is None or not pruned.dropped else pruned.kept
+    return [
+        Passage(part.of(chunk.text), chunk.source, part.shift(chunk.start) if placed else None)
+        for part in slices
+    ]

@@ -1,0 +1,574 @@
+"""Sage: documents in, answers out. Composes the parts for use without a framework, and for the CLI."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
+from sage_app.pipeline.config import SageConfig
+from sage_app.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
+from sage_app.pipeline.results import Answer, Retrieval
+from sage_app.pipeline.retriever import Retriever
+from sage_app.pipeline.tracing import note_retrieval, step
+from sage_app.store import Store, open_store
+from sage_core._checks import check_part, checked_options
+from sage_core.embedding import Embedder, MiniLMEmbedder, named_embedder
+from sage_core.errors import InputError, LLMError
+from sage_core.feedback import NO_HITS, Done, FeedbackLoop, Hits, Judge, Round, Search, Step, follow_up
+from sage_core.feedback.drivers import (
+    Answered,
+    Call,
+    Compute,
+    Judged,
+    Steps,
+    StreamedCall,
+    adrive,
+    adrive_pieces,
+    drive,
+    drive_pieces,
+    one_step,
+)
+from sage_core.feedback.pool import EvidencePool
+from sage_core.llm.messages import Completion
+from sage_core.llm.prompts import answer_messages
+from sage_core.llm.usage import TokenUsage
+from sage_core.paths import PathArgument
+from sage_core.ranking import Reranker, named_reranker
+from sage_core.segmentation import Segmenter
+from sage_core.selection.cut import Selection
+from sage_core.settings import SageSettings, load_settings
+from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
+from sage_core.verify import (
+    AnswerMark,
+    SentencePruner,
+    StreamMarks,
+    amarked_stream,
+    local_check,
+    marked_stream,
+    vetoed,
+)
+
+
+class Sage:
+    """Retrieval and answers over one store. Models load on first use; safe across threads and tasks.
+
+        sage = Sage("my-store")
+        sage.ingest(["docs"])
+        print(sage.ask("When does the ferry leave?").text)
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "ferry.txt").write_text("The ferry leaves at seven in the morning.")
+        >>> with Sage(folder / "store") as sage:
+        ...     report = sage.ingest(folder / "ferry.txt")
+        ...     answer = sage.ask("When does the ferry leave?")
+        >>> report.chunks, "at seven" in answer.text.replace("**", "")
+        (1, True)
+
+    Args:
+        store: The folder of the store, or a `Store` such as `FolderStore` or `ChromaStore`.
+        segmenter: Cuts documents; the bundled `Segmenter` where None.
+        embedder: An embedding model, or the name of one (`sage_core.embedding.named_embedder`), such as
+            ``"openai:text-embedding-3-small"``; all-MiniLM-L6-v2 where None.
+        reranker: A reranker, or the name of one (`sage_core.ranking.named_reranker`);
+            ``"hybrid"`` where None.
+        answerer: `ExtractiveAnswerer`, which needs no LLM, where None.
+        counter: Token counter of all token figures; that of the default segmenter where None.
+        config: Settings.
+
+    Raises:
+        InputError: For a part that is something else.
+    """
+
+    def __init__(
+        self,
+        store: str | Path | Store,
+        *,
+        segmenter: DocumentSegmenter | None = None,
+        embedder: Embedder | str | None = None,
+        reranker: Reranker | str | None = None,
+        answerer: Answerer | None = None,
+        counter: TokenCounter | None = None,
+        config: SageConfig | None = None,
+    ) -> None:
+        check_part("segmenter", segmenter, ("segment_many",), "Segmenter(...)")
+        if not isinstance(embedder, str):
+            methods = ("embed_query", "embed_documents")
+            check_part("embedder", embedder, methods, "MiniLMEmbedder(), or its name")
+        if not isinstance(reranker, str):
+            check_part("reranker", reranker, ("score",), "CrossEncoderReranker(...), or its name")
+        check_part("answerer", answerer, ("generate", "judge"), "LLMAnswerer(OpenAIChat(...))")
+        check_part("counter", counter, ("count_many",), "get_counter('words')")
+        if config is not None and not isinstance(config, SageConfig):
+            raise InputError(f"config is a SageConfig, not {config!r}")
+        self.segmenter: DocumentSegmenter = segmenter if segmenter is not None else Segmenter()
+        if embedder is None:
+            embedder = MiniLMEmbedder()
+        elif isinstance(embedder, str):
+            embedder = named_embedder(embedder)
+        self.answerer: Answerer = answerer if answerer is not None else ExtractiveAnswerer(embedder)
+        if isinstance(reranker, str):
+            reranker = named_reranker(reranker)
+        self._retriever = Retriever(
+            open_store(store),
+            embedder,
+            reranker,
+            counter if counter is not None else get_counter(),
+            config if config is not None else SageConfig(),
+        )
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: SageSettings | str | Path,
+        store: str | Path | Store,
+        *,
+        config: SageConfig | None = None,
+        **parts: Any,
+    ) -> Sage:
+        """A `Sage` with the settings of a file, such as `sage-rag tune` writes.
+
+        Args:
+            settings: The file, or `SageSettings`.
+            store: As for the constructor. A store that was made with other settings of the segmenter has to
+                be made anew with ``ingest(..., rebuild=True)``.
+            config: What the settings do not say, such as rounds, order and limits of the context; their
+                candidates, context and selection stand in place of its own.
+            **parts: Other arguments of the constructor, such as ``answerer``; a part that the settings name
+                too is taken from here.
+
+        Raises:
+            InputError: For a file that cannot be read, an unknown setting, or one out of its range.
+        """
+        chosen = load_settings(settings)
+        parts = {"embedder": chosen.embedder, "reranker": chosen.reranker, **parts}
+        parts.setdefault("segmenter", chosen.make_segmenter())
+        return cls(store, config=SageConfig.from_settings(chosen, config), **parts)
+
+    # What searches is held by the retriever alone, so that replacing a part takes effect at once.
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self._retriever.store
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedding model of chunks and questions."""
+        return self._retriever.embedder
+
+    @embedder.setter
+    def embedder(self, value: Embedder) -> None:
+        self._retriever.embedder = value
+
+    @property
+    def reranker(self) -> Reranker:
+        """Scores what the store finds."""
+        return self._retriever.reranker
+
+    @reranker.setter
+    def reranker(self, value: Reranker) -> None:
+        self._retriever.reranker = value
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts tokens for all token figures."""
+        return self._retriever.counter
+
+    @counter.setter
+    def counter(self, value: TokenCounter) -> None:
+        self._retriever.counter = value
+
+    @property
+    def config(self) -> SageConfig:
+        """The settings."""
+        return self._retriever.config
+
+    @config.setter
+    def config(self, value: SageConfig) -> None:
+        self._retriever.config = value
+
+    # -- in -------------------------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        paths: PathArgument | Iterable[PathArgument],
+        *,
+        progress: bool | ProgressFunction = False,
+        encoding: str | None = None,
+        rebuild: bool = False,
+        roots: Iterable[PathArgument] | None = None,
+    ) -> IngestReport:
+        """Update the store from files and folders; an interrupted run is finished by the next one.
+
+        Documents that are as they were are skipped, changed ones replaced, and those of ``paths`` whose files
+        are gone removed.
+
+        Args:
+            paths: A file or folder, or any iterable of them. What below a folder cannot be read, and links to
+                folders, are left out and reported as ``skipped``.
+            progress: True draws a bar on standard error; a function is called after every document.
+            encoding: Of text files that are not UTF-8.
+            rebuild: Make the store anew. A folder keeps its old contents until the new ones are complete.
+            roots: Folders that may be read from, links followed; None for wherever links lead.
+
+        Raises:
+            InputError: For a path that does not exist and never was ingested, a named file that cannot be
+                read, or no documents at all. Nothing is written then.
+            StoreError: Where the store was made with other models, is being written to or is damaged.
+            MissingExtraError: Where a format or the store needs a package that is not installed.
+        """
+        if progress is True:
+            from sage_app.pipeline.progress import ingest_bar  # rich, where a bar is drawn
+
+            with ingest_bar() as bar:
+                return self.ingest(paths, progress=bar, encoding=encoding, rebuild=rebuild, roots=roots)
+        report = ingest(
+            self.store,
+            paths,
+            self.segmenter,
+            self.embedder,
+            encoding=encoding,
+            rebuild=rebuild,
+            progress=progress or None,
+            context=self.config.context,
+            roots=roots,
+        )
+        self._retriever.store_changed()  # the store may have been emptied, or made by this very run
+        return report
+
+    # -- out ------------------------------------------------------------------------------------------
+
+    def retrieve(self, question: str) -> Retrieval:
+        """Find, score and select chunks.
+
+        Raises:
+            InputError: For a blank question.
+            StoreError: Where there is no store, it is empty, or was made with another embedding model.
+        """
+        return drive(self._retrieving(question))
+
+    async def aretrieve(self, question: str) -> Retrieval:
+        """`retrieve` without blocking the event loop."""
+        return await adrive(self._retrieving(question))
+
+    def _retrieving(self, question: str) -> Steps[Retrieval]:
+        question = _checked_question(question)
+        with step("sage.retrieve", "RETRIEVER", question=question) as outputs:
+            retrieval = yield from Call(self._retriever.retrieve, self._retriever.aretrieve, question)
+            if self.config.prune:
+                retrieval = yield from Compute(self._pruned, retrieval, retrieval.selection)
+            note_retrieval(retrieval, outputs)
+        return retrieval
+
+    def ask(self, question: str, options: Sequence[str] | None = None) -> Answer:
+        """Retrieve, answer, grade, and try again with other chunks where the grade says so.
+
+        Args:
+            question: The question.
+            options: Options of a multiple-choice question.
+
+        Raises:
+            InputError: For a blank question, and options that are no list of texts.
+            StoreError: As `retrieve`.
+            LLMError: Where the LLM gave no answer; its ``chunks`` are those selected.
+        """
+        return drive(self._asking(question, options))
+
+    async def aask(self, question: str, options: Sequence[str] | None = None) -> Answer:
+        """`ask` as a coroutine: computation in threads, the LLM awaited."""
+        return await adrive(self._asking(question, options))
+
+    def _asking(self, question: str, options: Sequence[str] | None) -> Steps[Answer]:
+        options = checked_options(options)
+        with step("sage.ask", question=question) as outputs:
+            retrieval = yield from Call(self.retrieve, self.aretrieve, question)
+            answer = yield from self._answering(retrieval, options)
+            result = answer.feedback
+            outputs.update(
+                answer=answer.text,
+                score=result.score,
+                stop_reason=result.stop_reason,
+                rounds=len(result.rounds),
+                usage=result.usage.to_dict(),
+            )
+        return answer
+
+    def answer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
+        """The second half of `ask`, for chunks already retrieved."""
+        return drive(self._answering(retrieval, checked_options(options)))
+
+    async def aanswer(self, retrieval: Retrieval, options: Sequence[str] | None = None) -> Answer:
+        """`answer` as a coroutine."""
+        return await adrive(self._answering(retrieval, checked_options(options)))
+
+    def stream(
+        self, question: str | Retrieval, options: Sequence[str] | None = None
+    ) -> Iterator[str | AnswerMark | Round | Answer]:
+        """`ask`, with what happens while it happens.
+
+        Args:
+            question: The question, or what `retrieve` gave for it.
+            options: Options of a multiple-choice question.
+
+        Yields:
+            Pieces of an answer as the model writes them. Before a new sentence begins, the marks of the last
+            one (`sage_core.verify.StreamMarks`). After each round its `Round`, and then the pieces of the
+            next one. Last the `Answer`, whose text may be that of an earlier round.
+
+        Raises:
+            InputError: As `ask`, as are the others, with the first piece.
+        """
+        retrieval = question if isinstance(question, Retrieval) else self.retrieve(question)
+        yield from drive_pieces(self._answering(retrieval, checked_options(options), streamed=True))
+
+    async def astream(
+        self, question: str | Retrieval, options: Sequence[str] | None = None
+    ) -> AsyncIterator[str | AnswerMark | Round | Answer]:
+        """`stream` as an async iterator."""
+        retrieval = question if isinstance(question, Retrieval) else await self.aretrieve(question)
+        async for event in adrive_pieces(self._answering(retrieval, checked_options(options), streamed=True)):
+            yield event
+
+    def _answering(
+        self, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool = False
+    ) -> Steps[Answer]:
+        question, evidence = retrieval.question, _Evidence(retrieval, self)
+        texts = evidence.texts
+        # An LLM is told where each passage is from; what quotes passages reads them as they stand.
+        shown = evidence.prompt_texts if isinstance(self.answerer, LLMAnswerer) else texts
+        # Critics of users' own say what they know.
+        missing = self.config.feedback.hops > 0 and isinstance(self.answerer, LLMAnswerer)
+        extra = {"missing": True} if missing else {}
+        stop_on = self.config.feedback.stop_on
+
+        def places(selection: Selection) -> dict[str, Any]:
+            own = isinstance(self.answerer, ExtractiveAnswerer)
+            return {"places": evidence.of(selection).places(selection)} if own else {}
+
+        def generate(selection: Selection) -> Steps[Answered]:
+            context = (yield from Compute(shown, selection)) if self.config.prune else shown(selection)
+            about: dict[str, Any] = {"round": len(loop.rounds), "kept": selection.cut}
+            reason = selection.reason
+            with step("sage.answer", question=question, **about, reason=reason, texts=context) as outputs:
+                completion: tuple[str, TokenUsage]
+                if isinstance(self.answerer, LLMAnswerer) and (streamed or stop_on is not None):
+                    marks = StreamMarks(context, question=question, stop_on=stop_on)
+                    completion = yield from _streamed(
+                        self.answerer, marks, question, context, options, self.counter
+                    )
+                else:
+                    asked = {"options": options, **places(selection)}
+                    # An answerer without coroutines will do where nothing is awaited.
+                    completion = yield from Call(
+                        lambda: self.answerer.generate(question, context, **asked),
+                        lambda: self.answerer.agenerate(question, context, **asked),
+                    )
+                    if streamed:
+                        marks = StreamMarks(context, question=question)
+                        written = partial(marked_stream, iter(completion[:1]), marks)
+                        yield from StreamedCall(written, None, lambda: None)
+                outputs.update(answer=completion[0], usage=completion[1].to_dict())
+            return completion
+
+        def judge(selection: Selection, answer: str) -> Steps[Judged]:
+            with step("sage.critic", "EVALUATOR", round=len(loop.rounds), answer=answer) as outputs:
+                context = shown(selection)
+                asked = {"options": options, **extra, **places(selection)}
+                verdict, usage = yield from Call(
+                    lambda: self.answerer.judge(question, context, answer, **asked),
+                    lambda: self.answerer.ajudge(question, context, answer, **asked),
+                )
+                verdict = yield from Compute(vetoed, verdict, answer, context, self.config.feedback)
+                outputs.update(verdict=verdict.to_dict(), usage=usage.to_dict())
+            return verdict, usage
+
+        def search(step: Search) -> Steps[Hits]:
+            if not step.question and (linked := evidence.named(step.selection)):
+                return linked
+            query = step.question or follow_up(question, texts(step.selection), step.asked)
+            if not query:
+                return NO_HITS
+            return evidence.add((yield from Call(self.retrieve, self.aretrieve, query)))
+
+        try:
+            # Off the event loop, since it may load a model.
+            check = yield from Compute(local_check, self.config.feedback, question, texts)
+            # Whatever a critic raises: the answer is there, and is not lost.
+            failures = (Exception,)
+            loop, ended = self._loop(retrieval), 0
+            request: Step = loop.start()
+            while not isinstance(request, Done):
+                request = yield from one_step(loop, request, generate, judge, check, search, failures)
+                if streamed and not isinstance(request, Judge | Search):
+                    over = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
+                    yield from StreamedCall(partial(iter, over[ended:]), None, lambda: None)
+                    ended = len(over)
+            result = request.result
+        except LLMError as error:
+            raise _with_chunks(error, retrieval) from error
+        return Answer(result.answer, self.answerer.label, evidence.of(result.selection), result)
+
+    # -- parts ----------------------------------------------------------------------------------------
+
+    def _loop(self, retrieval: Retrieval) -> FeedbackLoop:
+        config = retrieval.bounded(self.config.feedback)
+        if isinstance(self.answerer, ExtractiveAnswerer):
+            config = replace(config, no_answer=())  # it grades its abstentions itself
+        return FeedbackLoop(
+            [c.score for c in retrieval.candidates],
+            retrieval.scale,
+            config,
+            sizes=[c.tokens_in_prompt for c in retrieval.candidates],
+            first=retrieval.selection,
+            context_tokens=self.config.max_context_tokens,
+        )
+
+    def _pruned(self, retrieval: Retrieval, selection: Selection) -> Retrieval:
+        """The retrieval with the chunks of a selection pruned, where the settings ask for it.
+
+        What a later search found was pruned for the question of that search.
+        """
+        first = retrieval.found_first
+        own = [i for i in selection.indices if first is None or i < first]
+        chosen = [retrieval.candidates[i] for i in own]
+        if not self.config.prune or not chosen:
+            return retrieval
+        pruner, question = self._pruner, retrieval.question
+        with step("sage.prune", question=question, threshold=pruner.threshold, kept=len(chosen)) as outputs:
+            texts = [c.chunk.text for c in chosen]
+            parts = pruner.prune(question, texts, [c.score for c in chosen], retrieval.scale)
+            slices = [part.slices(text) for part, text in zip(parts, texts, strict=True)]
+            counts = iter(self.counter.count_many([s for part in slices for s in part]))
+            candidates = list(retrieval.candidates)
+            for i, part, sent in zip(own, parts, slices, strict=True):
+                tokens = sum(next(counts) for _ in sent)
+                if part.dropped:
+                    candidates[i] = replace(candidates[i], pruned=part, tokens_kept=tokens)
+            result = replace(retrieval, candidates=tuple(candidates))
+            outputs.update(
+                tokens=result.tokens_of(selection),
+                tokens_dropped=result.dropped_tokens(selection),
+                dropped=[s.of(t) for part, t in zip(parts, texts, strict=True) for s in part.dropped],
+            )
+        return result
+
+    @cached_property
+    def _pruner(self) -> SentencePruner:
+        return SentencePruner()
+
+    def close(self) -> None:
+        """Release the store's files."""
+        self._retriever.close()
+        self.store.close()
+
+    def __enter__(self) -> Sage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _streamed(
+    answerer: LLMAnswerer,
+    marks: StreamMarks,
+    question: str,
+    context: Sequence[str],
+    options: Sequence[str] | None,
+    counter: TokenCounter,
+) -> StreamedCall[tuple[str, TokenUsage]]:
+    """An answer in pieces, with the marks of its sentences; what it took is counted where it was stopped."""
+    whole: list[Completion] = []
+
+    def text_of(piece: str | Completion) -> str:
+        if isinstance(piece, str):
+            return piece
+        whole.append(piece)
+        return ""
+
+    def result() -> tuple[str, TokenUsage]:
+        if whole:
+            return whole[0].text.strip(), whole[0].usage
+        sent = [message.content for message in answer_messages(question, context, options=options)]
+        written, *read = counter.count_many([marks.text, *sent])
+        return marks.text.strip(), TokenUsage(sum(read), written, calls=1, estimated=True)
+
+    def pieces() -> Iterator[str | AnswerMark]:
+        marked = marked_stream(answerer.stream(question, context, options=options), marks, text_of)
+        return (piece for piece in marked if not isinstance(piece, Completion))
+
+    async def apieces() -> AsyncIterator[str | AnswerMark]:
+        marked = amarked_stream(answerer.astream(question, context, options=options), marks, text_of)
+        async for piece in marked:
+            if not isinstance(piece, Completion):
+                yield piece
+
+    return StreamedCall(pieces, apieces, result)
+
+
+class _Evidence:
+    """What is sent of each selection: pruned once, where there is anything to prune."""
+
+    def __init__(self, retrieval: Retrieval, sage: Sage) -> None:
+        self._retrieval = retrieval
+        self._sage = sage
+        self._pool = EvidencePool(retrieval.candidates, lambda candidate: candidate.chunk.id)
+        self._pruned = {retrieval.selection.indices: retrieval}
+
+    def of(self, selection: Selection) -> Retrieval:
+        """The retrieval as it was sent for a selection, with what later searches found behind it."""
+        items, first = self._pool.items, self._pool.first
+        if selection.indices not in self._pruned:
+            every = replace(self._retrieval, candidates=tuple(items), found_first=first)
+            self._pruned[selection.indices] = self._sage._pruned(every, selection)
+        sent = self._pruned[selection.indices]
+        if len(items) == first:
+            return replace(sent, found_first=self._retrieval.found_first)
+        candidates = (*sent.candidates, *items[len(sent.candidates) :])
+        return replace(sent, candidates=candidates, found_first=first)
+
+    def texts(self, selection: Selection) -> list[str]:
+        """The texts that are sent."""
+        return self.of(selection).texts(selection)
+
+    def prompt_texts(self, selection: Selection) -> list[str]:
+        """The texts that are sent, as an LLM is shown them."""
+        return self.of(selection).prompt_texts(selection)
+
+    def named(self, selection: Selection) -> Hits | None:
+        """The candidates that the chunks of a selection name and that are not shown yet; None for none."""
+        candidates = self._retrieval.candidates
+        shown = {self._pool.items[i].chunk.id for i in selection.indices}
+        positions: list[int] = []
+        names: dict[str, None] = {}
+        for i, candidate in enumerate(candidates):
+            naming = [by.name for by in candidate.named_by if by.chunk_id in shown]
+            if naming and candidate.chunk.id not in shown:
+                positions.append(i)
+                names.update(dict.fromkeys(naming))
+        return self._pool.held((positions, list(names)), [c.score for c in candidates])
+
+    def add(self, other: Retrieval) -> Hits:
+        """Add the candidates of another search; what was pruned there was pruned for another question."""
+        results = [replace(candidate, pruned=None, tokens_kept=None) for candidate in other.candidates]
+        scores = [candidate.score for candidate in results]
+        return self._pool.add(results, scores, lambda new: [c.tokens_in_prompt for c in new], other.question)
+
+
+def _checked_question(question: str) -> str:
+    if not isinstance(question, str):
+        raise InputError(f"a question is a text, not {type(question).__name__}")
+    if not question.strip():
+        raise InputError("the question is blank")
+    return without_lone_surrogates(question.strip())
+
+
+def _with_chunks(error: LLMError, retrieval: Retrieval) -> LLMError:
+    """The error with the texts that had been selected, so that retrieval is not lost."""
+    return LLMError(str(error), chunks=retrieval.texts(retrieval.selection), retryable=error.retryable)

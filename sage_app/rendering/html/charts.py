@@ -1,0 +1,344 @@
+"""Charts as SVG: scores with their cut (the paper's figures 8 and 9), P(same) along a text (figure 5)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sage_app.rendering.html.markup import Markup, join, tag
+from sage_app.rendering.html.style import svg_css
+from sage_app.rendering.rows import score_text
+from sage_core.segmentation.view import Boundary
+from sage_core.selection import Scale, Selection, rank_order
+from sage_core.selection.scales import usable_scores
+from sage_core.text.spans import Span
+
+SCALE_WORDS: dict[Scale, str] = {
+    "probability": "probability",
+    "logit": "logit",
+    "cosine": "cosine",
+    "unbounded": "score",
+}
+# On a scale of ratios, a spread beyond this hides the cliff at the foot of a linear axis.
+_LOG_SPREAD = 20
+_LARGEST = 1e300
+# Pictures are drawn at this width and scale with the page; text stays legible from 340 to 640 pixels.
+_WIDTH = 480
+_LEFT, _RIGHT, _BOTTOM, _LINE = 50, 16, 40, 18
+_MOST_DOTS = 400
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+class Mark(NamedTuple):
+    """Another cut to draw for comparison: how many it keeps, and its name."""
+
+    keep: int
+    name: str
+
+
+def score_curve_svg(
+    scores: Sequence[float | None],
+    selection: Selection,
+    *,
+    scale: Scale = "probability",
+    top_k: int | None = None,
+    marks: Sequence[Mark] = (),
+) -> str:
+    """Draw scores by rank: kept ones filled, dropped ones hollow, the cut with its reason, a fixed k.
+
+    The SVG stands alone: it may be written to a file, shown in a notebook, or put into a page. None and NaN
+    are drawn at the foot; ``marks`` are further cuts to compare with.
+    """
+    order = rank_order(scores)
+    drawn = [None if s is None else min(max(s, -_LARGEST), _LARGEST) for s in usable_scores(scores)]
+    values = [drawn[i] for i in order]
+    known = [v for v in values if v is not None]
+    log = scale == "unbounded" and _spread(known) > _LOG_SPREAD
+    positive = [v for v in known if v > 0]
+    indices = set(selection.indices)
+    selected = [i in indices for i in order]
+    caption = textwrap.wrap(_caption(selection), (_WIDTH - 24) // 7) or [""]
+    lines = [Mark(selection.cut, f"cut: {selection.cut} kept"), *_others(len(order), top_k, marks)]
+    top = 8 + _LINE * (len(caption) + len(lines)) + 6
+    bottom = top + 190
+    x = Axis(0.5, max(len(order), 1) + 0.5, _LEFT, _WIDTH - _RIGHT)
+    y = value_axis(positive if log else known, bottom, top, log=log, zero=scale != "logit")
+    plot = _Plot(x, y, top, bottom)
+    parts = [
+        tag("rect", class_="bg", width="100%", height="100%"),
+        *(tag("text", line, x=8, y=22 + _LINE * i) for i, line in enumerate(caption)),
+        *_grid(plot, len(order), f"{SCALE_WORDS[scale]}{', log scale' if log else ''}"),
+        *_area(plot, values, selected),
+        *_marks(plot, lines, 8 + _LINE * len(caption)),
+        *_dots(plot, values, [scores[i] for i in order], selected),
+    ]
+    what = f"Scores of {len(order)} candidates by rank, {selection.cut} of them kept"
+    return _svg(bottom + _BOTTOM, what, _describe(values, selection, lines[1:]), parts)
+
+
+def _svg(height: float, title: str, description: str, parts: Sequence[Markup]) -> Markup:
+    """A picture of its own, with a title and a description for those who cannot see it."""
+    inner = join(parts)
+    key = hashlib.sha256(f"{title}{description}{inner}".encode()).hexdigest()[:10]
+    return tag(
+        "svg",
+        tag("title", title, id=f"t{key}"),
+        tag("desc", description, id=f"d{key}"),
+        tag("style", Markup(svg_css())),
+        inner,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {_WIDTH} {height:.0f}",
+        width=_WIDTH,
+        height=round(height),
+        class_="sage-svg",
+        role="img",
+        aria_labelledby=f"t{key} d{key}",
+    )
+
+
+class _Plot(NamedTuple):
+    x: Axis
+    y: Axis
+    top: float
+    bottom: float
+
+    def at(self, value: float | None) -> float:
+        """Height of a score on the picture; what has none, or none on a log axis, lies at the foot."""
+        if value is None or (self.y.log and value <= 0):
+            return self.bottom
+        return self.y(value)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The best divided by the least that is above 0; 0 where one of them is below 0."""
+    positive = [v for v in values if v > 0]
+    if not positive or min(values) < 0:
+        return 0.0
+    return max(positive) / min(positive)
+
+
+def _caption(selection: Selection) -> str:
+    if not selection.candidates:
+        return "Nothing was found: there are no scores."
+    return f"{selection.cut} of {selection.candidates} kept: {selection.reason}"
+
+
+def _others(count: int, top_k: int | None, marks: Sequence[Mark]) -> list[Mark]:
+    """The cuts to compare with; those at the same place share a line."""
+    fixed = [Mark(min(top_k, count), f"fixed k = {top_k}")] if top_k and count else []
+    names: dict[int, list[str]] = {}
+    for mark in [*marks, *fixed]:
+        names.setdefault(mark.keep, []).append(mark.name)
+    return [Mark(keep, ", ".join(same)) for keep, same in sorted(names.items())]
+
+
+def _words(words: str | int, kind: str, x: float, y: float, anchor: str | None = None) -> Markup:
+    return tag("text", words, class_=kind, x=x, y=y, text_anchor=anchor)
+
+
+def _line(kind: str, x: tuple[float, float], y: tuple[float, float]) -> Markup:
+    return tag("line", class_=kind, x1=x[0], x2=x[1], y1=y[0], y2=y[1])
+
+
+def _level(axis: Axis, at: float, kind: str = "grid") -> Markup:
+    """A line across the picture."""
+    return _line(kind, (axis.start, axis.end), (at, at))
+
+
+def _dot(kind: str, x: float, y: float, radius: float, words: str) -> Markup:
+    return tag("circle", tag("title", words), class_=kind, cx=x, cy=y, r=radius)
+
+
+def _grid(plot: _Plot, count: int, label: str) -> Iterator[Markup]:
+    left, right = plot.x.start, plot.x.end
+    for value in plot.y.ticks():
+        at = plot.y(value)
+        yield _level(plot.x, at)
+        yield _words(tick_text(value), "tick", left - 7, at + 4, "end")
+    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 10**9) if count / s <= (right - left) / 34)
+    for rank in sorted({1, *range(step, count + 1, step)} if count else set()):
+        if rank != 1 or step != 2:  # would touch its neighbor
+            yield _words(rank, "tick", plot.x(rank), plot.bottom + 17, "middle")
+    yield _level(plot.x, plot.bottom)
+    yield _words("rank", "axis", right, plot.bottom + 34, "end")
+    yield _words(label, "axis", 8, plot.bottom + 34)
+
+
+def _area(plot: _Plot, values: Sequence[float | None], selected: Sequence[bool]) -> Iterator[Markup]:
+    """The curve, and the area below the part that was selected."""
+    points = [f"{plot.x(i):.1f},{plot.at(v):.1f}" for i, v in enumerate(values, start=1)]
+    cut = sum(selected) if all(selected[: sum(selected)]) else 0  # only a prefix has an area
+    if cut:
+        end = plot.x(cut)
+        path = f"M{plot.x(1):.1f},{plot.bottom:.1f}L{'L'.join(points[:cut])}L{end:.1f},{plot.bottom:.1f}Z"
+        yield tag("path", class_="area", d=path)
+    if len(points) > 1:
+        yield tag("polyline", class_="line", points=" ".join(points))
+    if cut > 1:
+        yield tag("polyline", class_="line kept", points=" ".join(points[:cut]))
+
+
+def _marks(plot: _Plot, lines: Sequence[Mark], top: float) -> Iterator[Markup]:
+    """The cuts as upright lines, the name of each on a row of its own."""
+    for row, mark in enumerate(lines):
+        if not plot.x.low < mark.keep + 0.5:
+            continue
+        at, y = plot.x(mark.keep + 0.5), top + _LINE * (row + 1)
+        end = at + 8 + 7.2 * len(mark.name) > _WIDTH
+        yield _line("other" if row else "rule", (at, at), (y - 11, plot.bottom))
+        kind = "other-label" if row else "rule-label"
+        yield _words(mark.name, kind, at - 6 if end else at + 6, y, "end" if end else None)
+
+
+def _dots(
+    plot: _Plot, values: Sequence[float | None], raw: Sequence[float | None], selected: Sequence[bool]
+) -> Iterator[Markup]:
+    radius = 4.5 if len(values) <= 40 else 3.0 if len(values) <= 100 else 2.0
+    for i, (value, is_selected) in enumerate(zip(values, selected, strict=True)):
+        before = values[i - 1] if i else None
+        share = f", {value / before:.2f} of the one before" if value and before and before > 0 else ""
+        words = f"rank {i + 1}: {score_text(raw[i])}{share}, {'kept' if is_selected else 'dropped'}"
+        yield _dot("dot kept" if is_selected else "dot", plot.x(i + 1), plot.at(value), radius, words)
+
+
+def _describe(values: Sequence[float | None], selection: Selection, others: Sequence[Mark]) -> str:
+    known = [v for v in values if v is not None]
+    if not known:
+        return _caption(selection)
+    last = known[selection.cut - 1] if 0 < selection.cut <= len(known) else None
+    parts = [f"Best score {score_text(known[0])}", f"least {score_text(known[-1])}"]
+    if last is not None and math.isfinite(last):
+        parts.insert(1, f"last kept {score_text(last)}")
+    compared = [f"{mark.name} would keep {mark.keep}" for mark in others]
+    return f"{'; '.join([*parts, *compared])}. {_caption(selection)}."
+
+
+def boundary_curve_svg(
+    boundaries: Sequence[Boundary], spans: Sequence[Span], *, threshold: float | None = None
+) -> str:
+    """P(same) along the text: joints hollow, cuts filled, the threshold as a line; an SVG that stands alone.
+
+    Of more than 400 places only the range is drawn, and the cuts as a rug at the foot.
+    """
+    starts = {span.start for span in spans}
+    end = max([b.position for b in boundaries] + [s.end for s in spans] + [1])
+    top = 34
+    bottom = top + 130
+    x = Axis(0, end, _LEFT, _WIDTH - _RIGHT)
+    y = Axis(0, 1, bottom, top)
+    cuts = sum(b.position in starts for b in boundaries)
+    parts = [
+        tag("rect", class_="bg", width="100%", height="100%"),
+        tag("text", f"{len(boundaries)} places judged, {cuts} cut", x=8, y=20),
+        *_boundary_frame(x, y, bottom),
+    ]
+    if threshold is not None:
+        at = y(threshold)
+        parts.append(_level(x, at, "other"))
+        parts.append(_words(f"threshold {threshold:g}", "other-label", x.end, at - 5, "end"))
+    draw = _boundary_dots if len(boundaries) <= _MOST_DOTS else _strokes
+    parts += draw(x, y, boundaries, starts)
+    what = f"P(same) at {len(boundaries)} sentence boundaries along the text"
+    how = f"{cuts} of them were cut; the text has {len(spans)} chunks."
+    return _svg(bottom + _BOTTOM, what, how, parts)
+
+
+def _boundary_dots(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
+    """One dot for each place."""
+    points = " ".join(f"{x(b.position):.1f},{y(b.probability):.1f}" for b in boundaries)
+    yield tag("polyline", class_="line", points=points)
+    radius = 4.5 if len(boundaries) <= x.end / 14 else 2.5
+    for b in boundaries:
+        cut = b.position in starts
+        words = f"at character {b.position}: P(same) {b.probability:.3f}, {'cut' if cut else 'kept together'}"
+        yield _dot("dot cut" if cut else "dot", x(b.position), y(b.probability), radius, words)
+
+
+def _strokes(x: Axis, y: Axis, boundaries: Sequence[Boundary], starts: set[int]) -> Iterator[Markup]:
+    """More places than there is room for: their range in every two pixels, the cuts as a rug below."""
+    columns: dict[int, list[float]] = {}
+    cuts: set[int] = set()
+    for b in boundaries:
+        column = 2 * int(x(b.position) / 2)
+        columns.setdefault(column, []).append(y(b.probability))
+        if b.position in starts:
+            cuts.add(column)
+    ranges = "".join(f"M{c},{min(v) - 1:.1f}V{max(v) + 1:.1f}" for c, v in columns.items())
+    rug = "".join(f"M{c},{y.start - 8:.1f}v8" for c in sorted(cuts))
+    yield tag("path", class_="line", d=ranges)
+    yield tag("path", class_="rug", d=rug)
+
+
+def _boundary_frame(x: Axis, y: Axis, bottom: float) -> Iterator[Markup]:
+    for value in (0.0, 0.5, 1.0):
+        yield _level(x, y(value))
+        yield _words(tick_text(value), "tick", x.start - 7, y(value) + 4, "end")
+    for value in x.ticks(4):
+        yield _words(f"{value:g}", "tick", x(value), bottom + 17, "middle")
+    yield _words("P(same)", "axis", 8, bottom + 34)
+    yield _words("character of the text", "axis", x.end, bottom + 34, "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Maps ``low..high`` onto pixels ``start..end``; with ``log``, equal ratios are equally far apart."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a value; values beyond the ends lie on the end."""
+        value = min(max(value, self.low), self.high)
+        if self.log:
+            low = math.log(self.low)  # a quotient could overflow
+            share = (math.log(value) - low) / (math.log(self.high) - low)
+        else:
+            share = value / (self.high - self.low) - self.low / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self, most: int = 5) -> list[float]:
+        """Round values within the axis, ``most`` or a few more of them."""
+        if self.log:
+            return _decades(self.low, self.high)
+        rough = (self.high - self.low) / most
+        size = 10.0 ** math.floor(math.log10(rough))
+        step = size * next(s for s in _STEPS if s * size >= rough * 0.999)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [i * step for i in range(first, last + 1)]
+
+
+def value_axis(values: Sequence[float], start: float, end: float, *, log: bool, zero: bool) -> Axis:
+    """An axis that holds all of ``values``, with room above; with ``zero``, a linear axis shows 0."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if log:
+        return Axis(low / 1.3, high * 1.3, start, end, log=True)
+    if zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    room = (high - low) * 0.06
+    if not room > abs(high) * 1e-9:  # one value, or all the same
+        room = abs(high) * 0.1 or 0.5
+    return Axis(low if zero and low == 0 else low - room, high + room, start, end)
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten, and 2 and 5 between them where there are few decades."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if last - first <= 3 else (1,)
+    every = max(1, (last - first) // 8)
+    values = [f * 10.0**p for p in range(first, last + 1, every) for f in factors]
+    return [v for v in values if low <= v <= high]
+
+
+def tick_text(value: float) -> str:
+    """A tick's label."""
+    if value == 0:
+        return "0"
+    return f"{value:.3g}" if 1e-3 <= abs(value) < 1e5 else f"{value:.0e}"

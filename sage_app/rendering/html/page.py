@@ -1,0 +1,120 @@
+"""Whole pages, pieces for a notebook, and pages as files."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from sage_app.rendering.html.markup import Child, Markup, foreign, tag
+from sage_app.rendering.html.style import page_css, piece_css
+from sage_core.errors import InputError
+
+# Nothing may be loaded or run. What a document holds is escaped; this holds even if it were not.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def page(title: str, *body: Child) -> str:
+    """A whole HTML page: no script, no request, light and dark. The title and all text are escaped."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="generator", content="sage-rag"),
+        tag("title", title),
+        tag("style", Markup(page_css())),
+    )
+    content = tag("body", tag("main", *body, class_="sage"))
+    return f"<!doctype html>\n{tag('html', head, content, lang='en')}\n"
+
+
+def piece(*body: Child) -> str:
+    """Markup with its style, for the inside of somebody else's page."""
+    return tag("div", tag("style", Markup(piece_css())), *body, class_="sage")
+
+
+def section(title: str, *body: Child) -> Markup:
+    """A part of a page under a heading."""
+    return tag("section", tag("h2", title), *body)
+
+
+def note(*children: Child) -> Markup:
+    """A remark in small print."""
+    return tag("p", *children, class_="note")
+
+
+def tile(name: str, value: str, note: str = "") -> Markup:
+    """A figure to see at a glance."""
+    return tag("div", tag("dt", name), tag("dd", value), tag("dd", note) if note else None, class_="tile")
+
+
+def tiles(*parts: Markup) -> Markup:
+    """Several figures side by side."""
+    return tag("dl", *parts, class_="tiles")
+
+
+def settings_html(settings: Mapping[str, object]) -> Markup:
+    """Names and values; a value of None reads "none"."""
+    rows: list[Markup] = []
+    for name, value in settings.items():
+        words = "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        rows += [tag("dt", name.replace("_", " ")), tag("dd", foreign(words))]
+    return tag("dl", *rows, class_="settings")
+
+
+def made_now(made: datetime | None = None) -> dict[str, object]:
+    """When and with what a report was made."""
+    try:
+        release = version("sage-rag")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        release = "unknown"
+    moment = made or datetime.now().astimezone()
+    return {"made": moment.strftime("%Y-%m-%d %H:%M %Z").strip(), "sage-rag": release}
+
+
+def check_page_path(path: str | Path) -> Path:
+    """The path, if a page can be written there: asked before work is begun that would be lost otherwise.
+
+    Raises:
+        InputError: Where its folder does not exist or cannot be written to, or it is a folder itself.
+    """
+    target = Path(path).expanduser()
+    folder = target.parent
+    try:
+        is_folder, has_folder = target.is_dir(), folder.is_dir()
+    except OSError as error:  # too long a name
+        raise InputError(f"the report {target} could not be written: {error.strerror or error}") from error
+    if is_folder:
+        raise InputError(f"{target} is a folder: name a file in it, such as {target / 'report.html'}")
+    if not has_folder:
+        raise InputError(f"no folder {folder} for the report {target.name}: make it first")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"the folder {folder} cannot be written to: choose another place for the report")
+    return target
+
+
+def write_page(path: str | Path, page: str) -> Path:
+    """Write a page in one step: whoever reads the file sees the old one or the new one, never a part.
+
+    Returns the path. A link is followed; InputError where the file cannot be written.
+    """
+    target = check_page_path(path)
+    try:
+        real = target.resolve()
+        unfinished = real.with_name(f".report-{secrets.token_hex(6)}.tmp")
+        try:
+            with unfinished.open("x", encoding="utf-8") as file:
+                file.write(page)
+            if real.exists():
+                unfinished.chmod(real.stat().st_mode & 0o777)
+            unfinished.replace(real)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:  # a RuntimeError is a loop of links
+        raise InputError(f"the report {target} could not be written: {error}") from error
+    return target

@@ -1,0 +1,389 @@
+"""The whole story of one question on one page."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sage_app.pipeline.results import Answer, Retrieval
+from sage_app.rendering.html.charts import Mark, score_curve_svg
+from sage_app.rendering.html.markup import Child, Markup, foreign, tag
+from sage_app.rendering.html.page import made_now, note, page, section, settings_html, tile, tiles
+from sage_app.rendering.rows import Row, citations, retrieval_rows, score_text
+from sage_app.rendering.wording import FLAGS, ROLES, closest_words, grade_words, saving_words, support_words
+from sage_core._checks import counted
+from sage_core.feedback.types import ASKED, FeedbackResult, Round, Verdict, short_grade
+from sage_core.llm.usage import TokenUsage, total_usage
+from sage_core.selection import Scale, Selection
+from sage_core.text.sanitize import one_line
+from sage_core.verify import AnswerMark
+
+_NO_LLM = "extractive"
+_BOLD = re.compile(r"\*\*(?=[^\s*])([^*\n]+)(?<=[^\s*])\*\*")
+_EXCERPT = 160
+_OPEN = 12
+_LONG = 160  # characters of a question that is no headline any more
+
+
+def answer_report(
+    answer: Answer,
+    *,
+    settings: Mapping[str, object] | None = None,
+    made: datetime | None = None,
+) -> str:
+    """One page: question, answer and grade, the passages behind it, the cut, the rounds, what it took.
+
+    ``settings`` are listed besides; ``made`` is now where None.
+    """
+    return page(
+        f"{answer.question} – sage-rag",
+        *answer_head(answer),
+        *answer_parts(answer),
+        section("Settings", settings_html(_settings(answer.retrieval, answer, settings, made))),
+    )
+
+
+def retrieval_report(
+    retrieval: Retrieval,
+    *,
+    error: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    made: datetime | None = None,
+) -> str:
+    """One page for a retrieval without an answer; ``error`` says why there is none."""
+    return page(
+        f"{retrieval.question} – sage-rag",
+        _heading(retrieval.question),
+        tag("p", "No answer: ", foreign(error), class_="warning") if error else None,
+        *retrieval_parts(retrieval, retrieval.selection),
+        section("Settings", settings_html(_settings(retrieval, None, settings, made))),
+    )
+
+
+def answer_head(answer: Answer) -> list[Markup]:
+    """Question, answer, grade."""
+    result = answer.feedback
+    marks = answer.marks()
+    text = answer_text(answer, marks) if answer.text else tag("p", "(no answer)", class_="dim")
+    support = tag("p", support_words(marks), ".", class_="note support") if support_words(marks) else None
+    if (closest := answer.closest()) is not None:
+        words, quote = foreign(closest_words(answer, closest)), foreign(one_line(closest.quote))
+        support = tag("p", words, "“", quote, "”", class_="note support")
+    by = tag(
+        "p", grade_badge(result.verdict), tag("span", "answered by ", foreign(answer.answerer)), class_="by"
+    )
+    reason = result.verdict.reason if result.verdict is not None else ""
+    grade = note(grade_words(result.verdict), ": " if reason else None, foreign(reason))
+    return [
+        _heading(answer.question),
+        tag("section", text, support, by, grade if result.verdict is not None else None,
+            class_="panel answer"),
+        *_warnings(answer),
+    ]  # fmt: skip
+
+
+def answer_text(answer: Answer, marks: Sequence[AnswerMark]) -> Markup:
+    """The answer; each supported part links its passage, the others are underlined and say why."""
+    texts = answer.retrieval.texts(answer.feedback.selection)
+    parts: list[Child] = []
+    for mark, number in zip(marks, citations(answer, marks), strict=True):
+        kind = mark.support if mark.support in FLAGS else None
+        parts.append(tag("span", *_emphasized(mark.text), class_=kind, title=mark.reason or None))
+        if number is not None and mark.passage is not None and mark.evidence is not None:
+            quote = one_line(mark.evidence.of(texts[mark.passage]))
+            link = f"#{anchor(answer.retrieval, number)}"
+            parts.append(tag("a", f"[{number}]", href=link, class_="cite", title=f"“{quote}”"))
+        elif kind is not None:
+            parts.append(tag("span", f"[{FLAGS[kind]}]", class_="flag"))
+    return tag("p", *parts, class_="text", dir="auto")
+
+
+def _emphasized(text: str) -> list[Child]:
+    """Text whose ``**bold**`` stretches, as `ExtractiveAnswerer` and LLMs write them, are elements."""
+    pieces = _BOLD.split(text)  # every second piece stood between asterisks
+    return [tag("strong", piece) if i % 2 else piece for i, piece in enumerate(pieces)]
+
+
+def anchor(retrieval: Retrieval, number: int) -> str:
+    """Name of a passage's place on the page: its own, though a notebook may hold several results."""
+    parts = (retrieval.question, *(c.chunk.id for c in retrieval.candidates))
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sage-{digest[:10]}-{number}"
+
+
+def answer_parts(answer: Answer, *, most: int | None = None) -> list[Markup]:
+    """Everything below the answer, but for the settings."""
+    result, retrieval = answer.feedback, answer.retrieval
+    sizes = [c.tokens_sent for c in retrieval.candidates]
+    return [
+        _figures(retrieval, result.selection, result),
+        *retrieval_parts(retrieval, result.selection, result, most=most),
+        section(
+            f"{counted(len(result.rounds), 'round')} of answer and grade",
+            Markup(rounds_html(result, sizes=sizes)),
+        ),
+        section("What it took", Markup(usage_html(result.usage_by_role))),
+    ]
+
+
+def retrieval_parts(
+    retrieval: Retrieval,
+    selection: Selection,
+    result: FeedbackResult | None = None,
+    *,
+    most: int | None = None,
+) -> list[Markup]:
+    """Tokens, the curve with the cut, the passages kept, all candidates."""
+    if not retrieval.candidates:
+        return [section("Retrieval", note("Nothing was found for this question."))]
+    rows = retrieval_rows(retrieval)
+    scores = [c.score for c in retrieval.candidates]
+    marks = _round_marks(result) if result is not None else []
+    curve = curve_html(scores, selection, retrieval.scale, top_k=retrieval.top_k, marks=marks)
+    return [
+        _figures(retrieval, selection, None) if result is None else Markup(""),
+        section("Where the scores were cut", curve),
+        section("Tokens of context", token_bars(retrieval, selection)),
+        section("Passages behind the answer" if result else "Passages kept",
+                passages_html(rows, selection, retrieval)),
+        section(f"All {len(rows)} candidates", note("Open one to read it."),
+                candidates_html(rows, selection, most=most)),
+    ]  # fmt: skip
+
+
+def token_bars(retrieval: Retrieval, selection: Selection) -> Markup:
+    """What was sent against what plain top-k and all candidates would be."""
+    sent = retrieval.tokens_of(selection)
+    k = min(retrieval.top_k, len(retrieval.candidates))
+    bars = [("sent", sent, "bar kept")]
+    if dropped := retrieval.dropped_tokens(selection):
+        bars.append(("before pruning", sent + dropped, "bar"))
+    bars.append((f"plain top-{k}", retrieval.tokens_top_k, "bar"))
+    if len(retrieval.candidates) > k:
+        bars.append((f"all {len(retrieval.candidates)} candidates", retrieval.tokens_all, "bar"))
+    most = max(tokens for _, tokens, _ in bars) or 1
+    lines = []
+    for name, tokens, kind in bars:
+        bar = tag("span", tag("div", class_=kind, style=f"width:{100 * tokens / most:.1f}%"), class_="track")
+        lines.append(tag("div", tag("span", name), bar, tag("span", f"{tokens:,}", class_="num")))
+    return tag("div", *lines, class_="bars")
+
+
+def _heading(question: str) -> Markup:
+    size = "long" if len(question) > _LONG else None
+    return tag("header", tag("p", "sage-rag", class_="eyebrow"), foreign(question, "h1", class_=size))
+
+
+def _figures(retrieval: Retrieval, selection: Selection, result: FeedbackResult | None) -> Markup:
+    sent = retrieval.tokens_of(selection)
+    k = min(retrieval.top_k, len(retrieval.candidates))
+    saving = saving_words(sent, retrieval.tokens_top_k)
+    compared = f"{saving} against plain top-{k}" if saving else ""
+    parts = [
+        tile("passages", f"{selection.cut} of {len(retrieval.candidates)}", "kept of the candidates"),
+        tile("tokens of context", f"{sent:,}", compared),
+    ]
+    if result is not None:
+        usage = result.usage
+        about = "about " if usage.estimated else ""
+        calls = f"{about}{usage.total:,} tokens in all" if usage.calls else "nothing to pay"
+        best = f"the answer is from round {result.best_round}" if len(result.rounds) > 1 else ""
+        parts += [
+            tile("rounds", str(len(result.rounds)), best or result.stop_reason),
+            tile("LLM calls", str(usage.calls), calls),
+        ]
+    return tiles(*parts)
+
+
+def _round_marks(result: FeedbackResult) -> list[Mark]:
+    """Cuts of other rounds than the one whose answer was returned."""
+    chosen = result.selection.cut
+    return [Mark(r.selection.cut, f"round {r.number}") for r in result.rounds if r.selection.cut != chosen]
+
+
+def _warnings(answer: Answer) -> list[Markup]:
+    warnings = []
+    if answer.answerer.startswith(_NO_LLM) and "“" in answer.text:
+        warnings.append("These are sentences quoted from the documents: no LLM wrote or checked them.")
+    if answer.feedback.stop_reason in ("critic_failed", "answer_failed"):
+        warnings.append(f"{answer.feedback.stop_meaning.capitalize()}.")
+    return [tag("p", words, class_="warning") for words in warnings]
+
+
+def _settings(
+    retrieval: Retrieval, answer: Answer | None, more: Mapping[str, object] | None, made: datetime | None
+) -> dict[str, object]:
+    own: dict[str, object] = {} if answer is None else {"answered by": answer.answerer}
+    own |= {
+        "reranker": retrieval.reranker,
+        "scores": retrieval.scale,
+        "tokens counted by": retrieval.counter,
+        "compared with": f"plain top-{retrieval.top_k} by similarity",
+    }
+    return {**own, **(more or {}), **made_now(made)}
+
+
+def curve_html(
+    scores: Sequence[float | None],
+    selection: Selection,
+    scale: Scale,
+    *,
+    top_k: int | None = None,
+    marks: Sequence[Mark] = (),
+) -> Markup:
+    """`score_curve_svg` as a figure of a page."""
+    picture = score_curve_svg(scores, selection, scale=scale, top_k=top_k, marks=marks)
+    return tag("figure", Markup(picture), class_="curve")
+
+
+def passages_html(rows: Sequence[Row], selection: Selection, retrieval: Retrieval | None = None) -> Markup:
+    """The passages selected, in full, with where they are from; answers link those of a retrieval."""
+    by_index = {row.index: row for row in rows}
+    selected = [by_index[i] for i in selection.indices if i in by_index]
+    if not selected:
+        return note("No passage was kept.")
+    parts = [_passage(row, retrieval) for row in selected]
+    if len(parts) > _OPEN:
+        more = tag("summary", f"{len(parts) - _OPEN} more passages")
+        parts[_OPEN:] = [tag("details", more, *parts[_OPEN:], class_="rest")]
+    if any(row.dropped for row in selected):
+        parts.insert(0, note("Sentences that are struck through were left out of what was sent."))
+    return tag("div", *parts)
+
+
+def candidates_html(rows: Sequence[Row], selection: Selection, *, most: int | None = None) -> Markup:
+    """The candidates, one line each, opening to the full text; the cut is a line among them."""
+    if not rows:
+        return note("Nothing was found.")
+    selected = set(selection.indices)
+    shown = rows if most is None else rows[:most]
+    bare = all(not r.place and r.tokens is None for r in rows)
+    items: list[Markup] = []
+    for at, row in enumerate(shown):
+        if at == selection.cut and at > 0 and row.index not in selected:
+            items.append(tag("li", f"cut: {selection.reason}", class_="cutline"))
+        items.append(_item(row, row.index in selected, bare))
+    more = len(rows) - len(shown)
+    return tag(
+        "div", tag("ol", *items, class_="rows"), note(f"… and {more} more candidates.") if more else None
+    )
+
+
+def _passage(row: Row, retrieval: Retrieval | None) -> Markup:
+    header = tag(
+        "header",
+        tag("b", f"{row.rank}"),
+        tag("b", row.place) if row.place else None,
+        tag("span", f"because {row.because}") if row.because else None,
+        tag("span", f"score {score_text(row.score)}", class_="num"),
+        tag("span", _tokens(row), class_="num") if row.tokens is not None else None,
+    )
+    name = anchor(retrieval, row.rank) if retrieval is not None else None
+    return tag("article", header, _text(row), class_="panel passage", id=name)
+
+
+def _tokens(row: Row) -> str:
+    sent = "" if row.tokens_sent is None else f"{row.tokens_sent} of "
+    return f"{sent}{row.tokens} tokens{' sent' if sent else ''}"
+
+
+def _text(row: Row) -> Markup:
+    """The text in full; what pruning left out is dimmed and struck through."""
+    if not row.dropped:
+        return foreign(row.text.strip(), "p", class_="text")
+    pieces = (
+        tag("s", piece, class_="pruned", title="not sent") if dropped else tag("span", piece)
+        for piece, dropped in row.pieces
+    )
+    return tag("p", *pieces, class_="text", dir="auto")
+
+
+def _item(row: Row, selected: bool, bare: bool) -> Markup:
+    width = f"width:{100 * min(max(row.share, 0.0), 1.0):.0f}%"
+    cells = [
+        tag("span", row.rank, class_="num"),
+        tag("span", score_text(row.score), class_="num"),
+        tag("span", tag("span", style=width), class_="meter"),
+        None if bare else tag("span", "" if row.tokens is None else f"{row.tokens} tok", class_="num"),
+        None if bare else foreign(row.place, class_="clip"),
+        foreign(one_line(row.text[: 4 * _EXCERPT])[:_EXCERPT], class_="clip"),
+    ]
+    name, kind = "row bare" if bare else "row", None if selected else "drop"
+    if not row.text:
+        return tag("li", tag("div", *cells, class_=name), class_=kind)
+    cosine = "" if row.similarity is None else f"cosine similarity to the question {row.similarity:.3f}"
+    about = " · ".join(filter(None, (row.source, cosine)))
+    full = tag("div", _text(row), note(foreign(about)) if about else None, class_="full")
+    summary = tag("summary", tag("span", *cells, class_=name))
+    return tag("li", tag("details", summary, full), class_=kind)
+
+
+def rounds_html(result: FeedbackResult, *, sizes: Sequence[int] | None = None) -> str:
+    """Every round of the loop, and why it ended; ``sizes`` are the tokens of each candidate."""
+    rounds = [_round(r, r.number == result.best_round, sizes) for r in result.rounds]
+    stop = note("Stopped: ", tag("b", result.stop_reason), f" ({result.stop_meaning}).")
+    return tag("div", *(rounds or [note("No round was begun.")]), stop, class_="rounds")
+
+
+def usage_html(usage: Mapping[str, TokenUsage]) -> str:
+    """Calls and tokens by role."""
+    total = total_usage(usage.values())
+    if not total.calls:
+        return note("No LLM was called.")
+    names = ["", "calls", "tokens sent", "tokens received"]
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
+    body = []
+    for role, used in [*usage.items(), ("total", total)]:
+        cells: list[Child] = [used.calls, f"{used.prompt:,}", f"{used.completion:,}"]
+        title = tag("th", ROLES.get(role, role), scope="row")
+        body.append(tag("tr", title, *(tag("td", cell, class_="num") for cell in cells)))
+    table = tag("div", tag("table", head, tag("tbody", *body)), class_="scroll")
+    about = "Some of these were estimated, as the server did not report them."
+    return tag("div", table, note(about) if total.estimated else None)
+
+
+def grade_badge(verdict: Verdict | None) -> Markup:
+    """The grade as a badge, colored by whether it could be given."""
+    if verdict is None:
+        return tag("span", "not graded", class_="badge dim")
+    if verdict.score is None:
+        return tag("span", "the grade could not be read", class_="badge bad")
+    good = verdict.score >= 7 and verdict.source == "critic"  # what a word count says is no praise
+    kind = "badge solid" if good else "badge bad" if verdict.score < 4 else "badge dim"
+    return tag("span", short_grade(verdict), class_=kind)
+
+
+def _round(round_: Round, best: bool, sizes: Sequence[int] | None) -> Markup:
+    shown = round_.selection
+    tokens = sum(sizes[i] for i in shown.indices if i < len(sizes)) if sizes is not None else None
+    parts: list[Markup] = [
+        tag(
+            "header",
+            tag("b", f"Round {round_.number}"),
+            tag("span", f"{shown.cut} of {shown.candidates} passages"),
+            tag("span", f"{tokens:,} tokens of context") if tokens is not None else None,
+            grade_badge(round_.verdict) if round_.answer is not None else None,
+            tag("span", "returned", class_="badge good") if best else None,
+        )
+    ]
+    if round_.answer is not None:
+        parts.append(foreign(round_.answer or "(empty)", "p", class_="text"))
+    parts.append(note(f"Why these passages: {shown.reason}"))
+    if round_.searched:
+        parts.append(note("Searched for: ", foreign(round_.searched)))
+    parts += _verdict(round_.verdict)
+    if round_.error:
+        parts.append(tag("p", "Failed: ", foreign(round_.error), class_="warning"))
+    return tag("section", *parts, class_="round best" if best else "round")
+
+
+def _verdict(verdict: Verdict | None) -> list[Markup]:
+    if verdict is None:
+        return []
+    if not verdict.parsed:
+        reply = foreign(verdict.raw or "(nothing)", "p", class_="text mono")
+        return [tag("details", tag("summary", "What the critic replied", class_="note"), reply)]
+    parts = [note(f"{grade_words(verdict)}; {ASKED[verdict.adjust]}")]
+    return [*parts, note("“", foreign(verdict.reason), "”")] if verdict.reason else parts

@@ -1,0 +1,125 @@
+"""An answer in a terminal: the grade, the rounds, why they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
+
+from sage_app.pipeline.results import Answer
+from sage_app.rendering.rows import citations, place_of
+from sage_app.rendering.wording import FLAGS, closest_words, grade_words, support_words
+from sage_core._checks import counted
+from sage_core.feedback import FeedbackResult, Round
+from sage_core.feedback.types import ASKED, short_grade
+from sage_core.text.sanitize import one_line, terminal_safe
+from sage_core.verify import AnswerMark
+
+_STYLES = {"unsupported": "underline red", "unsure": "underline yellow"}
+
+
+def answer_view(answer: Answer) -> RenderableType:
+    """The answer, its grade, the rounds, and why they ended."""
+    used = f"{counted(len(answer.sources), 'chunk')}, {answer.tokens:,} tokens; {_usage(answer.feedback)}"
+    marks = answer.marks()
+    numbers = citations(answer, marks)
+    panel = _panel(_marked(marks, numbers), f"Answer ({one_line(answer.answerer)})")
+    parts: list[RenderableType] = [panel, *_footnotes(answer, marks, numbers)]
+    if (closest := answer.closest()) is not None:
+        words = Text(closest_words(answer, closest), style="bold")
+        parts.append(words.append(f"“{one_line(closest.quote)}”", "not bold"))
+    return Group(*parts, _lines(answer.feedback).append("\ncontext ", style="bold").append(used))
+
+
+def watch_answer(events: Iterable[str | AnswerMark | Round | Answer], console: Console) -> Answer:
+    """Show what `Sage.stream` yields while it comes, and return the answer; nothing stays on the screen."""
+    text, before = Text(), Text()
+    with Live(console=console, transient=True, vertical_overflow="visible") as live:
+        for event in events:
+            if isinstance(event, Answer):
+                return event
+            if isinstance(event, Round):
+                before, text = before.append(f"{_round(event)}\n", style="dim"), Text()
+            elif isinstance(event, str):
+                text.append(terminal_safe(event))
+            elif event.support in FLAGS:
+                flag = f"[{FLAGS[event.support]}]"
+                text.append(f"{flag} " if text.plain.endswith(" ") else f" {flag}", style="dim")
+            live.update(before + text, refresh=isinstance(event, AnswerMark))
+    raise AssertionError("a stream ends with its answer")
+
+
+def feedback_view(result: FeedbackResult) -> RenderableType:
+    """A loop's result without its retrieval."""
+    lines = _lines(result).append("\nused    ", style="bold").append(_usage(result))
+    return Group(_panel(result.answer, "Answer"), lines)
+
+
+def _panel(text: str | Text, title: str) -> Panel:
+    body = Text(terminal_safe(text)) if isinstance(text, str) else text
+    return Panel(body or Text("(no answer)"), title=Text(title), title_align="left", border_style="cyan")
+
+
+def _marked(marks: Sequence[AnswerMark], numbers: Sequence[int | None]) -> Text:
+    """The answer; after each part the number of its passage, or in words that there is none."""
+    body = Text()
+    for mark, number in zip(marks, numbers, strict=True):
+        body.append(terminal_safe(mark.text), style=_STYLES.get(mark.support, ""))
+        if number is not None:
+            body.append(f" [{number}]", style="dim")
+        elif mark.support in FLAGS:
+            body.append(f" [{FLAGS[mark.support]}]", style="dim")
+    return body
+
+
+def _footnotes(answer: Answer, marks: Sequence[AnswerMark], numbers: Sequence[int | None]) -> list[Text]:
+    """Where each cited passage is from with the sentence that supports, and a count of the parts."""
+    texts = answer.retrieval.texts(answer.feedback.selection)
+    lines: dict[int, Text] = {}
+    for mark, number in zip(marks, numbers, strict=True):
+        if number is None or number in lines or mark.passage is None or mark.evidence is None:
+            continue
+        chunk = answer.retrieval.candidates[number - 1].chunk
+        line = Text(f"[{number}] ", style="bold", no_wrap=True, overflow="ellipsis")
+        line.append(place_of(chunk.source, chunk.start, chunk.page), style="not bold cyan")
+        quote = one_line(mark.evidence.of(texts[mark.passage]))
+        lines[number] = line.append(f"  {quote}", style="not bold dim")
+    footnotes = [lines[number] for number in sorted(lines)]
+    if words := support_words(marks):
+        footnotes.append(Text("support ", style="bold").append(words, style="not bold"))
+    return footnotes
+
+
+def _lines(feedback: FeedbackResult) -> Text:
+    verdict, rounds = feedback.verdict, feedback.rounds
+    reason = f": {one_line(verdict.reason)}" if verdict is not None and verdict.reason else ""
+    lines = Text()
+    lines.append("grade   ", style="bold").append(f"{one_line(grade_words(verdict))}{reason}\n")
+    lines.append("rounds  ", style="bold").append(f"{len(rounds)}")
+    if len(rounds) > 1:
+        lines.append(f", the answer is from round {feedback.best_round}")
+        for round_ in rounds:
+            lines.append(f"\n          {_round(round_)}", style="dim")
+    lines.append("\nstopped ", style="bold")
+    return lines.append(f"{feedback.stop_meaning} ({feedback.stop_reason})")
+
+
+def _round(round_: Round) -> str:
+    grade = "not graded" if round_.score is None else short_grade(round_.verdict)
+    adjust = round_.verdict.adjust if round_.verdict is not None else 0
+    change = f", {ASKED[adjust]}" if adjust else ""
+    failed = f", failed: {one_line(round_.error)}" if round_.error else ""
+    searched = f", searched for: {one_line(round_.searched)}" if round_.searched else ""
+    return f"{round_.number}: {counted(round_.selection.cut, 'chunk')}{searched}, {grade}{change}{failed}"
+
+
+def _usage(feedback: FeedbackResult) -> str:
+    usage = feedback.usage
+    if not usage.calls:
+        return "no LLM call"
+    about = "about " if usage.estimated else ""
+    calls = counted(usage.calls, "LLM call")
+    return f"{calls}, {about}{usage.prompt:,} tokens sent and {usage.completion:,} received"

@@ -1,0 +1,59 @@
+"""Words that the terminal and the pages share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sage_app.pipeline.results import Answer
+from sage_core._checks import counted
+from sage_core.feedback.types import Verdict, short_grade
+from sage_core.text.sanitize import one_line
+from sage_core.verify import AnswerMark, Located
+
+GRADERS = {
+    "critic": "the critic",
+    "heuristic": "a heuristic, no LLM",
+    "local judge": "the local judge, no LLM",
+    "no answer": "the loop (an abstention needs no critic)",
+    "local": "a look at question and context, no LLM",
+}
+ROLES = {"generate": "answering", "judge": "grading"}
+FLAGS = {"unsupported": "not in the passages", "unsure": "unsure"}
+"""What stands behind a part of an answer that is not supported."""
+
+
+def support_words(marks: Sequence[AnswerMark]) -> str:
+    """How much of an answer the passages support, in words; empty where it claims nothing."""
+    counts = Counter(mark.support for mark in marks if mark.support != "nothing claimed")
+    if not counts:
+        return ""
+    total = counts.total()
+    parts = [f"{counts['supported']} of {counted(total, 'statement')} supported by the passages"]
+    if counts["unsupported"]:
+        parts.append(f"{counts['unsupported']} not found in them")
+    if counts["unsure"]:
+        unread = any(mark.support == "unsure" and mark.probability is None for mark in marks)
+        reason = "not English, or too long to read" if unread else "the evidence is weak"
+        parts.append(f"{counts['unsure']} unsure ({reason})")
+    return f"{', '.join(parts)}; by the local judge, no LLM"
+
+
+def closest_words(answer: Answer, closest: Located) -> str:
+    """How likely the closest sentence answers, and where it is from, before its text."""
+    place = one_line(answer.place_of(closest))
+    return f"closest sentence, {closest.probability:.0%} likely to answer, from {place}: "
+
+
+def grade_words(verdict: Verdict | None) -> str:
+    """A grade and who gave it, without the reason."""
+    words = short_grade(verdict)
+    if verdict is None or verdict.score is None or verdict.source == "heuristic":
+        return words
+    vetoed = f", vetoed by {GRADERS.get(verdict.vetoed_by, verdict.vetoed_by)}" if verdict.vetoed_by else ""
+    return f"{words.removeprefix('grade ')} by {GRADERS.get(verdict.source, verdict.source)}{vetoed}"
+
+
+def saving_words(tokens: int, compared: int) -> str:
+    """How much less or more ``tokens`` is, in per cent; empty where there is nothing to compare with."""
+    return f"{tokens / compared - 1:+.0%}" if compared else ""

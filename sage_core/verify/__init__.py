@@ -1,0 +1,39 @@
+"""Check without an LLM: does a context answer a question, and do passages support an answer?"""
+
+from sage_core.verify.checkers import ModelJudge, checker
+from sage_core.verify.judge import (
+    Claim,
+    LocalJudge,
+    Located,
+    abstains,
+    claims_or_unsure,
+    split_claims,
+    support,
+)
+from sage_core.verify.local_check import LocalCritic, local_check, shared_judge, vetoed
+from sage_core.verify.marks import AnswerMark, mark_answer
+from sage_core.verify.pruning import Pruned, SentencePruner
+from sage_core.verify.streaming import StreamMarks, amarked_stream, marked_stream
+
+__all__ = [
+    "AnswerMark",
+    "Claim",
+    "LocalCritic",
+    "LocalJudge",
+    "Located",
+    "ModelJudge",
+    "Pruned",
+    "SentencePruner",
+    "StreamMarks",
+    "abstains",
+    "amarked_stream",
+    "checker",
+    "claims_or_unsure",
+    "local_check",
+    "mark_answer",
+    "marked_stream",
+    "shared_judge",
+    "split_claims",
+    "support",
+    "vetoed",
+]

@@ -1,0 +1,177 @@
+"""Answers without an LLM to questions for a cell, a list, yes or no, two sides; over documents of our own."""
+
+import collections
+from pathlib import Path
+
+import pytest
+
+from sage_app.answers import ExtractiveAnswerer
+from sage_app.answers.forms import form_answer
+from sage_app.documents import read_document
+from sage_core.errors import InputError
+from sage_core.llm.prompting import NO_ANSWER, NOT_SURE
+from sage_core.verify import LocalJudge, abstains, mark_answer
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "questions"
+QUESTIONS = [
+    tuple(line.split("|"))
+    for line in (FIXTURE / "questions.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+DECK = ["Cats stay inside. Dogs are not allowed on deck. The deck is open in summer."]
+
+
+def right(answer: str, gold: str) -> bool:
+    return all(part.lower() in answer.replace("**", "").lower() for part in gold.split(";"))
+
+
+@pytest.mark.parametrize("split", ["tune", "held"])
+def test_most_questions_of_a_form_are_answered_rightly(split: str) -> None:
+    outcomes: collections.Counter[str] = collections.Counter()
+    for own, document, form, question, gold in QUESTIONS:
+        if own != split or form in ("fact", "why", "yesno"):
+            continue
+        found = form_answer(question, [read_document(FIXTURE / document).text])
+        if not gold:
+            outcomes["said where nothing is" if found else "turned down"] += 1
+        else:
+            outcomes["none" if found is None else "right" if right(found.text, gold) else "wrong"] += 1
+    answerable = outcomes["right"] + outcomes["wrong"] + outcomes["none"]
+    assert outcomes["right"] >= 0.7 * answerable, outcomes
+    assert outcomes["wrong"] <= 0.08 * answerable, outcomes
+    assert outcomes["turned down"] >= 0.85 * (outcomes["turned down"] + outcomes["said where nothing is"])
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("Are dogs allowed on deck?", "The documents say: “Dogs are not allowed on deck.”"),
+        ("Is the deck open in summer?", "The documents say: “The deck is open in summer.”"),
+    ],
+)
+def test_a_question_for_yes_or_no_gets_its_sentence(question: str, said: str) -> None:
+    found = form_answer(question, DECK)
+    assert found is not None and found.text == said
+    assert ExtractiveAnswerer(judge=False).generate(question, DECK)[0] == said
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["", "?", "Are horses allowed in the cabin of the captain?", "Who eats fish?", "🐝" * 40, "is " * 9_999],
+)
+def test_no_form_where_nothing_is_sure(question: str) -> None:
+    assert form_answer(question, DECK) is None
+    assert form_answer(question, []) is None
+
+
+def test_an_abstention_says_what_it_knows() -> None:
+    judge, question = LocalJudge(model=False), "Who repaired the clock of the museum tower?"
+    passages = ["The keeper of the museum is paid by the town. The museum has a shop and a garden."]
+    sure = ExtractiveAnswerer(judge=judge, min_probability=judge.answerable(question, passages))
+    unsure = ExtractiveAnswerer(judge=judge, min_probability=1.0)
+    assert "“" in sure.generate(question, passages)[0]
+    answer, _ = unsure.generate(question, ["The museum was founded by Ada Lind. Ada Lind was a clock maker."])
+    assert abstains(answer) or answer.startswith(NOT_SURE)
+
+    question, passages = "Who founded the museum?", ["The museum was founded by Ada Lind."]
+    answer, _ = unsure.generate(question, passages)
+    assert answer.startswith(f"{NOT_SURE} The closest passage (")
+    assert answer.endswith("“The museum was founded by Ada Lind.”")
+    answer, _ = unsure.generate(question, passages, places=["town.md, 1. Museum (old)"])
+    assert "from town.md, 1. Museum (old)): “The museum" in answer
+    (mark,) = [m for m in mark_answer(answer, passages, judge=judge) if m.support != "nothing claimed"]
+    assert mark.span.of(answer) == "“The museum was founded by Ada Lind.”"
+    verdict, _ = unsure.judge(question, passages, answer)
+    assert verdict.adjust == 0 and verdict.score < 9
+
+
+def test_a_sentence_that_introduces_a_list_brings_it() -> None:
+    passages = ["The tenant must give back at the end:\n\n- all keys\n- the parking permit"]
+    answer, _ = ExtractiveAnswerer().generate(
+        "Which things must be given back at the end of the lease?", passages
+    )
+    assert answer == "The documents say: “The tenant must give back at the end: all keys; the parking permit”"
+
+
+def test_a_why_without_a_reason_is_not_graded_ten() -> None:
+    said, reason = "We do not adopt GraphQL this year", ", because nobody maintains it."
+    judge, question = LocalJudge(model=False), "Why not adopt GraphQL this year?"
+    without, with_reason = (
+        judge.answerable(question, [f"{said}."]),
+        judge.answerable(question, [said + reason]),
+    )
+    assert without < 0.5 and without < with_reason
+
+
+def test_a_verbatim_answer_is_supported_whatever_the_question() -> None:
+    said = "The tower opens at ten."
+    guide = f"{said} " + "Visitors leave their bags at the desk by the door. " * 12
+    assert LocalJudge(model=False).supported("Until when is the garden open?", said, [guide]) > 0.9
+
+
+PRICES = (
+    "| HF-1 | Wren lantern | 39.00 |\n| HF-2 | Wren Mini lantern | 24.50 |\n| HF-3 | Tawny lantern | 64.00 |"
+)
+PLACE = "prices.csv, Prices > Number | Product | Price"
+
+
+def test_a_table_that_goes_on_has_the_columns_that_stand_above_it() -> None:
+    question = "What is the price of the Tawny lantern?"
+    assert form_answer(question, [PRICES]) is None
+    formed = form_answer(question, [PRICES], places=[PLACE])
+    assert formed is not None and "Product: Tawny lantern; Price: **64.00**" in formed.text
+
+
+def test_places_are_one_for_each_passage() -> None:
+    with pytest.raises(InputError, match="1 places for 2 passages"):
+        ExtractiveAnswerer().generate("Who rows?", ["Ann rows.", "Bo sings."], places=["a.md"])
+
+
+def test_a_column_without_a_name_goes_on_too() -> None:
+    passage = "| Set point | 4.5 °C | 5.0 °C |\n| Alarm delay | 10 min | 25 min |"
+    place = "sop9.md, The two fridges > Fridge A | Fridge B"
+    formed = form_answer("What is the set point of Fridge B?", [passage], places=[place])
+    assert formed is not None
+    assert formed.text == "The documents say: “Set point; Fridge A: 4.5 °C; Fridge B: **5.0 °C**”"
+
+
+DATES = "| When | What | Where |\n|---|---|---|\n| Sat 6 Sept. | Club dinner | Old Mill |\n| Sat 5 Oct. | Quiz | Fox |"
+
+
+def test_a_month_may_be_cut_short_and_where_asks_for_the_column_of_that_name() -> None:
+    formed = form_answer("Where is the club dinner in September?", [DATES])
+    assert formed is not None and "Where: **Old Mill**" in formed.text
+    assert form_answer("Where is the club dinner in August?", [DATES]) is None
+
+
+def test_rows_that_answer_alike_are_all_quoted() -> None:
+    table = "| Item | Officer |\n|---|---|\n| Boats | Frost |\n| Oars | Frost |\n| Rent | Lee |"
+    formed = form_answer("Which items are those of Frost?", [table])
+    assert (
+        formed is not None and "Boats" in formed.text and "Oars" in formed.text and "Rent" not in formed.text
+    )
+
+
+def test_what_shares_half_of_the_words_is_not_denied() -> None:
+    rows = "| A01 | Rent | 3600 | 3780 |\n| A02 | Electricity and water | 2900 | 3200 |"
+    answerer = ExtractiveAnswerer()
+    text, _ = answerer.generate("How much were electricity and water?", [rows])
+    assert text.startswith(NOT_SURE) and "2900" in text
+    text, _ = answerer.generate("How many stars are in the galaxy?", [rows])
+    assert text == NO_ANSWER
+
+
+def test_of_rows_with_the_same_words_the_shortest_is_compared() -> None:
+    formed = form_answer("Compare the price of the Wren and the Tawny lantern.", [PRICES], places=[PLACE])
+    assert formed is not None and "39.00" in formed.text and "64.00" in formed.text
+    assert "24.50" not in formed.text
+
+
+def test_headings_above_a_passage_say_what_its_list_is_about() -> None:
+    passage = "What you need:\n\n- a stove\n- a pot\n- goggles"
+    question, place = "What do I need for the boil test?", "lp14.md, Boil test for stoves"
+    formed = form_answer(question, [passage], places=[place])
+    assert formed is not None and "a stove; a pot; goggles" in formed.text
+    box, manual = "## In the box\n\n- a needle\n- a bag", "finch.md, Finch 2 camping stove"
+    assert form_answer("What is in the box of the Finch 2?", [box], places=[manual]) is not None
+    assert form_answer("Which paint is used on the Finch 2?", [box], places=[manual]) is None

@@ -1,0 +1,128 @@
+"""The command as a process: pipes, signals, terminals and missing packages."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sage_app.cli.main import run
+from tests.app.cli.support import COMMAND, DEMO, QUESTION, started
+from tests.fakes.bad_server import BadServer, headers_and_nothing
+from tests.fakes.llm_server import LLMServer
+from tests.fakes.stores import fill
+
+pytestmark = pytest.mark.slow
+
+
+def test_segment_reads_standard_input() -> None:
+    command = [*COMMAND, "segment", "-", "--json"]
+    text = "The ferry sails at seven. It returns at noon."
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
+    assert json.loads(done.stdout)["chunks"][0]["text"] == text
+
+
+def test_ctrl_c_leaves_a_store_that_the_next_run_finishes(tmp_path: Path) -> None:
+    text, store = (DEMO / "water-works.txt").read_text(encoding="utf-8"), tmp_path / "store"
+    docs = fill(tmp_path / "docs", {f"{i:02}.txt": f"Document {i}.\n\n{text}" for i in range(12)})
+    process = started("ingest", docs, "--store", store, stderr=subprocess.PIPE)
+    while not store.exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate()
+    assert process.returncode == 130, error
+    assert "interrupted" in error and "Traceback" not in error
+    for path in sorted(docs.iterdir())[2:]:
+        path.unlink()
+    assert run(["ingest", str(docs), "--store", str(store), "--json"]) == 0
+
+
+def test_output_cut_off_by_a_reader_is_no_crash() -> None:
+    command = f"{sys.executable} -m sage_app.cli.main segment {DEMO / 'water-works.txt'} --json | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout == "{\n"
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_a_terminal_without_unicode() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [*COMMAND, "segment", str(DEMO / "water-works.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert "chunk 1" in done.stdout
+
+
+def test_commands_import_only_what_they_need() -> None:
+    code = """
+import sys
+from sage_app.cli.main import run
+from sage_core.embedding.minilm import MiniLMEmbedder
+assert run(["segment", sys.argv[1], "--json"]) == 0
+heavy = {"torch", "transformers", "sentence_transformers", "chromadb", "openai", "lxml", "pypdfium2", "mammoth"} & set(sys.modules)
+sys.exit(f"loaded {heavy}" if heavy else 0)
+"""
+    command = [sys.executable, "-c", code, str(DEMO / "water-works.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("lxml", ["segment", str(DEMO / "energy-report.html")], "files"),
+        ("pypdfium2", ["segment", str(DEMO / "harbour-rules.pdf")], "files"),
+        ("chromadb", ["ingest", str(DEMO / "water-works.txt"), "--store", "http://127.0.0.1:9/x"], "chroma"),
+        (
+            "sentence_transformers",
+            ["ingest", str(DEMO / "water-works.txt"), "--embedder", "some/model"],
+            "models",
+        ),
+    ],
+)
+def test_a_missing_extra_is_one_line_with_the_pip_command(
+    module: str, arguments: list[str], extra: str, tmp_path: Path
+) -> None:
+    code = "import sys; sys.modules[sys.argv.pop(1)] = None; from sage_app.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, module, *arguments]
+    if arguments[0] == "ingest" and "--store" not in arguments:
+        command += ["--store", str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and f'pip install "sage-rag[{extra}' in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+def test_ctrl_c_ends_a_question_that_waits_for_the_llm(store: Path) -> None:
+    with BadServer(headers_and_nothing) as server:
+        llm = ["--base-url", server.base_url, "--model", "m"]
+        process = started("ask", QUESTION, "--store", store, *llm, stderr=subprocess.PIPE)
+        while not server.requests and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+    assert process.returncode == 130, error
+    assert "kept" in out, "the chunks found are shown"
+    assert error.count("\n") == 1 and "interrupted" in error
+
+
+def test_documents_names_and_llms_send_the_terminal_no_command(tmp_path: Path) -> None:
+    wild = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e [red]x[/] <script>"
+    ferry, bees = f"The ferry {wild} leaves at seven.", f"# Title {wild}\n\nBees {wild} fly."
+    texts = {"a \x1b[2J ferry.txt": ferry, "b \x1b[2J.md": bees, "c \x1b[2J.pdf": "no pdf"}
+    fill(tmp_path / "docs", texts)
+    store = str(tmp_path / "store")
+    replies = [f"At seven {wild}", json.dumps({"reason": wild, "score": 4, "adjust": 1})]
+    with LLMServer(lambda request: replies[request.is_critic]) as server:
+        llm = ["--base-url", server.base_url, "--model", f"m {wild}"]
+        ask = ["ask", f"When does the ferry leave? {wild}", "--store", store, *llm]
+        for arguments in (["ingest", str(tmp_path / "docs"), "--store", store], ask, [*ask, "--json"]):
+            command = [*COMMAND, *arguments]
+            done = subprocess.run(command, capture_output=True, check=False)
+            assert done.returncode == 0, done.stderr
+            shown = (done.stdout + done.stderr).decode()
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
+            assert "\u202e" not in shown or "--json" in arguments

@@ -1,0 +1,145 @@
+"""HTML: what a reader came for, with its structure; navigation and banners left out; exact and linear."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_app.documents.html import read_html
+from sage_app.documents.reader import read_document
+from sage_core.errors import InputError
+from sage_core.text.headings import find_headings, heading_path
+from tests.app.documents.pages import PAGES, Page
+from tests.fakes.growth import assert_linear
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_of_many_kinds_keep_their_content_and_nothing_else(page: Page) -> None:
+    text = read_html(page.markup).text
+    assert [part for part in page.keep if part not in text + "\n"] == []
+    assert [part for part in page.drop if part in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_headings_stand_where_they_say(page: Page) -> None:
+    read = read_html(page.markup)
+    assert read.headings or page.name in ("fragment-without-a-body",)
+    for heading in read.headings:
+        assert read.text[heading.start : heading.end] == f"{'#' * min(heading.level, 6)} {heading.text}"
+    # A segmenter that sees the text alone finds the same ones.
+    assert [(h.start, h.text) for h in find_headings(read.text, "markdown")] == [
+        (h.start, h.text) for h in read.headings
+    ]
+
+
+def test_html_reads_as_a_person_sees_it() -> None:
+    text, title, headings, _ = read_html(
+        """<!DOCTYPE html><html><head><title> The
+        ferry </title><style>p {color: red}</style></head><body><nav>Menu</nav><h1>Sailings</h1>
+        <p>One <b>bold</b>
+           word.<br>Next line &amp; more</p><script>var x = "no";</script><p hidden>unseen</p><!-- note -->
+        <ul><li>a<ol start=3><li>c<li>d</ol></li><li> b </li></ul><table><tr><th>from</th><th>to</th></tr><tr><td>1</td><td>a|b</td></tr></table>
+        <blockquote><p>Come in.</p><p>Sit down.</p></blockquote>
+        <pre>
+def f():
+    return "```"
+
+f()
+</pre>tail</body></html>"""
+    )
+    assert title == "The ferry"
+    assert [h.text for h in headings] == ["Sailings"]
+    assert text == (
+        "# Sailings\n\nOne bold word.\nNext line & more\n\n- a\n  3. c\n  4. d\n- b\n\n| from | to |\n| --- | --- |\n| 1 | a\\|b |"
+        '\n\n> Come in.\n>\n> Sit down.\n\n````\ndef f():\n    return "```"\n\nf()\n````\n\ntail'
+    )
+
+
+def test_sections_nest_their_headings() -> None:
+    text, _, headings, _ = read_html(
+        "<article><h1>Plan</h1><section><h1>Spring</h1><section><h1>April</h1><h2>First week</h2></section></section>"
+        "<section><h1>Summer</h1></section></article>"
+    )
+    levels = {"Plan": 1, "Spring": 2, "April": 3, "First week": 4, "Summer": 2}
+    assert [(h.text, h.level) for h in headings] == list(levels.items())
+    assert heading_path(headings, len(text) - 1) == ("Plan", "Summer")
+
+
+def test_cells_that_span_are_in_each_of_their_rows() -> None:
+    text = read_html(
+        "<table><tr><th>boat<th>day<th>fee</tr><tr><td rowspan=2>yacht<td>Mon<td>3</tr><tr><td>Tue<td>4</tr>"
+        "<tr><td colspan=2>ferry<td>0</tr></table>"
+    ).text
+    assert text == (
+        "| boat | day | fee |\n| --- | --- | --- |\n| yacht | Mon | 3 |\n| yacht | Tue | 4 |\n| ferry |  | 0 |"
+    )
+
+
+def test_a_page_that_is_one_pre_is_a_text() -> None:
+    assert (
+        read_html("<html><body><pre>\nThe log.\n\nDay one.\n</pre></body></html>").text
+        == "The log.\n\nDay one."
+    )
+
+
+def test_a_menu_of_dishes_is_no_navigation() -> None:
+    text = read_html(
+        "<h1>Lunch</h1><div class='menu'><p>Fish soup 5</p><p>Kale soup 4</p></div>"
+        "<div class='menu'><a href=a>Home</a> <a href=b>Book</a></div>" + "<p>We open at noon.</p>" * 9
+    ).text
+    assert "Fish soup 5\n\nKale soup 4" in text and "Book" not in text
+
+
+def test_the_whole_page_can_be_had() -> None:
+    assert read_html("<nav>Menu</nav><p>Text.</p>", whole=True).text == "Menu\n\nText."
+
+
+def test_a_page_that_nests_too_deeply_says_so() -> None:
+    assert read_html("<div>" * 1500 + "deep" + "</div>" * 1500).text == "deep"
+    with pytest.raises(InputError, match="deep"):
+        read_html("<div>" * 5000 + "deep" + "</div>" * 5000)
+
+
+@pytest.mark.parametrize("markup", ["", " ", "<!-- only -->", "<![", "<?php ?>", "<html></html>"])
+def test_a_page_without_text_is_empty(markup: str) -> None:
+    assert read_html(markup).text == ""
+
+
+@given(st.text(alphabet="<>/!-=\"'&;# abhp1lt[\n\x00é", max_size=200))
+def test_any_text_is_some_html(markup: str) -> None:
+    try:
+        text, _, headings, _ = read_html(markup)
+    except InputError:
+        return
+    text.encode()
+    assert text == text.rstrip()
+    for heading in headings:
+        assert text[heading.start : heading.end].lstrip("#")[1:] == heading.text
+    if not markup.isspace() and markup and not {"<", "&", "\x00"} & set(markup):
+        assert text.split() == markup.split()  # nothing is lost where there is no markup
+
+
+ATTACKS = [
+    "<a/", "<a '", "<!--", "<![", "<a", "<p>", "&", "</a>", "<a b ", "<li>", "<td>", "<tr><td>", "<?",
+    "\x00", "<br>", "<h1>x</h1>", "<p><code>`</code>", "<section></section>", "<ul><li>x</ul>",
+    "<table><tr><td>x</table>", "<dt>a<dd>b", "<a href='#'>x</a>", "<p class='a b c d'>x",
+    "<tr><td rowspan=100 colspan=100>x</tr>", "<header>x</header>", "<main>x</main>",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_hostile_markup_takes_linear_time(attack: str) -> None:
+    def run(size: int) -> None:
+        assert len(read_html("<table>" + (attack * size)[:size]).text) <= 10 * size
+
+    assert_linear(run, size=10_000)
+
+
+def test_a_page_declares_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_bytes(
+        '<html><head><meta charset="windows-1251"></head><p>Паром уходит</p></html>'.encode("cp1251")
+    )
+    assert read_document(path).text == "Паром уходит"

@@ -1,0 +1,168 @@
+"""CSV, JSON, notebooks, mail and code as documents."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sage_app.documents.reader import parse_document
+from sage_app.documents.structured import read_email
+from sage_core.errors import InputError
+from tests.fakes.growth import assert_linear
+from tests.fakes.stores import names, run
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_values_are_a_table_with_named_columns(delimiter: str) -> None:
+    source = delimiter.join(["Farm", "5 kg"]) + "\r\n" + delimiter.join(['"Alba | old"', "29.00"]) + "\r\n"
+    document = parse_document("a.csv", source.encode())
+    assert document.text == "| Farm | 5 kg |\n|---|---|\n| Alba \\| old | 29.00 |\n"
+    assert document.kind == "csv" and not document.headings
+
+
+def test_one_column_is_text_as_it_stands() -> None:
+    assert parse_document("a.csv", b"Alba\nNorte\n").text == "Alba\nNorte\n"
+
+
+def test_json_as_it_stands_and_minified_with_lines() -> None:
+    value = [{"name": f"Inn {i}", "rooms": i} for i in range(40)]
+    pretty = json.dumps(value, indent=1)
+    assert parse_document("a.json", pretty.encode()).text == pretty
+    lines = parse_document("a.json", json.dumps(value).encode()).text
+    assert json.loads(lines) == value and lines.count("\n") > 100
+
+
+def test_a_notebook_is_its_cells() -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Tides\n", "They turn."]},
+        {"cell_type": "code", "source": "x = 1", "outputs": [{"text": "secret"}]},
+        {"cell_type": "code", "source": ""},
+    ]
+    document = parse_document("a.ipynb", json.dumps({"cells": cells}).encode())
+    assert document.text == "# Tides\nThey turn.\n\n```python\nx = 1\n```\n"
+    assert document.title == "Tides"
+
+
+@pytest.mark.parametrize("data", [b"{}", b"[1]", b"{", b'{"cells": [{"source": 1}]}', b'"x"'])
+def test_no_notebook(data: bytes) -> None:
+    with pytest.raises(InputError, match="notebook"):
+        parse_document("a.ipynb", data)
+
+
+def test_a_message_is_its_subject_and_text() -> None:
+    data = (
+        b"From: Mara <mara@example.org>\r\nTo: crew@example.org\r\nSubject: =?utf-8?q?Fahrplan_f=C3=BCr_Mai?=\r\n"
+        b"Content-Type: text/plain; charset=utf-8\r\n\r\nThe first boat\r\nleaves at 6.40 a.m.\r\n"
+    )
+    document = parse_document("a.eml", data)
+    assert document.title == "Fahrplan für Mai" and [h.text for h in document.headings] == [
+        "Fahrplan für Mai"
+    ]
+    assert document.text.endswith("The first boat\nleaves at 6.40 a.m.\n")
+    assert "From: Mara <mara@example.org>\nTo: crew@example.org" in document.text
+
+
+def test_a_message_of_html() -> None:
+    pytest.importorskip("lxml")
+    data = b"Subject: Hi\nContent-Type: text/html\n\n<p>It <b>leaves</b> at seven.</p><script>no</script>"
+    text = parse_document("a.eml", data).text
+    assert "at seven." in text and "<" not in text and "no" not in text.split()
+
+
+def test_code_has_no_headings() -> None:
+    document = parse_document("a.py", b"# The rate\nRATE = 25.0\n\n# Another\n\ndef f():\n    return RATE\n")
+    assert document.kind == "code" and not document.headings and document.title is None
+
+
+HALF = "The \\ud83d lamp."  # what is left of an emoji where a program cuts a text
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        (
+            "a.ipynb",
+            '{"cells": [{"cell_type": "markdown", "source": "# The \\ud83d lamp\\n[b](\\ud83d.txt) x"}]}',
+        ),
+        ("a.json", '{"note": "' + HALF * 40 + '"}'),
+        ("a.rtf", "{\\rtf1 The \\u55357? lamp.}"),
+    ],
+)
+def test_half_an_emoji_is_replaced_and_its_folder_stored(tmp_path: Path, name: str, source: str) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / name).write_text(source)
+    (tmp_path / "docs" / "b.txt").write_text("The ferry leaves at nine.")
+    assert names(run(tmp_path / "store", tmp_path / "docs").added) == {name, "b.txt"}
+    document = parse_document(name, source.encode())
+    assert "The \ufffd lamp" in document.text
+    for text in (
+        document.title or "",
+        *(h.text for h in document.headings),
+        *(e.target for e in document.links),
+    ):
+        text.encode()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        lambda n: "Subject: " + "=?utf-8?q?a?= " * n,
+        lambda n: "To: " + ", ".join(f"u{i}@b.org" for i in range(n)),
+        lambda n: "Content-Type: text/plain" + "".join(f"; a{i}=1" for i in range(n)),
+        lambda n: "Subject: x\n" + "".join(f" line {i}\n" for i in range(n)).rstrip(),
+    ],
+)
+def test_a_header_without_end_is_cut_and_the_message_read(header: Callable[[int], str]) -> None:
+    def read(size: int) -> None:
+        message = f"{header(size * 1000)}\nFrom: a@b\n\nThe ferry leaves at nine.\n"
+        assert "at nine." in read_email(message.encode()).text
+
+    assert_linear(read, size=2)
+
+
+@pytest.mark.parametrize("charset", [None, "us-ascii", "utf-8", "iso-8859-1", "iso-2022-jp"])
+@pytest.mark.parametrize("text", ["Fähre um neun", "フェリー"])
+def test_a_message_that_does_not_say_its_encoding_is_utf_8(charset: str | None, text: str) -> None:
+    if charset == "iso-8859-1" and not text.startswith("F"):
+        return
+    named = charset not in (None, "us-ascii")
+    body = text.encode(charset if charset and named else "utf-8", "replace")
+    said = f"Content-Type: text/plain; charset={charset}\n".encode() if charset else b""
+    expected = body.decode(charset if charset and named else "utf-8")
+    assert expected in read_email(b"Subject: Hi\n" + said + b"\n" + body).text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_message_in_utf_16(encoding: str) -> None:
+    source = "Subject: Fähre\n\n" + "Sie fährt um neun.\n" * 9
+    document = parse_document("a.eml", source.encode(encoding))
+    assert document.title == "Fähre" and document.text.count("Sie fährt um neun.") == 9
+
+
+def test_deeply_nested_json_stays_as_it_is() -> None:
+    source = "[" + ",".join("[" * 900 + "]" * 900 for _ in range(50)) + "]"
+    assert parse_document("a.json", source.encode()).text == source
+
+
+RTF = r"""{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title Harbor dues}{\author Mara}}
+{\*\generator Writer;}\b 1. Dues\b0\par Every vessel pays 5\'80 at the \u9875? desk, \u55357?\u57010? too.\par
+\trowd\cellx100\cellx200 Berth\cell Fee\cell\row\trowd North | old\cell 11\cell\row\pard Ask the pilot.\par}"""
+
+
+def test_rtf_is_its_text_with_tables() -> None:
+    pytest.importorskip("striprtf")
+    document = parse_document("a.rtf", RTF.encode())
+    assert document.kind == "rtf" and document.title == "Harbor dues"
+    assert (
+        "Every vessel pays 5€ at the ⚓ desk, \U0001f6b2 too.\n\n| Berth | Fee |\n|---|---|\n"
+        in document.text
+    )
+    assert document.text.rstrip().endswith("Ask the pilot.") and "Arial" not in document.text
+
+
+@pytest.mark.parametrize("data", [b"Plain text.", b"\x00\x01", b"{\\rtf1 }"])
+def test_what_is_no_rtf_is_an_error_that_names_it(data: bytes) -> None:
+    pytest.importorskip("striprtf")
+    with pytest.raises(InputError, match=r"a\.rtf"):
+        parse_document("a.rtf", data)

@@ -1,0 +1,85 @@
+"""What `Sage` sends: best first, within a budget, never another text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sage_app.pipeline.sage import Sage
+from sage_core.selection import Scale
+from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.sages import small_sage
+
+LOG = (
+    "Day one: the ferry left at seven.\n\n"
+    "Day two: the ferry, the ferry and again the ferry.\r\n\r\n"
+    "Day three: nothing.\n \n"
+    "Day four: the ferry came home.\n"
+)
+OTHER = "The ferry was painted.\n\nA ferry is a boat."
+QUESTION = "where is the ferry"
+
+
+class Counted:
+    """Says how often the ferry is named, as a share."""
+
+    name = "ferries"
+    scale: Scale = "probability"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [min(t.count("ferry") / 4, 1.0) + (0.01 if "Day four" in t else 0) for t in texts]
+
+
+def make(store: Path, **settings: Any) -> Sage:
+    settings = {"min_k": 5, "max_k": 5, "context": False, **settings}
+    return small_sage(store, reranker=Counted(), **settings)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("logs")
+    (folder / "log.txt").write_bytes(LOG.encode())
+    (folder / "other.txt").write_bytes(OTHER.encode())
+    with make(folder / "store") as sage:
+        assert sage.ingest(folder).chunks == 6
+    return folder / "store"
+
+
+def test_rank_order_is_what_it_was(store: Path) -> None:
+    with make(store) as sage:
+        found = sage.retrieve(QUESTION)
+    assert found.texts(found.selection) == [c.chunk.text for c in found.hits]
+    assert found.hits[0].chunk.text.startswith("Day two")
+
+
+def test_no_round_goes_over_the_budget(store: Path) -> None:
+    def script(request: Request) -> Reply | str:
+        return '{"score": 2, "adjust": 1}' if request.is_critic else "at sea"
+
+    budget = 40
+    with LLMServer(script) as server:
+        bounds = {"min_k": 1, "max_k": None, "gradient": 0.95, "max_context_tokens": budget}
+        with make(store, url=server.base_url, **bounds) as sage:
+            answer = sage.ask(QUESTION)
+    retrieval = answer.retrieval
+    used = [sum(c.tokens for c in retrieval.chosen(r.selection)) for r in answer.feedback.rounds]
+    assert len(used) > 1 and max(used) <= budget
+    # One more would not have fitted, so the loop went as far as it could, and stopped there.
+    assert answer.feedback.stop_reason in ("unchanged", "max_rounds")
+    cuts = [r.selection.cut for r in answer.feedback.rounds]
+    assert len(set(cuts)) == len(cuts)
+
+
+def test_the_lowest_scored_are_left_out_and_the_best_stays(store: Path) -> None:
+    with make(store) as sage:
+        everything = sage.retrieve(QUESTION)
+    for budget in (1, 20, 35, 1000):
+        with make(store, max_context_tokens=budget) as sage:
+            found = sage.retrieve(QUESTION)
+        assert found.selection.indices == everything.selection.indices[: found.selection.cut]
+        assert found.tokens <= budget or found.selection.cut == 1
+        fewer = found.selection.cut < everything.selection.cut
+        assert fewer == ("max_context_tokens" in found.selection.reason) == (budget < 1000)
+        if fewer:
+            assert found.tokens + everything.candidates[found.selection.cut].tokens > budget

@@ -1,0 +1,224 @@
+"""Evidence in two places, joined by a name: from files to candidates."""
+
+import asyncio
+import math
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sage_app.pipeline.config import SageConfig
+from sage_app.pipeline.results import NamedBy, Retrieval
+from sage_app.rendering.rows import retrieval_rows
+from sage_core.errors import InputError
+from sage_core.feedback import Verdict
+from sage_core.llm.usage import TokenUsage
+from sage_core.ranking import HybridReranker
+from tests.fakes.sages import small_sage
+from tests.fakes.stores import fill, run
+
+QUESTION = "who owned the petrel"
+TEXTS = {
+    "petrel.md": "# Petrel\n\nThe Petrel was owned by Mara Holt who sold it.\n",
+    "holt.md": "# Mara Holt (1820)\n\nBorn near Ulm.\n\nRaised goats.\n",
+    **{f"{i}.md": f"# Rules {i}\n\nwho owned the boat number {i} the year\n" for i in range(40)},
+}
+
+
+class Shared:
+    """Counts words that the question and the text share; notes how often it is called, and with how many."""
+
+    name = "shared"
+    scale = "probability"
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.calls.append(len(texts))
+        return [len({*query.split()} & {*text.lower().split()}) / 8 for text in texts]
+
+
+def retrieve(folder: Path, reranker: object, question: str = QUESTION, **settings: object) -> Retrieval:
+    with small_sage(folder / "store", reranker=reranker, candidates=5, **settings) as sage:
+        if not sage.store.exists:
+            sage.ingest(fill(folder / "docs", TEXTS))
+        retrieval = sage.retrieve(question)
+        assert asyncio.run(sage.aretrieve(question)).to_dict() == retrieval.to_dict()
+        return retrieval
+
+
+def of(retrieval: Retrieval, name: str) -> list[int]:
+    return [i for i, c in enumerate(retrieval.candidates) if Path(c.chunk.source).name == name]
+
+
+def test_a_document_that_the_best_chunk_names_joins_and_is_vouched_for(tmp_path: Path) -> None:
+    reranker = Shared()
+    without = retrieve(tmp_path, reranker, links=False)
+    assert not of(without, "holt.md") and not any(c.named_by for c in without.candidates)
+    assert len(reranker.calls) == 2  # once for each of both ways
+    found = retrieve(tmp_path, reranker)
+    first, second, third = (found.candidates[i] for i in of(found, "holt.md"))
+    [petrel] = [c for c in found.candidates if "sold" in c.chunk.text]
+    beside = 1 - (1 - 4 / 8) * (1 - 0.3 * 1 / 8)  # the heading before it vouches too
+    assert (petrel.own_score, first.own_score) == (4 / 8, 0) and first.score == pytest.approx(0.4 * beside)
+    assert first.named_by == second.named_by == third.named_by == (NamedBy("Mara Holt", petrel.chunk.id),)
+    assert petrel.named_by == (NamedBy("petrel"),)
+    assert reranker.calls[2:4] == [len(found.candidates) - 3, 3], "what is scored already is not scored again"
+
+
+def test_the_default_reranker_scores_them_together(tmp_path: Path) -> None:
+    assert not of(retrieve(tmp_path, HybridReranker(), links=False), "holt.md")
+    found = retrieve(tmp_path, HybridReranker())
+    assert len(of(found, "holt.md")) == 3
+    assert found.candidates[of(found, "holt.md")[0]].named_by[0].name == "Mara Holt"
+
+
+def test_a_comparison_that_names_two_documents_gets_both(tmp_path: Path) -> None:
+    found = retrieve(tmp_path, Shared(), "owned the boat: Mara Holt or Petrel?")
+    assert of(found, "holt.md") and of(found, "petrel.md")
+    assert found.candidates[of(found, "holt.md")[0]].named_by[0] == NamedBy("Mara Holt")
+
+
+def test_documents_that_name_each_other_come_once(tmp_path: Path) -> None:
+    circle = {
+        "a.md": "# Anna Voss\n\nwho owned the petrel: Bert Voss\n",
+        "b.md": "# Bert Voss\n\nAnna Voss.\n",
+    }
+    (tmp_path / "docs").mkdir()
+    fill(tmp_path / "docs", circle)
+    found = retrieve(tmp_path, Shared())
+    ids = [c.chunk.id for c in found.candidates]
+    assert len(ids) == len(set(ids)) and of(found, "b.md")
+
+
+def test_chunks_without_a_score_name_nobody(tmp_path: Path) -> None:
+    class Nothing(Shared):
+        def score(self, query: str, texts: Sequence[str]) -> list[float]:
+            return [math.nan] * len(texts)
+
+    assert not of(retrieve(tmp_path, Nothing()), "holt.md")
+
+
+def test_names_are_not_followed_without_context(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        SageConfig(links=1)  # type: ignore[arg-type]
+    assert not of(retrieve(tmp_path, Shared(), context=False), "holt.md")
+
+
+def test_who_names_a_document_is_said(tmp_path: Path) -> None:
+    rows = retrieval_rows(retrieve(tmp_path, Shared()))
+    holt, petrel = (next(r for r in rows if text in r.text) for text in ("# Mara Holt", "sold"))
+    assert petrel.rank < holt.rank and holt.because == f"[{petrel.rank}] names it"
+    assert petrel.because == "the question names it"
+
+
+# Ten documents share more words with the question than what it needs.
+LINKING = {
+    "index.md": "# Index\n\nwho owned the petrel says [the list](lists/owners.md#from-1900-on).\n",
+    "lists/owners.md": "# List\n\nBees.\n\n## Before 1900\n\nAda.\n\n## From 1900 on\n\nBoris.\n\nCyril.\n",
+    **{f"{i}.md": f"# Rules {i}\n\nwho owned the boat number {i} the year\n" for i in range(40)},
+}
+
+
+def linked(folder: Path, texts: dict[str, str], name: str = "owners.md") -> list[str]:
+    """Texts of the chunks of a document that a link led to, the best first."""
+    (folder / "docs" / "lists").mkdir(parents=True, exist_ok=True)
+    fill(folder / "docs", texts)
+    found = retrieve(folder, Shared(), "petrel")
+    return [found.candidates[i].chunk.text for i in of(found, name) if found.candidates[i].named_by]
+
+
+def test_a_link_leads_to_the_heading_that_it_names(tmp_path: Path) -> None:
+    assert linked(tmp_path, LINKING) == ["## From 1900 on", "Boris.", "Cyril."]
+    rows = retrieval_rows(retrieve(tmp_path, Shared()))
+    assert any(r.text == "## From 1900 on" and r.because.endswith("names it") for r in rows)
+
+
+def test_a_link_to_a_heading_that_is_not_there_leads_to_the_beginning(tmp_path: Path) -> None:
+    texts = {**LINKING, "index.md": LINKING["index.md"].replace("1900", "2900")}
+    assert linked(tmp_path, texts)[:2] == ["# List", "Bees."]
+
+
+def ingest_again(folder: Path) -> Retrieval:
+    run(folder / "store", folder / "docs")
+    return retrieve(folder, Shared())
+
+
+def test_a_document_added_later_is_linked_to_and_one_that_goes_takes_its_links(tmp_path: Path) -> None:
+    owners = LINKING["lists/owners.md"]
+    rest = {name: text for name, text in LINKING.items() if name != "lists/owners.md"}
+    assert linked(tmp_path, rest) == []
+    fill(tmp_path / "docs", {"lists/owners.md": owners})
+    assert of(ingest_again(tmp_path), "owners.md")
+    (tmp_path / "docs" / "lists" / "owners.md").unlink()
+    assert not of(ingest_again(tmp_path), "owners.md")
+    fill(
+        tmp_path / "docs",
+        {"lists/owners.md": owners, "index.md": "# Index\n\nwho owned the petrel: nobody.\n"},
+    )
+    assert not of(ingest_again(tmp_path), "owners.md")
+    with closing(sqlite3.connect(tmp_path / "store" / "store.sqlite3")) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM links").fetchone() == (0,)
+
+
+def test_links_in_a_circle_and_to_the_own_document(tmp_path: Path) -> None:
+    texts = {
+        **LINKING,
+        "index.md": "# Index\n\nwho owned the petrel says [a](lists/owners.md), [me](index.md), [end](#end).\n\nBees.\n\n"
+        "## End\n\nwax\n",
+        "lists/owners.md": "# List\n\n[back](../index.md)\n",
+    }
+    assert linked(tmp_path, texts) == ["# List", "[back](../index.md)"]
+    assert linked(tmp_path, texts, "index.md") == ["## End", "wax"]
+
+
+def test_a_list_of_5_000_links_counts_for_little(tmp_path: Path) -> None:
+    many = " ".join(f"[{i}](lists/{i}.md)" for i in range(5_000))
+    texts = {
+        **LINKING,
+        "index.md": f"# Index\n\nwho owned the petrel says {many}\n",
+        **{f"lists/{i}.md": f"# Bees {i}\n\nwax {i}\n" for i in range(50)},
+    }
+    linked(tmp_path, texts)
+    found = retrieve(tmp_path, Shared(), "petrel")
+    scores = [c.score for c in found.candidates if c.chunk.text.startswith("# Bees")]
+    assert len(scores) > 20 and all(score is not None and score < 0.01 for score in scores)
+
+
+class Critic:
+    """Asks for more until a text is shown, and does not say what is missing."""
+
+    label = "scripted"
+
+    def __init__(self, needed: str) -> None:
+        self.needed = needed
+
+    def generate(self, question: str, context: Sequence[str], **_: object) -> tuple[str, TokenUsage]:
+        return "an answer", TokenUsage(1, 1, 1)
+
+    def judge(
+        self, question: str, context: Sequence[str], answer: str, **_: object
+    ) -> tuple[Verdict, TokenUsage]:
+        return Verdict(10) if self.needed in "".join(context) else Verdict(4, 1), TokenUsage(1, 1, 1)
+
+
+def test_a_hop_shows_what_the_passages_name_before_it_searches(tmp_path: Path) -> None:
+    settings = {"candidates": 5, "min_k": 1, "max_rounds": 2, "hops": 1, "min_tokens": None}
+    with small_sage(tmp_path / "store", reranker=Shared(), answerer=Critic("goats"), **settings) as sage:
+        sage.ingest(fill(tmp_path / "docs", TEXTS))
+        answer = sage.ask(QUESTION)
+    first, second = answer.feedback.rounds
+    assert "goats" not in "".join(answer.retrieval.texts(first.selection))
+    assert second.searched == "Mara Holt" and answer.feedback.stop_reason == "accepted"
+    assert answer.retrieval.found_first is None, "nothing was searched for"
+
+
+def test_a_passage_says_which_documents_it_names(tmp_path: Path) -> None:
+    found = retrieve(tmp_path, Shared())
+    [petrel] = [c for c in found.candidates if "sold" in c.chunk.text]
+    names = {name: Path(source).name for name, source in found.names_in(petrel).items()}
+    assert names == {"Mara Holt": "holt.md"}
+    assert found.names_in(found.candidates[of(found, "holt.md")[0]]) == {}

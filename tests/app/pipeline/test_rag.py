@@ -1,0 +1,244 @@
+"""Sage: ingest, retrieve, ask and aask, with a real LLM client against a scripted server."""
+
+import asyncio
+import io
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from rich.console import Console
+
+from sage_app.answers import ExtractiveAnswerer
+from sage_app.answers.extractive import MIN_PROBABILITY
+from sage_app.pipeline.sage import Sage
+from sage_app.rendering.html.report import answer_report
+from sage_app.rendering.terminal.answers import answer_view
+from sage_core.errors import InputError, LLMError, StoreError
+from sage_core.llm.prompting import NO_ANSWER
+from sage_core.ranking import HybridReranker
+from sage_core.selection import Scale, select
+from sage_core.selection.rules import default_rule
+from sage_core.verify import abstains
+from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.models import HashEmbedder, WordReranker
+from tests.fakes.sages import small_sage
+from tests.fakes.stores import fill, run
+from tests.fakes.threads import together
+
+ANIMALS = [
+    "puffin", "kittiwake", "guillemot", "shag", "petrel", "gannet", "fulmar", "tern", "skua", "eider",
+    "dunlin", "plover",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("birds")
+    texts = {
+        f"{animal}.txt": f"The {animal} lays {i + 1} eggs on the cliff.\n\nA {animal} was seen on day {i}.\n"
+        for i, animal in enumerate(ANIMALS)
+    }
+    assert len(run(folder / "store", fill(folder / "docs", texts)).added) == len(ANIMALS)
+    return folder / "store"
+
+
+@pytest.fixture
+def sage(store: Path) -> Iterator[Sage]:
+    with make(store) as made:
+        yield made
+
+
+def make(store: Path, url: str | None = None, **settings: Any) -> Sage:
+    parts = {"url": url} if url else {"answerer": ExtractiveAnswerer()}
+    return small_sage(store, **parts, **{"candidates": 12, "baseline_top_k": 5, "min_k": 2, **settings})
+
+
+def script(request: Request) -> Reply | str:
+    """Answers with the first passage's bird; grades 3 and asks for more while one passage is shown."""
+    if request.is_critic:
+        low = request.user.count("lays") + request.user.count("seen on") <= 2
+        return json.dumps({"reason": "r", "score": 3 if low else 9, "adjust": 1 if low else 0})
+    return "answer: " + next(a for a in ANIMALS if a in request.user.lower())
+
+
+def test_retrieve_scores_ranks_and_selects(sage: Sage) -> None:
+    retrieval = sage.retrieve("how many eggs lays the puffin?")
+    assert len(retrieval.candidates) == 12
+    scores = [c.score for c in retrieval.candidates]
+    assert all(type(s) is float for s in scores) and scores == sorted(scores, reverse=True)
+    best = retrieval.hits[0]
+    assert best.chunk.text == "The puffin lays 1 eggs on the cliff."
+    assert Path(best.chunk.source).name == "puffin.txt"
+    assert retrieval.tokens == sum(c.tokens for c in retrieval.hits)
+    by_similarity = sorted(retrieval.candidates, key=lambda c: -c.similarity)
+    assert retrieval.tokens_top_k == sum(c.tokens for c in by_similarity[:5])
+    assert retrieval.tokens_all == sum(c.tokens for c in retrieval.candidates)
+    json.dumps(retrieval.to_dict(), allow_nan=False)
+
+
+def test_ask_without_an_llm_says_so(sage: Sage) -> None:
+    answer = sage.ask("how many eggs lays the puffin?")
+    assert "The puffin lays 1 eggs on the cliff." in answer.text.replace("**", "")
+    assert answer.answerer == "extractive, no LLM"
+    assert answer.feedback.verdict is not None and answer.feedback.verdict.source == "local judge"
+    assert answer.feedback.usage.calls == 0
+    json.dumps(answer.to_dict(), allow_nan=False)
+
+
+def test_where_nothing_answers_the_closest_sentence_is_shown(sage: Sage) -> None:
+    answer = sage.ask("When was the puffin discovered by Captain Weir?")
+    assert answer.text == NO_ANSWER
+    closest = answer.closest()
+    assert closest is not None and closest.probability < MIN_PROBABILITY
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(answer_view(answer))
+    place = answer.place_of(closest)
+    assert place.startswith(Path(answer.sources[0].chunk.source).name)
+    words = f"closest sentence, {closest.probability:.0%} likely to answer, from {place}: "
+    assert f"{words}“{closest.quote}”" in shown.getvalue()
+    assert words in answer_report(answer)
+    assert sage.ask("how many eggs lays the puffin?").closest() is None
+
+
+@pytest.mark.parametrize("question", ["", "  \n", None])
+def test_a_blank_question_is_refused(sage: Sage, question: str) -> None:
+    with pytest.raises(InputError, match="question"):
+        sage.ask(question)
+    with pytest.raises(InputError, match="question"):
+        asyncio.run(sage.aask(question))
+
+
+def test_asking_an_llm_in_rounds(store: Path) -> None:
+    with LLMServer(script) as server, make(store, server.base_url, min_k=1, gradient=0.9) as sage:
+        answer = sage.ask("how many eggs lays the puffin?")
+    assert answer.text == "answer: puffin"
+    assert answer.score == 9 and answer.feedback.stop_reason == "accepted"
+    assert len(answer.feedback.rounds) == 2
+    assert len(answer.sources) == 2
+    assert len(server.answer_requests) == len(server.critic_requests) == 2
+    # What was counted is what was sent.
+    for candidate in answer.sources:
+        assert candidate.chunk.text in server.answer_requests[-1].user
+    assert answer.feedback.usage.prompt == 400
+
+
+def test_multiple_choice(store: Path) -> None:
+    with LLMServer(["B) two", '{"score": 9, "adjust": 0}']) as server, make(store, server.base_url) as sage:
+        sage.ask("how many eggs lays the puffin?", ["one", "two"])
+    assert "two" in server.answer_requests[0].user
+
+
+def test_sync_and_async_agree(store: Path) -> None:
+    question = "how many eggs lays the tern?"
+    with LLMServer(script) as server, make(store, server.base_url) as sage:
+        assert sage.ask(question) == asyncio.run(sage.aask(question))
+    with make(store) as sage:
+        assert sage.ask(question) == asyncio.run(sage.aask(question))
+
+
+def test_the_event_loop_is_not_blocked(store: Path) -> None:
+    loop_ran = threading.Event()
+
+    class WaitingEmbedder(HashEmbedder):
+        def embed_query(self, text: str) -> NDArray[np.float32]:
+            assert loop_ran.wait(30)
+            return super().embed_query(text)
+
+    async def ask(sage: Sage) -> None:
+        asyncio.get_running_loop().call_later(0.01, loop_ran.set)
+        assert (await sage.aask("how many eggs lays the tern?")).text
+
+    with make(store, embedder=WaitingEmbedder()) as sage:
+        asyncio.run(ask(sage))
+
+
+def test_asking_from_many_threads(sage: Sage) -> None:
+    sage.answerer = ExtractiveAnswerer(judge=False)
+    answers = together(partial(sage.ask, f"how many eggs lays the {bird}?") for bird in ANIMALS)
+    assert all(f"The {bird} lays" in answer.text for bird, answer in zip(ANIMALS, answers, strict=True))
+
+
+def test_an_unreachable_llm_costs_the_answer_not_the_chunks(store: Path) -> None:
+    with make(store, "http://127.0.0.1:9/v1") as sage:
+        retrieval = sage.retrieve("how many eggs lays the puffin?")
+        expected = tuple(c.chunk.text for c in retrieval.hits)
+        with pytest.raises(LLMError) as caught:
+            sage.answer(retrieval)
+        assert caught.value.chunks == expected
+        with pytest.raises(LLMError) as caught:
+            asyncio.run(sage.aask("how many eggs lays the puffin?"))
+        assert caught.value.chunks == expected
+
+
+def test_no_store_and_an_empty_store(tmp_path: Path) -> None:
+    with make(tmp_path / "none") as sage, pytest.raises(StoreError):
+        sage.ask("anything?")
+    (tmp_path / "a.txt").write_text("Text.")
+    with make(tmp_path / "store") as sage:
+        sage.ingest(tmp_path / "a.txt")
+        assert sage.ask("text?").sources
+        (tmp_path / "a.txt").unlink()
+        sage.ingest([tmp_path / "a.txt"])
+        with pytest.raises(StoreError, match="empty"):
+            sage.ask("text?")
+
+
+@pytest.mark.parametrize(
+    "embedder", [HashEmbedder("other"), HashEmbedder(salt="x"), HashEmbedder(dimension=9)]
+)
+def test_a_store_of_another_model_is_refused(store: Path, embedder: HashEmbedder) -> None:
+    with make(store, embedder=embedder) as sage, pytest.raises(StoreError):
+        sage.retrieve("eggs?")
+
+
+def test_the_name_is_checked_before_the_model_loads(store: Path) -> None:
+    class Unloadable(HashEmbedder):
+        def embed_query(self, text: str) -> NDArray[np.float32]:
+            raise AssertionError("loaded")
+
+    with make(store, embedder=Unloadable("other")) as sage, pytest.raises(StoreError):
+        sage.retrieve("eggs?")
+
+
+def test_scores_that_are_missing_rank_last(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("eggs unscorable eggs\n\neggs\n\nnothing")
+    with make(tmp_path / "store") as sage:
+        sage.ingest(tmp_path / "a.txt")
+        retrieval = sage.retrieve("eggs")
+    assert [c.score for c in retrieval.candidates] == [1.0, pytest.approx(0.3), None]  # its neighbor vouches
+    assert json.loads(json.dumps(retrieval.to_dict(), allow_nan=False))["candidates"][2]["score"] is None
+
+
+def test_a_reranker_that_miscounts_is_an_error(store: Path) -> None:
+    class Short(WordReranker):
+        def score(self, query: str, texts: Sequence[str]) -> list[float]:
+            return super().score(query, texts)[1:]
+
+    with make(store, reranker=Short()) as sage, pytest.raises(InputError, match=r"11.*12"):
+        sage.retrieve("eggs?")
+
+
+def test_the_default_rule_depends_on_the_scale(store: Path) -> None:
+    class Logits(WordReranker):
+        scale: Scale = "logit"
+
+    for reranker in (WordReranker(), Logits()):
+        with make(store, reranker=reranker, min_k=1) as sage:
+            found = sage.retrieve("how many eggs lays the puffin?")
+        scale, scores = reranker.scale, [c.score for c in found.candidates]
+        assert found.selection == select(scores, scale=scale, rule=default_rule(scale), min_k=1)
+
+
+def test_an_abstention_without_an_llm_asks_for_no_further_round(tmp_path: Path) -> None:
+    texts = ["The ferry leaves at seven.", "Seals sleep on rocks.", "Tea grows on hills.", "Bees fly far."]
+    with small_sage(tmp_path / "store", reranker=HybridReranker(), min_k=1, rule="gradient") as sage:
+        sage.ingest(fill(tmp_path / "docs", {f"{i}.txt": text for i, text in enumerate(texts)}))
+        answer = sage.ask("Who composed the opera about the glacier?")
+    assert abstains(answer.text) and len(answer.feedback.rounds) == 1
+    assert answer.feedback.verdict is not None and answer.feedback.verdict.adjust == 0

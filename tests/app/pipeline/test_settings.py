@@ -1,0 +1,133 @@
+"""Settings in a file: what is written is what every part gets."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sage_app import Sage, SageConfig
+from sage_core import FeedbackConfig, InputError, SageSettings, SelectionConfig
+from sage_core.ranking import HybridReranker, SimilarityReranker
+from sage_core.selection import Earliest, ExpectedF, FixedK, Gradient
+from tests.fakes.models import HashEmbedder
+
+FULL = SageSettings(
+    segmenter={"model": "pair", "target_tokens": 60, "max_tokens": 140, "min_tokens": 10},
+    embedder="all-MiniLM-L6-v2",
+    reranker="none",
+    context=False,
+    candidates=40,
+    selection=SelectionConfig(rule=Earliest((Gradient(0.2), ExpectedF(3.0))), min_k=3, max_k=9),
+    made_by={"sage_rag": "0.2.0"},
+    measured={"questions": 120, "recall": [0.81, 0.84]},
+)
+
+
+@pytest.mark.parametrize("settings", [SageSettings(), FULL], ids=["defaults", "everything"])
+def test_a_file_gives_back_what_was_saved(tmp_path: Path, settings: SageSettings) -> None:
+    path = settings.save(tmp_path / "settings.json")
+    assert SageSettings.load(path) == settings
+    assert SageSettings.load(str(path)) == settings
+    assert [p.name for p in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('\ufeff{"reranker": "none"}', encoding="utf-8")
+    assert SageSettings.load(path) == SageSettings(reranker="none")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"rerankr": "none"}, "no setting 'rerankr'; did you mean 'reranker'?"),
+        ({"segmenter": {"target_token": 60}}, "'target_token'; did you mean 'target_tokens'?"),
+        ({"selection": {"mink": 1}}, "'mink'; did you mean 'min_k'?"),
+        ({"quux": 1}, "no setting 'quux'; there are segmenter,"),
+        ({"segmenter": {"target_tokens": 0}}, "target_tokens must be at least 1, not 0"),
+        ({"segmenter": []}, "'segmenter' is an object"),
+        ({"selection": {"rule": "steepest"}}, "unknown rule 'steepest'"),
+        ({"selection": {"rule": 3}}, "'rule' is a name or an object"),
+        ({"selection": {"rule": {"rule": "FixedK", "j": 1}}}, "settings of the rule FixedK"),
+        ({"selection": {"min_k": 5, "max_k": 2}}, "max_k must be at least min_k"),
+        ({"candidates": True}, "'candidates' is a whole number, not True"),
+        ({"candidates": 0}, "candidates must be at least 1"),
+        ({"context": "yes"}, "'context' is true or false"),
+        ({"embedder": " "}, "embedder is the name of an embedding model"),
+        ({"format": 2}, "written by a later version"),
+        ([1], "settings are an object"),
+    ],
+)
+def test_a_wrong_file_is_named_with_what_is_wrong_in_it(tmp_path: Path, data: object, message: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(InputError) as raised:
+        SageSettings.load(path)
+    assert "mine.json" in str(raised.value) and message in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe\x00", b"[" * 100_000, b""])
+def test_what_is_no_json_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mine.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"mine\.json"):
+        SageSettings.load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="sage-rag tune"):
+        SageSettings.load(tmp_path / "mine.json")
+    with pytest.raises(InputError):
+        SageSettings().save(tmp_path / "nowhere" / "mine.json")
+
+
+def test_a_rule_of_your_own_cannot_be_saved(tmp_path: Path) -> None:
+    class Half:
+        def cut(self, scores: object, min_k: int) -> tuple[int, str]:
+            return 1, "one"
+
+    with pytest.raises(InputError, match="Half"):
+        SageSettings(selection=SelectionConfig(rule=Half())).save(tmp_path / "mine.json")
+
+
+def test_sage_takes_them(tmp_path: Path) -> None:
+    path = FULL.save(tmp_path / "settings.json")
+    with Sage.from_settings(path, tmp_path / "store") as sage:
+        assert sage.config == SageConfig(
+            candidates=40, context=False, feedback=FeedbackConfig(selection=FULL.selection)
+        )
+        assert isinstance(sage.reranker, SimilarityReranker)
+        assert sage.segmenter.fingerprint == FULL.make_segmenter().fingerprint
+    base = SageConfig(links=False, feedback=FeedbackConfig(max_rounds=1, min_k=2))
+    with Sage.from_settings(
+        FULL, tmp_path / "store", config=base, embedder=HashEmbedder(), reranker=HybridReranker()
+    ) as sage:
+        assert sage.config.links is False and sage.config.feedback.max_rounds == 1
+        assert sage.config.feedback.selection == FULL.selection
+        assert isinstance(sage.reranker, HybridReranker)
+
+
+def test_sage_answers_with_them(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The ferry leaves at seven. It returns at noon.\n\nBees need flowers.")
+    settings = SageSettings(
+        segmenter={"target_tokens": 10, "max_tokens": 20, "min_tokens": 0},
+        selection=SelectionConfig(rule=FixedK(1)),
+        reranker="none",
+    )
+    with Sage.from_settings(settings, tmp_path / "store", embedder=HashEmbedder()) as sage:
+        sage.ingest(tmp_path / "a.txt")
+        found = sage.retrieve("When does the ferry leave?")
+    assert found.selection.cut == 1 and found.scale == "cosine" and found.reranker == "none"
+
+
+def test_both_frameworks_cut_as_the_segmenter_does(tmp_path: Path) -> None:
+    parser = pytest.importorskip("sage_llamaindex").SageNodeParser
+    splitter = pytest.importorskip("sage_langchain").SageTextSplitter
+    text = "The ferry leaves at seven. It returns at noon. " * 20
+    for settings in (FULL, SageSettings()):
+        path = settings.save(tmp_path / "settings.json")
+        expected = [span.of(text) for span in settings.make_segmenter().segment(text)]
+        assert splitter.from_settings(path).split_text(text) == expected
+        assert parser.from_settings(path).split_text(text) == expected
+    assert splitter.from_settings(path, add_start_index=True).create_documents([text])[1].metadata
+    assert parser.from_settings(path, max_tokens=30).max_tokens == 30

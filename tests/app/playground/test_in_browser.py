@@ -1,0 +1,244 @@
+"""The playground in a real browser: with a mouse, with the keyboard alone, on a phone, light and dark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the serve extra is not installed")
+
+from tests.app.playground.workbench import FERRY, make_store, make_workbench, served
+from tests.browser.test_report_in_browser import CONTRAST, DESKTOP, OVERFLOW, PHONE, WORLD
+from tests.fakes.results_to_show import HOSTILE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.soak
+QUESTION = "When does the ferry leave Skerrin?"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(make_workbench(make_store(tmp_path_factory.mktemp("playground")))) as found:
+        yield found
+
+
+@contextmanager
+def opened(browser: Browser, address: str, *, width: int = DESKTOP, **options: Any) -> Iterator[Page]:
+    """The page; at the end it must have been silent, and asked nobody but its own server."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 800}, is_mobile=width == PHONE, **options
+    )
+    context.set_default_timeout(60_000)
+    said: list[str] = []
+    asked: list[str] = []
+    try:
+        page = context.new_page()
+        page.on("console", lambda m: said.append(m.text))
+        page.on("pageerror", lambda e: said.append(str(e)))
+        page.on("request", lambda r: asked.append(r.url))
+        page.goto(address)
+        page.wait_for_selector("body[data-ready]")
+        yield page
+        assert page.evaluate("window.hacked") is None
+        assert said == [] and all(url.startswith(address) for url in asked)
+    finally:
+        context.close()
+
+
+def cut(page: Page, text: str) -> None:
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_role("button", name="Cut", exact=True).click()
+    # The page opened with another document, whose chunks are shown until these are there.
+    until(page, f"document.querySelector('#splits').textContent.includes({json.dumps(text.split()[:2][-1])})")
+
+
+def until(page: Page, condition: str) -> None:
+    """Wait for an expression to be true. `wait_for_function` would evaluate it within the page's policy."""
+    for _ in range(600):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"never came true: {condition}")
+
+
+def search(page: Page) -> None:
+    page.get_by_role("tab", name="Ask a question").click()
+    page.get_by_label("Question", exact=True).fill(QUESTION)
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_selector("#rows li.keep")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_it_fits_and_can_be_read(browser: Browser, address: str, width: int, scheme: str) -> None:
+    with opened(browser, address, width=width, color_scheme=scheme) as page:
+        cut(page, "\n\n".join((FERRY, *HOSTILE, *WORLD)))
+        page.locator("#cut-code summary").click()
+        assert page.evaluate(OVERFLOW) == []
+        first = page.evaluate(CONTRAST)
+        search(page)
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert page.evaluate(OVERFLOW) == []
+        second = page.evaluate(CONTRAST)
+        ground = page.evaluate("getComputedStyle(document.querySelector('main')).backgroundColor")
+    assert first["found"] == [] and second["found"] == [] and first["count"] > 20 < second["count"]
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_documents_cannot_inject(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        before = page.locator("main *").evaluate_all("all => new Set(all.map(e => e.tagName)).size")
+        cut(page, "\n\n".join(HOSTILE))
+        assert (
+            page.locator(
+                "#splits :is(script, img, iframe, a, form, link, input, object, embed, style)"
+            ).count()
+            == 0
+        )
+        handlers = "[...document.querySelectorAll('main *')].flatMap(e => [...e.attributes]).filter(a => /^on|^style$/.test(a.name)).length"
+        assert page.evaluate(handlers) == 0
+        assert "<script>window.hacked = 1</script>" in (page.locator("#splits").text_content() or "")
+        assert before > 5
+
+
+def test_boundaries_move_with_the_sliders(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        page.get_by_label("Document", exact=True).select_option(index=2)
+        # The page opened with another document, whose chunks are shown until these are there.
+        until(page, f"document.querySelector('#splits').textContent.includes({FERRY.split()[-1]!r})")
+        assert page.get_by_label("Text", exact=True).input_value() == FERRY
+        few = page.locator("#splits .chunk").count()
+        page.get_by_label("Fewest tokens", exact=True).fill("0")
+        page.get_by_label("Target tokens", exact=True).fill("10")
+        until(page, f"document.querySelectorAll('#splits .chunk').length > {few}")
+        assert page.locator("#target_tokens-value").text_content() == "10"
+        assert "P(same)" in (page.locator(".snip").first.text_content() or "")
+        page.locator("#cut-code summary").click()
+        assert "target_tokens=10" in (page.locator("#cut-code pre").text_content() or "")
+        page.get_by_label("let the topic alone decide").check()
+        until(page, "document.querySelector('#cut-code pre').textContent.includes(\"target_tokens='topic'\")")
+        assert page.get_by_label("Target tokens", exact=True).is_disabled()
+        page.get_by_label("Strategy").select_option("threshold")
+        until(page, "document.querySelector('#cut-code pre').textContent.includes(\"strategy='threshold'\")")
+        assert page.get_by_label("Target tokens", exact=True).is_disabled()
+        page.get_by_role("button", name="Back to the defaults").click()
+        until(page, f"document.querySelectorAll('#splits .chunk').length === {few}")
+
+
+def test_who_names_a_document_is_drawn(browser: Browser, address: str) -> None:
+    rows = [
+        {"score": 0.9, "named_by": [{"name": "ferry", "rank": None}]},  # by the question, which is no dot
+        {"score": 0.4, "named_by": []},
+        {"score": 0.2, "named_by": [{"name": "Mara Holt", "rank": 1}]},
+    ]
+    with opened(browser, address) as page:
+        links = page.evaluate(
+            "rows => [...curve(rows, 2).querySelectorAll('.link')].map(x => x.textContent)", rows
+        )
+    assert links == ["the chunk of rank 1 names the document of rank 3 (Mara Holt)"]
+
+
+def test_the_cut_can_be_moved(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        search(page)
+        total = page.locator("#rows li details").count()
+        page.get_by_label("Move the cut: keep").fill("2")
+        assert (
+            page.locator("#rows li.keep").count() == 2 and page.locator("#rows li.drop").count() == total - 2
+        )
+        until(page, "document.querySelector('#ask-code pre').textContent.includes(\"'FixedK', 'k': 2\")")
+        assert page.get_by_label("Selection rule").input_value() == "FixedK"
+        page.locator("#curve svg").scroll_into_view_if_needed()
+        box = page.locator("#curve svg").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.95, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.mouse.up()
+        until(page, "document.querySelectorAll('#rows li.keep').length > 2")
+        page.get_by_label("Selection rule").select_option("auto")
+        page.get_by_label("Keep at most (max_k)").fill("1")
+        until(page, "document.querySelectorAll('#rows li.keep').length === 1")
+        page.locator("#rows summary").first.click()
+        assert "own score" in (page.locator("#rows .full").first.text_content() or "")
+
+
+def test_the_keyboard_is_enough(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        page.keyboard.press("Tab")
+        assert page.locator(":focus").text_content() == "Skip to the page"
+        page.keyboard.press("Tab")
+        assert page.locator(":focus").get_attribute("id") == "tab-cut"
+        page.keyboard.press("ArrowRight")
+        assert page.locator(":focus").get_attribute("id") == "tab-ask" and page.locator("#ask").is_visible()
+        assert page.locator("#cut").is_hidden()
+        reached = []
+        for _ in range(12):
+            page.keyboard.press("Tab")
+            focused = page.locator(":focus")
+            reached.append(focused.get_attribute("id"))
+            width = focused.evaluate(
+                "e => getComputedStyle(e).outlineStyle + ' ' + getComputedStyle(e).outlineWidth"
+            )
+            assert width == "solid 3px", reached
+            if reached[-1] == "question":
+                page.keyboard.type(QUESTION)
+            if reached[-1] == "min_k":
+                page.keyboard.press("ArrowRight")
+                page.keyboard.press("ArrowRight")
+                assert focused.get_attribute("aria-valuetext") == "1"
+            if reached[-1] == "max_k":
+                break
+        assert reached[0] == "question" and reached[-1] == "max_k"
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#rows li.keep")
+        status = page.locator("#ask-status")
+        assert status.get_attribute("aria-live") == "polite"
+        page.wait_for_function(
+            "document.querySelector('#ask-status').textContent.includes('candidates kept')"
+        )
+
+
+def test_every_control_has_a_name(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        cut(page, FERRY)
+        search(page)
+        unnamed = page.evaluate(
+            "[...document.querySelectorAll('input, select, textarea')]"
+            ".filter(e => !e.labels.length || !e.labels[0].textContent.trim()).map(e => e.id)"
+        )
+        assert unnamed == []
+        ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+        assert len(ids) == len(set(ids))
+        assert page.locator("svg[role=img]").get_attribute("aria-label")
+        for panel, tab in (("cut", "tab-cut"), ("ask", "tab-ask")):
+            assert page.locator(f"#{panel}").get_attribute("aria-labelledby") == tab
+
+
+def test_the_code_can_be_copied(browser: Browser, address: str) -> None:
+    with opened(browser, address, permissions=["clipboard-read", "clipboard-write"]) as page:
+        cut(page, FERRY)
+        page.locator("#cut-code summary").click()
+        page.locator("#cut-code .copy").click()
+        until(page, "document.querySelector('#cut-code .copy').textContent === 'Copied'")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == page.locator("#cut-code pre").text_content() and "Segmenter(" in copied
+
+
+def test_a_server_that_is_gone_is_said_to_be(browser: Browser, tmp_path: Path) -> None:
+    context = browser.new_context()
+    with served(make_workbench(make_store(tmp_path))) as address:
+        page = context.new_page()
+        page.goto(address)
+        page.wait_for_selector("body[data-ready]")
+    page.get_by_label("Text", exact=True).fill(FERRY)
+    page.wait_for_selector("#cut-problem:not([hidden])", timeout=60_000)
+    assert "is sage-rag serve still running?" in (page.locator("#cut-problem").text_content() or "")
+    context.close()

@@ -1,0 +1,476 @@
+"""Pages and pictures: right, well formed, and inert whatever the documents hold."""
+
+import io
+import math
+import os
+import re
+import stat
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from sage_app.pipeline.results import NamedBy
+from sage_app.rendering.html import (
+    Mark,
+    answer_report,
+    boundaries_html,
+    boundary_curve_svg,
+    fragment,
+    retrieval_report,
+    rounds_html,
+    score_curve_svg,
+    write_page,
+)
+from sage_app.rendering.html.charts import value_axis
+from sage_app.rendering.html.markup import Markup, tag
+from sage_app.rendering.html.style import COLORS, page_css, svg_css
+from sage_core import Boundary, InputError, Segmenter, Span, Verdict, select, selection_view
+from sage_core.text.sanitize import terminal_safe
+from tests.fakes.results_to_show import (
+    HOSTILE,
+    PAPER_FIGURE_8,
+    answer,
+    failed_critic,
+    hostile,
+    marked,
+    nothing_found,
+    retrieval,
+    usual,
+)
+from tests.fakes.scores import ANY_SCORE, on_scale
+
+VOID = {"meta", "br", "hr"}
+ALLOWED = {
+    "html", "head", "meta", "title", "style", "body", "main", "header", "section", "article", "figure",
+    "div", "span", "p", "h1", "h2", "h3", "b", "dl", "dt", "dd", "ol", "li", "details", "summary", "table",
+    "thead", "tbody", "tr", "th", "td", "svg", "desc", "rect", "line", "polyline", "path", "circle", "text",
+}  # fmt: skip
+
+
+class Reader(HTMLParser):
+    """Tags, attributes and text of a page; fails where a tag is not closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, name: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[name] += 1
+        self.attributes += attrs
+        if name not in VOID:
+            self._open.append(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self._open.pop() == name
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.text.append(data)
+
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def svg_of(markup: str) -> ElementTree.Element:
+    return ElementTree.fromstring(markup)
+
+
+def named(svg: ElementTree.Element, name: str, kind: str) -> list[ElementTree.Element]:
+    found = svg.iter(f"{{http://www.w3.org/2000/svg}}{name}")
+    return [e for e in found if kind in (e.get("class") or "").split()]
+
+
+# -- text from outside ------------------------------------------------------------------------------------
+
+
+def test_hostile_texts_change_no_tag_and_are_shown():
+    page = answer_report(hostile())
+    benign = Reader(answer_report(hostile(["benign text"] * len(HOSTILE))))
+    read = Reader(page)
+    # An answer is parted at its statements: as many spans and links as it has of them.
+    parts = {"span", "a"}
+    assert {k: n for k, n in read.tags.items() if k not in parts} == {
+        k: n for k, n in benign.tags.items() if k not in parts
+    }
+    assert set(read.tags) <= ALLOWED | {"a"}
+    assert not any(name.startswith("on") or name in ("src", "srcdoc") for name, _ in read.attributes)
+    for name, value in read.attributes:
+        assert name != "href" or re.fullmatch(r"#sage-[0-9a-f]{10}-\d+", value or "")
+    for text in HOSTILE:
+        assert " ".join(terminal_safe(text).split()) in read.words()
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page)
+
+
+@pytest.mark.parametrize("part", ["answer", "retrieval", "feedback", "selection", "segments"])
+def test_hostile_texts_stay_texts_in_notebooks(part: str):
+    def shown(texts: list[str]) -> str:
+        result = hostile(texts)
+        wild = " ".join(texts)
+        made = {
+            "answer": result,
+            "retrieval": result.retrieval,
+            "feedback": result.feedback,
+            "selection": selection_view([0.9, 0.1], [wild, wild], sources=[wild, wild]),
+            "segments": Segmenter().explain(f"{wild} The ferry leaves. It is late."),
+        }[part]
+        return made._repr_html_()
+
+    read = Reader(shown(list(HOSTILE)))
+    assert set(read.tags) <= ALLOWED | {"a"}
+    for name, value in read.attributes:
+        assert not name.startswith("on") and name not in ("src", "srcdoc")
+        assert name != "href" or (value or "").startswith("#sage-"), "links lead within the page"
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown(list(HOSTILE)))
+
+
+@given(st.text(st.characters(codec=None), max_size=80))
+def test_any_text_survives_and_stays_text(text: str):
+    read = Reader(tag("p", tag("b", text), title=text))
+    assert dict(read.tags) == {"p": 1, "b": 1}
+    assert "".join(read.text) == terminal_safe(text)
+    assert read.attributes == [("title", terminal_safe(text))]
+    fragment(selection_view([0.9, 0.1], [text, "x"], sources=[text, "y"])).encode("utf-8")
+
+
+def test_markup_is_not_escaped_twice():
+    assert tag("p", tag("b", "a & b"), Markup("<br>")) == "<p><b>a &amp; b</b><br></p>"
+
+
+def test_a_page_asks_for_nothing_and_runs_nothing():
+    page = usual().to_html()
+    assert "default-src 'none'" in Reader(page).attributes[1][1] or "default-src 'none'" in str(
+        Reader(page).attributes
+    )
+    without_names = page.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|url\(|@import|<script|src=|href=\"(?!#sage-)", without_names)
+
+
+def test_statements_link_their_passage_or_say_that_there_is_none():
+    page = marked().to_html()
+    (link,) = re.findall(r'<a href="#([^"]+)" class="cite" title="“The ferry leaves at seven.”">', page)
+    assert re.search(rf'<article class="panel passage" id="{link}"><header><b>1</b>', page)
+    assert page.count(f'id="{link}"') == 1
+    words = Reader(page).words()
+    assert "Tickets cost nine crowns on Sundays. [not in the passages]" in words
+    assert "1 of 3 statements supported by the passages, " in words
+    assert '<s class="pruned" title="not sent">It carries forty cars.</s>' in page
+
+
+def test_bold_of_an_answer_is_bold_and_nothing_else_of_it_is_markup():
+    said = "The ferry leaves at **seven <b>sharp</b>**, 2 ** 3 and **."
+    page = answer(retrieval([0.9], ["The ferry leaves at seven."]), [said], [Verdict(9)]).to_html()
+    assert "<strong>seven &lt;b&gt;sharp&lt;/b&gt;</strong>" in page
+    assert page.count("<strong>") == 1 and "2 ** 3 and **." in page
+
+
+def test_two_answers_in_one_notebook_have_places_of_their_own():
+    first = set(re.findall(r' id="([^"]+)"', fragment(marked())))
+    second = set(re.findall(r' id="([^"]+)"', fragment(usual())))
+    assert first and second and not first & second
+
+
+# -- what is on the page ----------------------------------------------------------------------------------
+
+
+def test_an_answer_shows_its_whole_story():
+    result = usual()
+    words = Reader(answer_report(result, settings={"min_k": 2})).words()
+    for expected in (
+        "When does the ferry leave?",
+        result.text,
+        "grade 9 of 10",
+        "some-model",
+        "complete",
+        f"of {len(result.retrieval.candidates)}",
+        result.feedback.selection.reason,
+        "plain top-10",
+        "file-1.md:p. 3",
+        "file-0.md:0",
+        "the return trip is missing",
+        "asked for more",
+        "accepted",
+        f"{result.feedback.usage.prompt:,}",
+        "min k 2",
+        "hybrid(test)",
+        "sage-rag",
+    ):
+        assert expected in words, expected
+    assert result.feedback.best_round == 3 and len(result.feedback.rounds) == 3
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        (lambda: failed_critic().to_html(), "At seven.|the critic timed out|critic_failed|not graded"),
+        (
+            lambda: answer(retrieval([0.9, 0.2]), ["Yes."], [Verdict(None, raw="Grade: fine!")]).to_html(),
+            "could not be read|Grade: fine!",
+        ),
+        (lambda: nothing_found().to_html(), "Nothing was found|no candidates|(no answer)"),
+        (
+            lambda: retrieval_report(retrieval([0.9, 0.5, 0.1]), error="<b>no server</b>"),
+            "No answer: <b>no server</b>|Passage 1 about ferries",
+        ),
+    ],
+)
+def test_what_failed_is_told_beside_what_there_is(page, told):
+    words = Reader(page()).words()
+    assert [part for part in told.split("|") if part not in words] == []
+
+
+def test_the_page_and_the_terminal_say_who_names_a_passage():
+    found = retrieval([0.9, 0.5, 0.4])
+    first, second, third = found.candidates
+    found = replace(
+        found,
+        candidates=(
+            first,
+            replace(second, named_by=(NamedBy("Mara Holt", first.chunk.id),)),
+            replace(third, named_by=(NamedBy("Mara <b>Holt"),)),
+        ),
+    )
+    page = Reader(retrieval_report(found)).words()
+    assert page.count("because [1] names it") == page.count("because the question names it") == 1
+    out = io.StringIO()
+    Console(file=out, width=200).print(found)
+    assert out.getvalue().count("[1] names it: ") == out.getvalue().count("the question names it: ") == 1
+    assert "names it" not in retrieval_report(retrieval([0.9, 0.5]))
+
+
+def test_two_hundred_candidates_are_all_listed():
+    read = Reader(answer(retrieval([1 / (1 + i) for i in range(200)])).to_html())
+    assert read.tags["details"] >= 200
+    assert "Passage 200 about" in read.words()
+
+
+def test_rounds_tell_the_tokens_of_their_contexts():
+    result = usual()
+    sizes = [c.tokens for c in result.retrieval.candidates]
+    words = Reader(rounds_html(result.feedback, sizes=sizes)).words()
+    for round_ in result.feedback.rounds:
+        assert f"{sum(sizes[i] for i in round_.selection.indices)} tokens of context" in words
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        usual,
+        lambda: usual().retrieval,
+        lambda: usual().feedback,
+        lambda: selection_view([0.9, 0.5, None]),
+        lambda: Segmenter().explain("A cat sat. It slept. Trains run on rails. They are heavy."),
+        lambda: Segmenter().explain(""),
+        lambda: selection_view([]),
+    ],
+)
+def test_every_result_shows_itself(make, capsys):
+    import rich
+
+    result = make()
+    Reader(result._repr_html_())
+    read = Reader(result.to_html())
+    assert read.tags["title"] >= 1 and read.tags["main"] == 1
+    rich.print(result)
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.slow
+def test_a_notebook_is_not_flooded():
+    long = Segmenter().explain("A cat sat on the mat. " * 8000)
+    assert len(long._repr_html_()) < 0.4 * len(long.to_html())
+    assert "more chunks" in long._repr_html_()
+
+
+def test_the_page_styles_nothing_outside_itself():
+    from sage_app.rendering.html.style import piece_css
+
+    rules = re.sub(r"@media[^{]*\{", "", piece_css())
+    for selectors in re.findall(r"([^{}]+)\{", rules):
+        assert all(s.strip().startswith(".sage") for s in selectors.split(",")), selectors
+
+
+# -- the score curve --------------------------------------------------------------------------------------
+
+
+def test_figure_8_is_cut_after_the_ninth():
+    chosen = select(PAPER_FIGURE_8, scale="unbounded", rule="gradient", min_k=3)
+    svg = svg_of(score_curve_svg(PAPER_FIGURE_8, chosen, scale="unbounded", top_k=10))
+    kept, dots = named(svg, "circle", "kept"), named(svg, "circle", "dot")
+    assert (len(kept), len(dots)) == (9, 15)
+    cut = float(named(svg, "line", "rule")[0].get("x1"))
+    xs = [float(dot.get("cx")) for dot in dots]
+    assert xs[8] < cut < xs[9]
+    assert xs[9] < float(named(svg, "line", "other")[0].get("x1")) < xs[10]
+    heights = [float(dot.get("cy")) for dot in dots]
+    assert heights == sorted(heights)
+    text = " ".join(svg.itertext())
+    assert "log scale" in text and chosen.reason in text and "fixed k = 10" in text
+
+
+def test_the_order_of_the_scores_does_not_matter_to_what_is_kept():
+    scores = [0.1, 0.9, None, 0.8, float("nan")]
+    chosen = select(scores, rule="gradient", min_k=1)
+    svg = svg_of(score_curve_svg(scores, chosen))
+    titles = [dot[0].text for dot in named(svg, "circle", "dot")]
+    assert titles[:2] == ["rank 1: 0.900, kept", "rank 2: 0.800, 0.89 of the one before, kept"]
+    assert titles[3:] == ["rank 4: none, dropped", "rank 5: none, dropped"]
+
+
+@given(st.lists(ANY_SCORE, max_size=30), st.sampled_from(["probability", "logit", "cosine", "unbounded"]))
+def test_any_scores_give_a_picture_within_its_frame(scores, scale):
+    scores = on_scale(scores, scale)
+    chosen = select(scores, scale=scale, min_k=2)
+    svg = svg_of(score_curve_svg(scores, chosen, scale=scale, top_k=3, marks=[Mark(5, "x")]))
+    _, _, right, bottom = map(float, svg.get("viewBox").split())
+    for dot in named(svg, "circle", "dot"):
+        assert 0 <= float(dot.get("cx")) <= right and 0 <= float(dot.get("cy")) <= bottom
+    assert len(named(svg, "circle", "kept")) == chosen.cut
+    assert "nan" not in ElementTree.tostring(svg, encoding="unicode").replace("none", "")
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9), st.booleans())
+def test_ticks_lie_on_the_axis(values, zero):
+    axis = value_axis(values, 200, 10, log=False, zero=zero)
+    assert all(
+        axis.low * (1 + 1e-9) - 1e-300 <= t or math.isclose(t, axis.low, rel_tol=1e-6) for t in axis.ticks()
+    )
+    assert 1 <= len(axis.ticks()) <= 12
+    assert all(10 <= axis(v) <= 200 for v in values)
+
+
+# -- boundaries -------------------------------------------------------------------------------------------
+
+
+def test_boundaries_stand_where_they_were_judged():
+    text = "One. Two. Three. Four."
+    judged = [Boundary(5, 0.91), Boundary(10, 0.12), Boundary(17, 0.4)]
+    spans = [Span(0, 9), Span(10, 22)]
+    html = boundaries_html(text, judged, spans, tokens=[2, 2], threshold=0.5)
+    words = Reader(html).words()
+    assert "One. 0.91 Two. cut at P(same) 0.12 chunk 2 characters 10–22 2 tokens Three. 0.40 Four." in words
+    assert html.count('class="join weak"') == 1 and html.count('class="snip"') == 1
+    svg = svg_of(boundary_curve_svg(judged, spans, threshold=0.5))
+    assert len(named(svg, "circle", "cut")) == 1 and len(named(svg, "circle", "dot")) == 3
+
+
+def test_a_cut_within_a_sentence_is_told():
+    assert "within a sentence" in boundaries_html("abcdef", [], [Span(0, 3), Span(3, 6)])
+
+
+def test_a_segmented_text_is_shown_in_full():
+    text = (Path(__file__).parents[3] / "demo/documents/lighthouse-history.txt").read_text(encoding="utf-8")
+    view = Segmenter().explain(text)
+    assert view.spans == Segmenter().segment(text) and view.boundaries == Segmenter().boundaries(text)
+    shown = "".join(Reader(boundaries_html(text, view.boundaries, view.spans)).text)
+    marks = {f"{b.probability:.2f}" for b in view.boundaries}
+    left = re.sub("|".join(map(re.escape, marks)), "", re.sub(r"\s", "", shown))
+    for chunk in view.chunks:
+        assert re.sub(r"\s", "", chunk) in left
+
+
+# -- colors ----------------------------------------------------------------------------------------------
+
+
+def _luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_text_has_contrast_and_marks_can_be_told_from_the_ground(scheme):
+    def contrast(a: str, b: str) -> float:
+        one, two = sorted((_luminance(COLORS[a][scheme]), _luminance(COLORS[b][scheme])))
+        return (two + 0.05) / (one + 0.05)
+
+    for ink in ("ink", "muted"):
+        for ground in ("bg", "panel", "tint1", "tint2", "tint3", "tint4"):
+            assert contrast(ink, ground) >= 4.5, (ink, ground)
+    for ink in ("accent", "kept", "cut", "other"):
+        assert contrast(ink, "bg") >= 4.5, ink
+    assert contrast("on-accent", "accent") >= 4.5 and contrast("warn", "warn-fill") >= 4.5
+    for mark in ("kept", "dropped", "edge1", "edge2", "edge3", "edge4"):
+        assert contrast(mark, "bg") >= 3 or mark.startswith("edge"), mark
+
+
+def test_style_sheets_are_whole():
+    for css in (page_css(), svg_css()):
+        assert css.count("{") == css.count("}") and "<" not in css and "&" not in css
+
+
+# -- files ------------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_written_and_replaced_in_one_step(tmp_path: Path):
+    path = tmp_path / "report.html"
+    assert usual().save_html(path) == path
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    path.chmod(0o600)
+    write_page(path, "new \u2029 �")
+    assert path.read_text(encoding="utf-8") == "new \u2029 �"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_a_link_is_followed(tmp_path: Path):
+    (tmp_path / "link.html").symlink_to(tmp_path / "real.html")
+    write_page(tmp_path / "link.html", "x")
+    assert (tmp_path / "real.html").read_text() == "x" and (tmp_path / "link.html").is_symlink()
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
+    with pytest.raises(InputError):
+        write_page(tmp_path / "missing" / "report.html", "x")
+    with pytest.raises(InputError, match="folder"):
+        write_page(tmp_path, "x")
+    with pytest.raises(InputError):
+        write_page(tmp_path / ("n" * 300 + ".html"), "x")
+    assert os.listdir(tmp_path) == []
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------
+
+
+def test_views_refuse_what_does_not_fit():
+    with pytest.raises(InputError, match=r"1.*2"):
+        selection_view([0.5, 0.4], ["one"])
+    with pytest.raises(InputError, match="score"):
+        selection_view([0.5], selection=select([0.5, 0.4], min_k=2))
+    with pytest.raises(InputError, match="scale"):
+        selection_view([0.5], scale="percent")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="top_k"):
+        selection_view([0.5], top_k=0)
+
+
+# -- the pictures of the documentation --------------------------------------------------------------------
+
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
+
+
+def test_the_pictures_of_the_documentation_are_small_and_well_formed():
+    paths = sorted(IMAGES.iterdir())
+    assert {p.name for p in paths} >= {"pipeline.svg", "report.png", "score-curve.svg", "segments.png"}
+    for path in paths:
+        assert path.stat().st_size <= 150_000, path
+        if path.suffix == ".svg":
+            assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_many_passages_are_folded():
+    read = Reader(usual().to_html())
+    found = usual().feedback.selection.cut
+    assert found > 12 and f"{found - 12} more passages" in read.words()
+    assert read.tags["article"] == found

@@ -1,0 +1,149 @@
+"""Other models in the place of word counts, here tiny ones with random weights."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sage_core import OpenAIChat
+from sage_core.errors import InputError, ModelError
+from sage_core.verify import ModelJudge, StreamMarks, checker, mark_answer
+from tests.fakes.llm_server import LLMServer
+
+pytestmark = pytest.mark.slow  # torch
+
+PASSAGES = ["The ferry leaves at seven and carries twelve cars.", "Seals sleep on rocks."]
+ANSWER = "At seven the ferry departs. Seals sleep on rocks all day."
+
+
+def tiny(folder: Path, name: str, labels: dict[int, str] | None = None) -> str:
+    """A BERT with random weights and the bundled tokenizer, saved in a folder."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from tests.core.ranking.test_ranking_cross_encoder import save_model
+
+    save_model(folder, labels=len(labels or {0: "", 1: ""}))
+    config = transformers.AutoConfig.from_pretrained(folder)
+    if labels:
+        config.id2label = labels
+        config.label2id = {label: i for i, label in labels.items()}
+    torch.manual_seed(3)
+    getattr(transformers, name)(config).save_pretrained(folder)
+    return str(folder)
+
+
+def scores(judge: ModelJudge) -> list[float]:
+    found = [claim.probability for claim in judge.grounding(ANSWER, PASSAGES)]
+    assert len(found) == 2 and all(p is not None and 0 <= p <= 1 for p in found)
+    return [p for p in found if p is not None]
+
+
+def test_the_label_order_is_read_from_the_config(tmp_path: Path) -> None:
+    first = {0: "entailment", 1: "neutral", 2: "contradiction"}
+    last = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    one = scores(ModelJudge(tiny(tmp_path / "a", "BertForSequenceClassification", first), device="cpu"))
+    other = scores(ModelJudge(tiny(tmp_path / "b", "BertForSequenceClassification", last), device="cpu"))
+    assert one != other and all(a + b <= 1 + 1e-6 for a, b in zip(one, other, strict=True))
+
+
+def test_two_labels_without_names_are_minicheck_s(tmp_path: Path) -> None:
+    judge = ModelJudge(tiny(tmp_path, "BertForSequenceClassification"), device="cpu")
+    assert scores(judge) == pytest.approx(scores(pickle.loads(pickle.dumps(judge))))
+
+
+def test_a_model_of_sentiment_and_what_is_no_model_are_refused(tmp_path: Path) -> None:
+    labels = {0: "bad", 1: "fair", 2: "good"}
+    judge = ModelJudge(tiny(tmp_path / "a", "BertForSequenceClassification", labels))
+    with pytest.raises(ModelError, match="entailment"):
+        judge.grounding(ANSWER, PASSAGES)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError):
+        ModelJudge(str(tmp_path)).grounding(ANSWER, PASSAGES)
+
+
+def test_a_token_classifier_as_lettucedetect(tmp_path: Path) -> None:
+    labels = {0: "supported", 1: "hallucinated"}
+    judge = ModelJudge(tiny(tmp_path, "BertForTokenClassification", labels), device="cpu")
+    assert len(set(scores(judge))) == 2
+
+
+def tiny_t5(folder: Path, name: str) -> Any:
+    transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
+    from tests.core.ranking.test_ranking_cross_encoder import save_model
+
+    save_model(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.eos_token = "[SEP]"
+    torch.manual_seed(3)
+    size: dict[str, Any] = {"d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 2, "num_heads": 2}
+    config = transformers.T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, num_labels=2, **size)
+    model = getattr(transformers, name)(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model
+
+
+def test_minicheck_s_t5(tmp_path: Path) -> None:
+    tiny_t5(tmp_path, "T5ForConditionalGeneration")
+    assert len(set(scores(ModelJudge(str(tmp_path), device="cpu")))) == 2
+
+
+def test_hhem_is_loaded_without_its_own_code(tmp_path: Path) -> None:
+    model = tiny_t5(tmp_path / "t5", "T5ForTokenClassification")
+    from safetensors.torch import save_file
+
+    config = {"model_type": "HHEMv2", "foundation": str(tmp_path / "t5")}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    weights = {f"t5.{name}": value.clone() for name, value in model.state_dict().items()}
+    save_file(weights, tmp_path / "model.safetensors")
+    assert len(set(scores(ModelJudge(str(tmp_path), device="cpu")))) == 2
+    del weights["t5.classifier.weight"]
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError):
+        ModelJudge(str(tmp_path)).grounding(ANSWER, PASSAGES)
+
+
+def test_an_llm_is_asked_once_a_claim() -> None:
+    def script(request: Any) -> str:
+        return "Yes." if "Statement: Seals" in request.user else "No, it leaves at six."
+
+    with LLMServer(script) as server:
+        chat = OpenAIChat("m", base_url=server.base_url, api_key="sk-test", backoff=0.0)
+        assert scores(ModelJudge(chat)) == [0.0, 1.0]
+        assert len(server.requests) == 2
+
+
+def test_long_passages_are_read_in_windows_and_the_best_one_counts() -> None:
+    seen: list[str] = []
+
+    def score(pairs: Any) -> list[float]:
+        seen.extend(text for text, _ in pairs)
+        return [0.9 if "twelve" in text else 0.1 for text, _ in pairs]
+
+    (claim,) = ModelJudge(score, max_words=4).grounding("It carries some twelve vehicles.", PASSAGES)
+    assert claim.probability == 0.9 and all(len(text.split()) <= 4 for text in seen) and len(seen) == 4
+
+
+def test_it_goes_where_a_local_judge_goes() -> None:
+    judge = ModelJudge(lambda pairs: [float("departs" in claim) for _, claim in pairs])
+    marks = StreamMarks(PASSAGES, judge=judge)
+    for found in (mark_answer(ANSWER, PASSAGES, judge=judge), (*marks.feed(ANSWER), *marks.finish())):
+        assert [m.support for m in found if m.text.strip()] == ["supported", "unsupported"]
+    assert checker(judge, None) is judge and checker(None, None) is None
+    assert isinstance(checker(None, "minicheck"), ModelJudge)
+
+
+@pytest.mark.parametrize("wrong", ["", "  ", 3, None])
+def test_wrong_models(wrong: Any) -> None:
+    with pytest.raises(InputError):
+        ModelJudge(wrong)
+    with pytest.raises(InputError):
+        checker(ModelJudge("hhem"), "hhem")
+
+
+@pytest.mark.parametrize("returned", [[0.5], [2.0, 0.5, 0.5, 0.5], [float("nan")] * 4])
+def test_probabilities_that_are_none(returned: list[float]) -> None:
+    with pytest.raises(ModelError):
+        ModelJudge(lambda pairs: returned, max_words=8).grounding(ANSWER, PASSAGES)

@@ -1,0 +1,596 @@
+"""The judge that needs no LLM: claims, evidence, what is not English, and its place in the loop."""
+
+import pickle
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_app.answers import ExtractiveAnswerer
+from sage_app.rendering.wording import grade_words
+from sage_core.errors import InputError
+from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
+from sage_core.llm.prompting import NO_ANSWER, NOT_SURE
+from sage_core.llm.usage import TokenUsage
+from sage_core.selection import select
+from sage_core.verify import LocalCritic, LocalJudge, local_check, mark_answer, split_claims, support
+from sage_core.verify.entailment import Entailment
+from sage_core.verify.pair_model import PairModel
+
+PASSAGES = [
+    "The Kestrel Bridge was opened in 1932 by Jack Lang. It carries eight lanes of traffic over the harbor. "
+    "Construction began in 1923 and cost the lives of sixteen workers.",
+    "The harbor is home to many seals. They sleep on the rocks in the afternoon.",
+]
+
+
+@pytest.fixture(scope="module", params=[False, None], ids=["words", "model"])
+def judge(request):
+    return LocalJudge(model=request.param)
+
+
+def only(judge, text, passages=PASSAGES):
+    (claim,) = judge.grounding(text, passages)
+    return claim
+
+
+def test_what_the_passages_say_is_more_likely_than_what_they_do_not(judge):
+    right = only(judge, "Jack Lang opened the Kestrel Bridge in 1932.").probability
+    for wrong in (
+        "Jack Lang opened the Kestrel Bridge in 1947.",
+        "Ralph Freeman opened the Kestrel Tunnel in 1932.",
+        "Trains cross the river on a wooden viaduct.",
+    ):
+        assert only(judge, wrong).probability < right
+    assert right > 0.5
+
+
+def test_word_for_word_and_a_false_quotation_are_decided_without_weighing(judge):
+    said = only(judge, "It carries eight lanes of traffic over the harbor.")
+    assert said.probability > 0.95 and "word for word" in said.reason
+    quoted = only(judge, "Lang called it “the finest bridge of the age” that day.")
+    assert quoted.probability < 0.1 and "quotation" in quoted.reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        (
+            "The bridge was opened in 1932 by Jack Lang, and it carries eight lanes of traffic over the harbor.",
+            [
+                "The bridge was opened in 1932 by Jack Lang",
+                "it carries eight lanes of traffic over the harbor.",
+            ],
+        ),
+        (
+            "- It carries eight lanes.\r\n- It opened in 1932.\n",
+            ["It carries eight lanes.", "It opened in 1932."],
+        ),
+    ],
+)
+def test_clauses_and_items_are_claims_of_their_own(answer, claims):
+    assert [answer[a:b] for a, b in split_claims(answer)] == claims
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  \n",
+        "The documents do not say.",
+        "# Bridges",
+        "What is it?",
+        "Here are the facts:",
+        "I hope this helps!",
+        "Unable to answer based on given passages.",
+        "Based on the passages, the documents do not mention who painted the ceiling.",
+        "Unfortunately, the provided context doesn't contain any information about the ceiling.",
+        "I could not find the name of the painter in the passages.",
+        "There is no information about the painter.",
+    ],
+)
+def test_what_claims_nothing_is_no_claim(judge, text):
+    assert judge.grounding(text, PASSAGES) == []
+    assert support(judge.grounding(text, PASSAGES)) is None
+
+
+def test_an_answer_that_abstains_in_its_own_words_asks_for_more_context():
+    check = LocalCritic(QUESTION, lambda s: PASSAGES, judge=LocalJudge(model=False), alone=True)
+    verdict = check.grade(PASSAGES, "The passages do not say when it was opened.")
+    assert (verdict.score, verdict.adjust) == (1, 1)
+    assert check.grade(PASSAGES, "The bridge does not have eight lanes of traffic.").score > 1
+    mixed = "The passages do not name the painter. The bridge carries eight lanes of traffic."
+    assert check.grade(PASSAGES, mixed).score > 1
+    assert [mixed[a:b] for a, b in split_claims(mixed)] == ["The bridge carries eight lanes of traffic."]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Die Brücke wurde im Jahr 1932 von Jack Lang eröffnet und ist seitdem eine Sehenswürdigkeit der Stadt.",
+        "この橋は1932年に開通した。",
+        "bridge " * 500 + ".",
+    ],
+)
+def test_what_it_cannot_read_is_unsure_not_guessed(judge, answer):
+    assert {c.probability for c in judge.grounding(answer, PASSAGES)} == {None}
+    assert judge.supported("What?", answer, PASSAGES) is None
+
+
+def test_odd_input_has_a_defined_result(judge):
+    assert judge.answerable("When was the bridge opened?", []) == 0.0
+    assert judge.answerable("When was the bridge opened?", ["", " \n"]) == 0.0
+    assert judge.answerable("この橋はいつ開通しましたか、教えてください。", PASSAGES) is None
+    assert judge.answerable("?", PASSAGES) is None
+    assert judge.answerable("When was it opened?", ["a" * 100_000]) is None
+    assert only(judge, "The bridge \ud800 was opened 🙂 in 1932.").probability is not None
+    with pytest.raises(InputError, match="list"):
+        judge.grounding("It opened.", "It opened.")
+
+
+def test_the_sentence_that_answers_is_found(judge):
+    found = judge.locate("How many lives of workers did the construction cost?", PASSAGES)
+    assert found.passage == 0
+    sentence = PASSAGES[0][found.sentence.start : found.sentence.end]
+    assert sentence.startswith("Construction began in 1923")
+    assert found.sentence.start <= found.answer.start < found.answer.end <= found.sentence.end
+    other = judge.locate("How many lives of workers did the construction cost?", PASSAGES[1:])
+    assert other.probability < found.probability
+
+
+def test_a_table_row_or_a_heading_is_no_answer(judge):
+    rows = ["# Licence of numpy\n\n| licence | version | pyversions |\n|---|---|---|\n| | | |"]
+    assert judge.locate("Which licence does numpy have?", rows) is None
+
+
+def test_the_same_words_give_the_same_numbers_and_survive_pickling(judge):
+    answer = "Jack Lang opened the bridge in 1932. It has ten lanes."
+    first = judge.grounding(answer, PASSAGES)
+    assert pickle.loads(pickle.dumps(judge)).grounding(answer, PASSAGES) == first
+    assert first[0].to_dict()["span"] == [0, 36]
+
+
+def test_one_weak_claim_pulls_the_whole_answer_down(judge):
+    good = "Jack Lang opened the Kestrel Bridge in 1932. It carries eight lanes of traffic."
+    bad = "Jack Lang opened the Kestrel Bridge in 1932. Emperors hunted wild boars in its towers."
+    assert support(judge.grounding(good, PASSAGES)) > support(judge.grounding(bad, PASSAGES))
+    assert judge.supported("When was the Kestrel Bridge opened?", "1947", PASSAGES) < 0.1
+
+
+# In the loop
+
+QUESTION = "When was the Kestrel Bridge opened?"
+
+
+def drive(answer, passages=PASSAGES, **settings):
+    """The loop over two candidates with one answer; what the LLM critic was asked."""
+    asked = []
+
+    def judge(selection, text):
+        asked.append(text)
+        return Verdict(9), TokenUsage(10, 1, 1)
+
+    config = FeedbackConfig(min_k=2, **settings)
+    loop = FeedbackLoop([0.9, 0.8], "probability", config)
+    check = local_check(config, QUESTION, lambda s: [passages[i] for i in s.indices], LocalJudge(model=False))
+    result = run_loop(loop, lambda _: (answer, TokenUsage(10, 1, 1)), judge, check=check)
+    return result, asked
+
+
+def test_auto_widens_without_a_call_where_the_context_is_about_something_else():
+    seals = ["Seals sleep on rocks.", "They like the afternoon sun very much."]
+    result, asked = drive("In 1932.", seals, critic="auto", max_rounds=1)
+    assert asked == [] and "P(" in result.verdict.reason
+    assert (result.verdict.source, result.verdict.adjust) == ("local judge", 1)
+
+
+def test_auto_asks_the_llm_where_it_is_unsure():
+    settings = {"judge": LocalJudge(model=False), "accept_at": 1.0, "widen_below": 0.0}
+    check = LocalCritic(QUESTION, lambda s: PASSAGES, **settings)
+    assert check(select([0.9], min_k=1), "It was opened in 1932.") is None
+    assert drive("Der Bau wurde nach vielen Jahren endlich eröffnet, sagt die Chronik.", critic="auto")[1]
+    assert local_check(FeedbackConfig(), QUESTION, lambda s: []) is None, "only where it is asked for"
+    for wrong in ("accept_at", "agree_at"):
+        with pytest.raises(InputError, match=wrong):
+            LocalCritic(QUESTION, lambda s: [], widen_below=0.5, **{wrong: 0.1})
+
+
+@pytest.mark.parametrize(
+    "answer", ["It was opened in 1932.", "In 1947.", "Emperors hunted here.", "この橋は1932年に開通した。"]
+)
+@pytest.mark.parametrize("budget", [None, 1])
+def test_local_never_calls(answer, budget):
+    result, asked = drive(answer, critic="local", max_calls=budget)
+    assert asked == [] and 1 <= result.score <= 10
+
+
+def test_without_a_call_left_auto_does_not_ask():
+    result, asked = drive(
+        "Der Bau wurde nach vielen Jahren endlich eröffnet, sagt er.", critic="auto", max_calls=1
+    )
+    assert asked == [] and result.stop_reason == "budget"
+
+
+# Quoting
+
+FOOTBRIDGE = ["The footbridge is closed in winter. It was built of oak in 1871.", "Seals sleep on the rocks."]
+
+
+def test_the_extractive_answerer_quotes_by_probability_and_abstains():
+    answerer = ExtractiveAnswerer(judge=LocalJudge(model=False), min_probability=0.4)
+    question = "When is the footbridge closed?"
+    text, usage = answerer.generate(question, FOOTBRIDGE)
+    assert "“The footbridge is closed in winter.”" in text and usage.calls == 0
+    assert answerer.generate("Who painted the ceiling of the chapel?", FOOTBRIDGE)[0].startswith(NOT_SURE)
+    good, poor = (
+        answerer.judge(question, FOOTBRIDGE, answer)[0] for answer in (text, "Emperors hunted boars there.")
+    )
+    assert good.source == "local judge" and good.score > poor.score
+
+
+def test_a_short_answer_that_the_judge_finds_too_is_accepted():
+    judge = LocalJudge(model=True)
+    question = "When was the footbridge built?"
+    found = judge.locate(question, FOOTBRIDGE)
+
+    def graded(answer, agree_at):
+        critic = LocalCritic(question, lambda s: [], judge=judge, accept_at=1.0, agree_at=agree_at)
+        return critic.grade(FOOTBRIDGE, answer)
+
+    assert graded("1871", found.probability).score == 10
+    assert graded("1871", found.probability + 1e-6) is None
+    assert graded("In winter", found.probability) is None
+
+
+def test_what_was_graded_is_shown_without_reading_it_again(monkeypatch):
+    judge = LocalJudge(model=True)
+    question, answer = "When was the footbridge built?", "The bridge of oak was built in 1871."
+    LocalCritic(question, lambda s: [], judge=judge, alone=True).grade(FOOTBRIDGE, answer)
+    monkeypatch.setattr(judge, "_loaded", lambda: pytest.fail("the model was asked again"))
+    assert [m.passage for m in mark_answer(answer, FOOTBRIDGE, question=question, judge=judge)] == [0]
+    assert judge.locate(question, FOOTBRIDGE) is not None
+
+
+def test_without_a_judge_words_are_counted_and_a_table_row_is_no_answer():
+    table = ["| licence of numpy | which |"]
+    assert ExtractiveAnswerer(judge=False).generate("Which licence does numpy have?", table)[0] == NO_ANSWER
+    with pytest.raises(InputError, match="judge"):
+        ExtractiveAnswerer(judge="local")
+    with pytest.raises(InputError, match="min_probability"):
+        ExtractiveAnswerer(min_probability=2)
+
+
+BADGES = ["|licence| |version| |pyversions|\n\nNumPy is a package for computing.", "[licence] [version]"]
+
+
+@pytest.mark.parametrize(
+    ("question", "passages"),
+    [
+        ("Which licence does numpy have?", BADGES),
+        ("Which licence does numpy have?", ["NumPy has arrays. It has a version for every platform."]),
+        ("When does the mill open?", ["# Opening hours of the mill\n\nVisitors are welcome."]),
+        ("When does the mill open?", ["The mill grinds oats for the whole island. Its door is green."]),
+        ("What is aliasing in Python?", ["Python maps types.\n\n- aliases\n- python\n- aliases in python"]),
+    ],
+)
+@pytest.mark.parametrize("judge", [False, None], ids=["words", "model"])
+def test_what_only_shares_the_words_of_the_question_is_never_praised(question, passages, judge):
+    answerer = ExtractiveAnswerer(judge=judge)
+    text, _ = answerer.generate(question, passages)
+    verdict, _ = answerer.judge(question, passages, text)
+    if judge is None:
+        assert text == NO_ANSWER or text.startswith(NOT_SURE)
+    for bare in ("|licence|", "[licence]", "Opening hours", "- aliases"):
+        assert bare not in text
+    assert "of 10" not in grade_words(verdict) or verdict.score == 1
+
+
+def test_the_sentence_that_says_when_is_quoted_with_a_probability():
+    passages = [
+        "The price of wool fell so low that it no longer paid for the ferry.",
+        "The mill is open on weekdays from ten to four. A tour costs 5 pounds.",
+    ]
+    answerer = ExtractiveAnswerer()
+    text, _ = answerer.generate("When does the mill open?", passages)
+    assert "The mill is open on weekdays from ten to four." in text.replace("**", "")
+    assert "wool" not in text
+    verdict, _ = answerer.judge("When does the mill open?", passages, text)
+    assert verdict.probability >= answerer.min_probability
+    assert grade_words(verdict) == f"likely right: {verdict.probability:.0%} by the local judge, no LLM"
+    counted, _ = ExtractiveAnswerer(judge=False).judge("When does the mill open?", passages, text)
+    assert counted.probability is None
+    assert grade_words(counted).startswith("words covered: ")
+
+
+CODES = [
+    "Error E17 means that the thermocouple is disconnected. Error E22 means that gas pressure fell under 18 mbar."
+]
+
+
+def test_a_code_is_not_another_code() -> None:
+    judge = LocalJudge()
+    located = judge.locate("What does error E22 mean?", CODES)
+    assert "gas pressure" in located.sentence.of(CODES[located.passage])
+    assert judge.answerable("What does error E30 mean?", CODES) < 0.2
+    right, wrong = (
+        only(judge, f"With error {code} the thermocouple is disconnected.", CODES) for code in ("E17", "E22")
+    )
+    assert wrong.probability < 0.5 < right.probability
+
+
+SURVEY = [
+    "Puffins nest in the turf above the cliffs of the island, and rats ate their eggs for many years.",
+    "| Species | 2018 | 2021 |\n|---|---:|---:|\n| Kittiwake, nests | 2,740 | 2,210 |\n"
+    "| Puffin, burrows | 1,610 | 1,890 |\n| Fulmar \\| petrel | | 420 |",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "quote", "answer"),
+    [
+        ("How many kittiwake nests were there in 2021?", "Species: Kittiwake, nests; 2021: 2,210", "2,210"),
+        ("How many puffin burrows were there in 2018?", "Species: Puffin, burrows; 2018: 1,610", "1,610"),
+        ("How many fulmars were there in 2021?", "Species: Fulmar \\| petrel; 2021: 420", "420"),
+    ],
+)
+def test_a_row_of_a_table_answers_together_with_its_header(judge, question, quote, answer):
+    found = judge.locate(question, SURVEY)
+    assert found.passage == 1
+    assert found.quote == quote
+    assert found.sentence.of(SURVEY[1]).startswith(f"| {quote.split(';')[0].split(': ')[1]} |")
+    if judge.reads:
+        assert found.answer.of(SURVEY[1]) == found.marked.of(quote) == answer
+        text, _ = ExtractiveAnswerer(judge=judge, min_probability=0.0).generate(question, SURVEY)
+        assert f": **{answer}**" in text
+    (claim,) = judge.grounding(quote, SURVEY)
+    assert claim.passage == 1
+    assert claim.probability > 0.5
+
+
+TABLES = [
+    "## Error codes\n\n| Code | Meaning |\n|---|---|\n| E17 | Thermocouple broken |\n| E22 | Door not closed |",
+    "### Members\n\n| Service | Price per kilo |\n|---|---|\n| Bisque | 4.20 |\n| Glaze | 6.80 |",
+    "### Guests\n\n| Service | Price per kilo |\n|---|---|\n| Bisque | 7.10 |\n| Glaze | 9.90 |",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "quote"),
+    [
+        ("What is the meaning of error code E22?", "Error codes; Code: E22; Meaning: Door not closed"),
+        ("What is the price per kilo of glaze for guests?", "Guests; Service: Glaze; Price per kilo: 9.90"),
+        ("What is the price per kilo of glaze for members?", "Members; Service: Glaze; Price per kilo: 6.80"),
+    ],
+)
+def test_the_heading_above_a_table_says_which_table_it_is(judge, question, quote):
+    found = judge.locate(question, TABLES)
+    assert found.quote == quote
+    if judge.reads:
+        assert found.probability > 0.7 and found.marked.of(quote) == quote.rpartition(": ")[2]
+
+
+SHORT = [
+    ("When does the ferry leave?", "The ferry leaves the north pier at nine.", "nine"),
+    ("Who owns the mill?", "The mill belongs to Mara Berg.", "Mara Berg"),
+    (
+        "How long does the firing of the glaze take?",
+        "The biscuit firing takes 18 hours. The glaze firing takes 11 hours and reaches 1240 degrees.",
+        "11 hours",
+    ),
+    (
+        "How many kittiwake nests were counted in 2021?",
+        Path(__file__).parents[3].joinpath("demo", "documents", "seabird-survey.md").read_text("utf-8"),
+        "2,210",
+    ),
+    ("When does the mill open?", "The mill closed in 1932.", None),
+    ("When does the bus leave?", "The ferry leaves the north pier at nine.", None),
+]
+
+
+@pytest.mark.parametrize(("question", "passage", "answer"), SHORT)
+def test_short_passages_neighboring_facts_and_tables_are_read(question, passage, answer):
+    text, _ = ExtractiveAnswerer(judge=LocalJudge(model=True)).generate(question, [passage])
+    assert answer in text.replace("**", "") if answer else text.startswith((NO_ANSWER, NOT_SURE))
+    if answer:
+        assert "18 hours" not in text
+
+
+HARBOR = [
+    "Sales of tickets rose in 2020. Sales of tickets fell in 2021. The crossing to the outer island takes 11 "
+    "hours. The way back takes 18 hours.",
+    "Dogs are not allowed on deck. A licence is required for visitors who fish. The shop is closed on Sundays. "
+    "The museum was opened in 1932 by Jack Lang; bees eat nectar, not pollen.",
+    "The chapel was built before the war. The tower was finished in 1947. The village is unknown to tourists.",
+]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("In 2020 the sales of tickets rose.", "In 2020 the sales of tickets fell."),
+        ("In 2020 the sales of tickets rose.", "In 2020 the sales of tickets did not rise."),
+        ("In 2021 sales of tickets fell.", "In 2021 sales of tickets rose."),
+        ("On deck dogs are not allowed.", "On deck dogs are allowed."),
+        ("A licence is required for fishing visitors.", "A licence is optional for fishing visitors."),
+        ("On Sundays the shop is closed.", "On Sundays the shop is open."),
+        ("On Sundays the shop isn't open.", "On Mondays the shop is closed."),
+        ("The museum opened in 1932.", "The museum opened in 1947."),
+        ("Before the war the chapel was built.", "After the war the chapel was built."),
+        ("The crossing to the island takes 11 hours.", "The crossing to the island takes 18 hours."),
+        ("The bees do not eat pollen.", "The bees do not eat nectar."),
+    ],
+)
+def test_a_claim_turned_into_its_opposite_is_not_supported(judge, right, wrong):
+    (denied,) = judge.grounding(wrong, HARBOR)
+    assert denied.contradicted, denied.reason
+    assert denied.probability <= 0.3
+    assert denied.evidence is not None
+    assert "the passages say" in denied.reason
+    (kept,) = judge.grounding(right, HARBOR)
+    assert kept.probability > denied.probability
+    assert "the passages say" not in kept.reason
+    check = LocalCritic("What is true?", lambda s: HARBOR, judge=judge, alone=True)
+    assert check.grade(HARBOR, wrong).score < 5
+
+
+def test_a_denial_inside_a_word_counts():
+    judge = LocalJudge(model=False)  # The entailment model does not read "unknown" as "not known".
+    denied = only(judge, "The village is known to tourists.", HARBOR)
+    said = only(judge, "Tourists do not know the village.", HARBOR)
+    assert denied.contradicted and not said.contradicted
+    assert said.probability > denied.probability
+
+
+def counting_reads(monkeypatch):
+    """The pairs that an entailment model reads from now on."""
+    read = []
+    logits = Entailment.logits
+
+    def counted(self, pairs):
+        read.extend(pairs)
+        return logits(self, pairs)
+
+    monkeypatch.setattr(Entailment, "logits", counted)
+    return read
+
+
+def test_the_model_reads_a_claim_once_and_only_where_counts_leave_it_open(monkeypatch):
+    read, judge = counting_reads(monkeypatch), LocalJudge()
+    said, apart = "It carries eight lanes of traffic over the harbor.", "Quantum physics puzzles poets."
+    first = judge.grounding(f"{said} {apart} The seals doze after noon.", PASSAGES)
+    assert [claim for claim, _ in read] == ["The seals doze after noon."]
+    judge.grounding(f"{said} {apart} The seals doze after noon. Seals are green.", PASSAGES)
+    assert [claim for claim, _ in read] == ["The seals doze after noon.", "Seals are green."]
+    assert judge.grounding("The seals doze after noon.", PASSAGES)[0].probability == first[2].probability
+    LocalJudge(model=False).grounding("Seals are red.", PASSAGES)
+    assert len(read) == 2
+
+
+def test_only_the_last_claims_are_remembered(monkeypatch):
+    judge = LocalJudge()
+    monkeypatch.setattr("sage_core.verify.judge._KEPT_LOGITS", 3)
+    for count in range(5):
+        judge.grounding(f"The harbor has {count} seals.", PASSAGES)
+    assert len(judge._logits) == 3
+
+
+def test_of_a_long_sentence_the_part_that_shares_the_claims_words_is_read(monkeypatch):
+    read = counting_reads(monkeypatch)
+    filler = " ".join(f"item{i}" for i in range(200))
+    passage = f"The list names {filler} and the grey heron nests in the reeds near {filler}."
+    LocalJudge().grounding("A grey heron has its nest in the reeds.", [passage])
+    ((_, evidence),) = read
+    assert "the grey heron nests in the reeds" in evidence and len(evidence.split()) == 45
+
+
+def test_a_code_that_does_not_mean_it_is_contradicted(judge):
+    (claim,) = judge.grounding("Error E17 does not mean that the thermocouple is disconnected.", CODES)
+    assert claim.contradicted and claim.probability <= 0.3
+    assert claim.reason == "the passages say “means” where it says “not mean”"
+
+
+def test_the_first_position_reads_alike_alone_and_among_all():
+    model = PairModel()
+    pairs = [
+        (question, passage) for question in ("Who opened it?", "Do seals sleep?") for passage in PASSAGES
+    ]
+    assert np.allclose(model.logits(pairs), model.spans(pairs)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("Wann legt die Fähre am Nordpier ab?", False),
+        ("Die Fähre legt um neun Uhr am Nordpier ab.", False),
+        ("Quand part le ferry ?", False),
+        ("¿Cuándo sale el ferry?", False),
+        ("When does the ferry leave?", True),
+        ("Who wrote Les Misérables?", True),
+        ("Charles de Gaulle visited Montréal in 1967.", True),
+        ("Los Angeles", True),
+    ],
+)
+def test_a_short_question_of_another_language_is_told_by_its_small_words(judge, text, english):
+    assert (judge.answerable(text, PASSAGES) is not None) == english
+    assert all((c.probability is not None) == english for c in judge.grounding(text, PASSAGES))
+
+
+# What documents hold beside words: footnote marks, powers, circled numbers, signs, currency, fractions, line ends.
+MARKS = st.sampled_from([*"0123456789²³₂①③½¼٣−-–+$€£%‰.,:;/<>≤ ", "\r\n", " ", "the lamp costs ", " francs"])
+
+
+@given(st.lists(MARKS, max_size=25).map("".join), st.lists(MARKS, max_size=25).map("".join))
+def test_marks_beside_numbers_are_no_error(one, other):
+    words = LocalJudge(model=False)
+    answer, passages = f"The lamp costs {one} francs.", [f"The lamp costs {other} francs. It is blue."]
+    known = [c.probability for c in words.grounding(answer, passages) if c.probability is not None]
+    assert all(0 <= probability <= 1 for probability in known)
+    words.locate(f"Who sold the {one} lamps?", passages)
+
+
+# (passage, claim): one sign, currency, comparator, per cent or decimal mark apart.
+OTHER_NUMBERS = [
+    ("The mean temperature is 5 degrees.", "The mean temperature is -5 degrees."),
+    ("The mean temperature is −5 degrees.", "The mean temperature is 5 degrees."),
+    ("-5 degrees is the mean temperature.", "5 degrees is the mean temperature."),
+    ("The mean temperature is - 5 degrees.", "The mean temperature is 5 degrees."),
+    ("The fee is €50 a year.", "The fee is $50 a year."),
+    ("The fee of a year is 50 €.", "The fee of a year is 50."),
+    ("The club received 40 of all votes.", "The club received 40% of all votes."),
+    ("The club received of all votes 40 %.", "The club received of all votes 40."),
+    ("The factor is 1-5 in winter.", "The factor is 1.5 in winter."),
+    ("The factor is 1,5 in winter.", "The factor is 1.5 in winter."),
+    ("The factor in winter is .5.", "The factor in winter is 5."),
+    ("The value has to be < 5 here.", "The value has to be > 5 here."),
+    ("The value has to be ≥5 here.", "The value has to be 5 here."),
+    ("The area is about 10² hectares.", "The area is about 10 hectares."),
+    ("The yearly budget of it is 40 million.", "The yearly budget of it is 40."),
+]
+
+
+@pytest.mark.parametrize(("passage", "claim"), OTHER_NUMBERS)
+def test_another_number_is_not_word_for_word(passage, claim):
+    words = LocalJudge(model=False)
+    assert "word for word" not in only(words, claim, [passage]).reason
+    for text in (passage, claim):
+        assert "word for word" in only(words, text, [f"{text} It is blue."]).reason
+
+
+def test_a_number_with_the_other_sign_is_contradicted():
+    claim = only(
+        LocalJudge(model=False), "The mean temperature is -5 degrees.", ["The mean temperature is 5 degrees."]
+    )
+    assert claim.refuted and "“5” where it says “-5”" in claim.reason
+
+
+NUMBER_FORMS = st.from_regex(
+    r"(-|−|\+|<|>|≤|~|±)?[$€£]?[1-9][0-9]{0,2}([.,:][0-9]{2})?(²|½)?( ?%| €)?", fullmatch=True
+)
+BESIDE = st.sampled_from(
+    ["the lamp", "costs", "in winter", "ferry", "(", "“", "3", "F-16", "²", "①", "-", "%", "\r\n"]
+)
+
+
+@given(NUMBER_FORMS, NUMBER_FORMS, st.lists(BESIDE, max_size=4), st.lists(BESIDE, max_size=4))
+def test_a_claim_with_another_number_is_never_word_for_word(one, other, before, after):
+    def alike(number):
+        return number.replace("−", "-").replace(" ", "")
+
+    def said(number):
+        return " ".join(["The lamp of the harbor costs", *before, number, *after, "francs in winter."])
+
+    claims = LocalJudge(model=False).grounding(said(one), [said(other)])
+    if alike(one) != alike(other):
+        assert not any("word for word" in claim.reason for claim in claims)
+    elif not before and not after:
+        assert all("word for word" in claim.reason for claim in claims)
+
+
+def test_runs_of_marks_take_linear_time():
+    words, start = LocalJudge(model=False), time.process_time()
+    for mark in ("<", "$ ", "- ", "-", "%", ".", "1-", "1.", "1 ", "1 million ", "² "):
+        words.grounding("The lamp costs 9 francs.", [f"The lamp costs {mark * 9_000} francs."])
+    assert time.process_time() - start < 20

@@ -1,0 +1,107 @@
+"""Numbers, quantities and times of day in one form."""
+
+import pytest
+
+from sage_core.verify import LocalJudge
+from sage_core.verify.quantities import missing, quantities
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,200 m", "1.2 km"),
+        ("500 ml", "half a litre"),
+        ("at 16:30", "at half past four"),
+        ("16:30", "4.30 pm"),
+        ("90 minutes", "an hour and a half"),
+        ("1 hour 20 minutes", "80 min"),
+        ("two and a half million", "2.5 million"),
+        ("one hundred and five", "105"),
+        ("three quarters of a mile", "0.75 miles"),
+        ("$1.5 billion", "1,500 million dollars"),
+        ("quarter to five", "16:45"),
+        ("40%", "40 percent"),
+        ("50% of the patients", "half of the patients"),
+        ("three quarters of it", "75%"),
+        ("a dozen eggs", "12 eggs"),
+        ("9 a.m.", "nine o'clock in the morning"),
+        ("-5 °C", "−5 °C"),
+        ("at –5 degrees", "at minus 5 degrees"),
+        ("-$5", "$-5"),
+        ("pages 3-5", "pages 3 - 5"),
+        ("the aspect ratio is 16:10", "a 16:10 screen"),
+        ("the aspect ratio is 16:10", "it is 16:10"),
+    ],
+)
+def test_the_same_in_other_words_agrees(one: str, other: str) -> None:
+    assert missing(quantities(one), quantities(other)) == 0
+    assert missing(quantities(other), quantities(one)) == 0
+    assert quantities(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("in 1932", "in 1933"),
+        ("5 days", "5 weeks"),
+        ("16:30", "5.30 pm"),
+        ("1.2 km", "1,300 m"),
+        ("$5", "5 kg"),
+        ("half of them", "60% of them"),
+        ("-5 °C", "5 °C"),
+        ("a loss of -$5", "$5"),
+        ("a 16:10 screen", "16 hours"),
+        ("the ratio is 16:10", "at half past four"),
+    ],
+)
+def test_another_quantity_does_not(one: str, other: str) -> None:
+    assert missing(quantities(one), quantities(other)) == 1
+
+
+def test_a_quantity_said_otherwise_is_not_held_against_another_row() -> None:
+    table = "| Route | Length |\n|---|---|\n| Ridge path | 1.2 km |\n| Lake path | 800 m |"
+    judge = LocalJudge()
+    right, wrong = (
+        judge.grounding(f"The {name} path is 0.8 km long.", [table])[0] for name in ("lake", "ridge")
+    )
+    assert not right.contradicted and wrong.contradicted
+
+
+def test_only_what_may_be_one_is_a_time_of_day() -> None:
+    for text in ("an aspect ratio of 16:10", "a 16:10 display", "the odds are 10:11", "won 3:10"):
+        assert [q.dimension for q in quantities(text)] == ["ratio"], text
+    for text in ("at 16:10", "opens 16:10", "the odds close at 16:10", "from 9:30 to 16:10"):
+        assert all(q.dimension.startswith("clock") for q in quantities(text)), text
+    assert not any(q.dimension for q in quantities("a map of 1:50,000"))
+
+
+def test_spans_hold_where_lower_case_is_longer() -> None:
+    text = "İİİİ 7 kg"
+    (quantity,) = quantities(text)
+    assert quantity.span.of(text) == "7 kg"
+    assert max(len(chr(i).lower()) for i in range(0x110000) if chr(i) != "İ") == 1
+
+
+def test_no_number_is_infinite() -> None:
+    assert quantities("9" * 400 + " km") == () == quantities("9" * 300 + " trillion trillion km")
+
+
+@pytest.mark.parametrize("text", ["", "\r\n", "🐝 " * 50, "a an half of", "1" * 400, "twenty " * 500])
+def test_odd_text_is_no_error(text: str) -> None:
+    assert all(q.value == q.value for q in quantities(text))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("The path is 1,200 m long.", "The path is 1,300 m long."),
+        ("Add half a litre of milk.", "Add two litres of milk."),
+        ("The talk begins at half past four.", "The talk begins at half past five."),
+        ("Anna Berg taught Tom Reed how to sail.", "Tom Reed taught Anna Berg how to sail."),
+    ],
+)
+def test_claims_are_judged_by_what_they_mean(right: str, wrong: str) -> None:
+    passage = "The path is 1.2 km long. Add 500 ml of milk. The talk begins at 16:30. Anna Berg taught Tom Reed to sail."
+    (one,), (other,) = (LocalJudge(model=False).grounding(text, [passage]) for text in (right, wrong))
+    assert one.probability is not None and other.probability is not None
+    assert one.probability > other.probability + 0.15
