@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -308,33 +309,44 @@ def _tables(passage: str, place: _Above) -> list[_Table]:
 
 def _cell(question: str, tables: Sequence[_Table], weights: Mapping[str, float]) -> Formed | None:
     """The cell whose row and column hold most of the question's words, with its row quoted; of ties all."""
-    found: dict[tuple[float, float], dict[str, str]] = {}
+    total = sum(weights.values())
+    best, ties = (0.0, 0.0), list[tuple[_Table, tuple[str, ...], int]]()
     for table in tables:
-        about = frozenset(stem_list(table.heading))
-        for row in table.rows:
+        about = _named(weights, frozenset(stem_list(table.heading)))
+        heads = [_named(weights, frozenset(stem_list(head))) for head in table.header]
+        # Each cell is stemmed once: for every pair of cells it would take the square of their number.
+        named = [[_named(weights, frozenset(stem_list(cell))) for cell in row] for row in table.rows]
+        rows_with = Counter(word for row in named for word in frozenset().union(*row))
+        for row, words in zip(table.rows, named, strict=True):
+            cells_with = Counter(word for cell in words for word in cell)
             for column, value in enumerate(row):
                 if not value:
                     continue
-                others = [c for i, c in enumerate(row) if i != column]
-                in_row = frozenset(w for c in others for w in stem_list(c))
-                in_head = frozenset(stem_list(table.header[column]))
-                rows_words = [w for w in weights if _among(w, in_row)]
-                if not rows_words or _among_all(stem_list(value), weights):
+                in_row = frozenset(w for w, n in cells_with.items() if n > (w in words[column]))
+                if not in_row or _among_all(stem_list(value), weights):
                     continue  # The question has to name its row, and not the value.
                 # A word of one row says more than a word of all.
-                distinct = sum(
-                    1 / sum(any(_among(w, frozenset(stem_list(c))) for c in r) for r in table.rows)
-                    for w in rows_words
-                ) / len(weights)
-                named = [w for w in weights if _among(w, in_head)]
-                score = distinct + 0.6 * bool(named) + 0.3 * _kind_fits(question, table.header[column], value)
-                covered = round(_share(weights, in_row | in_head | about), 2)
-                alike = found.setdefault((covered, score), {})
-                alike.setdefault(_row_text(table, row), _row_text(table, row, column))
-    best = max(found, default=(0.0, 0.0))
-    if best[0] < _SURE_OF_CELL or len(found[best]) > _MOST_ROWS:
+                distinct = sum(1 / rows_with[w] for w in weights if w in in_row) / len(weights)
+                fits = _kind_fits(question, table.header[column], value)
+                score = distinct + 0.6 * bool(heads[column]) + 0.3 * fits
+                held = in_row | heads[column] | about
+                covered = round(sum(v for w, v in weights.items() if w in held) / total, 2)
+                if (covered, score) > best:
+                    best, ties = (covered, score), []
+                if (covered, score) == best:
+                    ties.append((table, row, column))
+    rows: dict[str, str] = {}
+    for (table, row), same in itertools.groupby(ties, key=lambda tie: tie[:2]):
+        if best[0] >= _SURE_OF_CELL and len(rows) <= _MOST_ROWS:
+            rows.setdefault(_row_text(table, row), _row_text(table, row, next(same)[2]))
+    if not rows or len(rows) > _MOST_ROWS:
         return None
-    return Formed(f"The documents say: {', '.join(f'“{row}”' for row in found[best].values())}", best[0])
+    return Formed(f"The documents say: {', '.join(f'“{row}”' for row in rows.values())}", best[0])
+
+
+def _named(weights: Mapping[str, float], held: frozenset[str]) -> frozenset[str]:
+    """The question's words that a text holds, see `_among`."""
+    return frozenset(w for w in weights if _among(w, held))
 
 
 def _among_all(value: Sequence[str], words: Mapping[str, float]) -> bool:

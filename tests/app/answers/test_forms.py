@@ -1,6 +1,7 @@
 """Answers without an LLM to questions for a cell, a list, yes or no, two sides; over documents of our own."""
 
 import collections
+import time
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,24 @@ def test_headings_above_a_passage_say_what_its_list_is_about() -> None:
     box, manual = "## In the box\n\n- a needle\n- a bag", "finch.md, Finch 2 camping stove"
     assert form_answer("What is in the box of the Finch 2?", [box], places=[manual]) is not None
     assert form_answer("Which paint is used on the Finch 2?", [box], places=[manual]) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "columns"), [(4_000, 3), (2, 6_000), (400, 30)])
+@pytest.mark.parametrize(
+    "question", ["What is the yield of farm 77?", "What differs between farm 5 and farm 77?"]
+)
+def test_a_large_table_takes_linear_time(question: str, rows: int, columns: int) -> None:
+    def seconds(rows: int, columns: int) -> float:
+        names = " | ".join(["Farm", *(f"Yield {j}" for j in range(columns - 1))])
+        body = [
+            " | ".join([f"Farm {i}", *(f"{i * j % 97} tons" for j in range(columns - 1))])
+            for i in range(rows)
+        ]
+        table = "\n".join(f"| {row} |" for row in [names, "|".join(["---"] * columns), *body])
+        start = time.process_time()
+        form_answer(question, [table])
+        return time.process_time() - start
+
+    small, large = seconds(max(rows // 4, 2), columns if rows > 2 else columns // 4), seconds(rows, columns)
+    assert large < 10 * max(small, 0.05)
