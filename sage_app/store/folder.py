@@ -46,7 +46,7 @@ from sage_core.word_index.names import (
     linked_sections,
     listed,
 )
-from sage_core.word_index.words import WORD_TABLES, insert_words, rows_with_terms
+from sage_core.word_index.words import WORD_TABLES, WORDS_VERSION, insert_words, renew_words, rows_with_terms
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +77,8 @@ _TABLES = (
     "CREATE TABLE dead (first INTEGER NOT NULL, stop INTEGER NOT NULL, change INTEGER NOT NULL)",
     "CREATE INDEX dead_by_change ON dead (change)",
 )
+# Rows with `Chunk.text_for_models`.
+_INDEXED = "SELECT row, CASE header WHEN '' THEN text ELSE header || char(10) || text END FROM chunks"
 # Chunks kept in memory, some 2 KB each.
 _MOST_CACHED = 8_192
 _NONE = type(None)
@@ -292,6 +294,10 @@ class FolderStore(NameTables):
             check_same_thread=False,
         )
         connection.execute("PRAGMA synchronous = FULL")
+        if mode == "rw" and _has_tables(connection):
+            schema = connection.execute("SELECT value FROM settings WHERE name = 'schema'").fetchone()
+            if schema == (SCHEMA,):
+                renew_words(connection, _INDEXED)
         return connection
 
     @contextmanager
@@ -438,9 +444,8 @@ class FolderStore(NameTables):
                     raise self._damaged(f"{DATABASE} is empty")
                 for statement in _TABLES:
                     connection.execute(statement)
-                connection.executemany(
-                    "INSERT INTO settings VALUES (?, ?)", {**identity.to_settings(), "schema": SCHEMA}.items()
-                )
+                settings = {**identity.to_settings(), "schema": SCHEMA, "words": WORDS_VERSION}
+                connection.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
                 connection.execute("INSERT INTO state VALUES (?, 0, 0)", (secrets.token_hex(8),))
             create_names(connection)
             connection.execute("COMMIT")

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_core.text.language import is_english
+
 _K1, _B = 1.5, 0.75
 
-_WORD = re.compile(r"\w+")
+# Vowel signs and other marks belong to the letter before them, which `\w` does not know. The ranges also hold
+# some signs of punctuation that stand by themselves.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a"
+    "\u07a6-\u07b0\u0816-\u082d\u08d3-\u0963\u0971-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ecd"
+    "\u0f71-\u0f84\u0f8d-\u0fbc\u102b-\u1049\u1056-\u109d\u135d-\u135f\u1712-\u1734\u17b4-\u17d3"
+)
+_ASCII_WORD = re.compile(r"\w+")
+_WORD = re.compile(rf"\w[\w{_MARKS}]*")
+# Written or left out as one likes: points of vowels, the line that stretches an Arabic word, and joiners.
+_OPTIONAL = re.compile("[\u0591-\u05bd\u05bf\u05c1-\u05c7\u064b-\u065f\u0670\u0640\u200c\u200d]")
 _STOP_WORDS = """
     a about all also am an and any are as at be been being both but by can could did do does doing for
     from had has have having he her hers him his how i if in into is it its itself many may me might much
@@ -22,44 +36,60 @@ _STOP_WORDS = """
     """
 _STOPPED = frozenset(_STOP_WORDS.split())
 
-
-def words(text: str) -> list[str]:
-    """Lower-cased words without English stop words and plural endings. Numbers are words."""
-    # Interned: the words of many texts that are kept are then the same few strings.
-    return [sys.intern(_singular(w)) for w in _WORD.findall(text.lower()) if w not in _STOPPED]
-
-
 # Scripts without spaces between words: Thai to Khmer, kana, Han, and what is only used beside them.
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003134f]+"
 )
+_CHARACTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
 # Only from where a word begins: from each of its letters, a word of 100,000 letters would take minutes.
 _COMPOUND = re.compile(r"(?<!\w)\w+(?:[-./:_+]\w+)+")
+# Words from which on the shares of small words decide whether a text is English.
+_LEAST_WORDS = 8
+
+
+def words(text: str) -> list[str]:
+    """Words in lower case, as search and ranking compare them. Numbers are words.
+
+    Of scripts without spaces between words every two neighboring characters, with their marks. Of English
+    text without stop words and plural endings; what is common in another language, the list tells.
+    """
+    plain = text.lower()
+    if plain.isascii():
+        found = _ASCII_WORD.findall(plain)
+    else:
+        found = _WORD.findall(_OPTIONAL.sub("", unicodedata.normalize("NFKC", plain)))
+        if UNSPACED.search(plain):
+            found = [part for word in found for part in _pairs(word)]
+    if is_english(text, _LEAST_WORDS):
+        found = [_singular(word) for word in found if word not in _STOPPED]
+    # Interned: the words of many texts that are kept are then the same few strings.
+    return [sys.intern(word) for word in found]
 
 
 def index_terms(text: str) -> list[str]:
     """What a word index keeps of a text, and looks up of a question.
 
-    `words`, and besides: of "XK-200/7b" also ``xk2007b``, so that a part number is rarer than its parts; of
-    scripts without spaces between words every two neighboring characters instead of whole runs.
+    `words`, and of "XK-200/7b" also ``xk2007b``, so that a part number is rarer than its parts.
     """
-    terms: list[str] = []
-    for word in words(text):
-        if UNSPACED.search(word) is None:
-            terms.append(word)
-            continue
-        rest = 0
-        for run in UNSPACED.finditer(word):
-            terms += [word[rest : run.start()]] if run.start() > rest else []
-            pairs = [run.group()[i : i + 2] for i in range(len(run.group()) - 1)]
-            terms += pairs or [run.group()]
-            rest = run.end()
-        terms += [word[rest:]] if rest < len(word) else []
+    terms = words(text)
     for compound in _COMPOUND.findall(text.lower()):
         if any(c.isdigit() for c in compound):
             terms.append("".join(c for c in compound if c.isalnum()))
     return terms
+
+
+def _pairs(word: str) -> Iterator[str]:
+    """A word, its runs of scripts without spaces as pairs of neighboring characters."""
+    rest = 0
+    for run in UNSPACED.finditer(word):
+        if run.start() > rest:
+            yield word[rest : run.start()]
+        characters = _CHARACTER.findall(run.group())
+        yield from map("".join, pairwise(characters)) if len(characters) > 1 else characters
+        rest = run.end()
+    if rest < len(word):
+        yield word[rest:]
 
 
 def _singular(word: str) -> str:

@@ -13,10 +13,19 @@ COMMON_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _FOREIGN_WORDS = """
     der die das und ist von mit den dem ein eine nicht zu auf im el la los las que es en un una por con del le
     les des et est dans pour une du qui sur il lo gli che di non sono della os da em um uma não het een van
-    niet dat op te och att som det på av är ikke til ve bir bu için na się jest nie wann wer wie warum quand
-    où cuándo cuando dónde donde quién cómo dove
+    niet dat op te och att som det på av är ikke til ve bir bu için na się jest nie este și sunt din care
+    ao pelo pela przez jego oraz yang dan di dengan untuk ini itu pada dari az és hogy egy nem ja että
+    ovat ang mga sa kwa
 """
-_FOREIGN = frozenset(_FOREIGN_WORDS.split())
+# Words that questions begin with: in a short text one of them is enough.
+_FOREIGN_ASKING = """
+    wann wer wie warum welche welcher welches wieviel quand où quel quelle quels quelles combien pourquoi qué
+    quién quiénes cuál cuáles cuánto cuánta cuántos cuántas cómo cuándo dónde qual quais quanto quantos
+    quantas quem onde quale quali quanti perché hoeveel welke waarom siapa berapa kapan bagaimana nasıl
+    nerede kaç hangi kto gdzie kiedy jaki jaka
+"""
+_ASKING = frozenset(_FOREIGN_ASKING.split())
+_FOREIGN = frozenset(_FOREIGN_WORDS.split()) | _ASKING
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -26,7 +35,7 @@ def is_english(text: str, least: int) -> bool:
     Args:
         text: The text; without a letter it counts as English.
         least: Words from which on the shares of small words such as "the" and "der" decide. In fewer words,
-            two of another language and none of English do.
+            more of another language do, at least two, or one that begins a question.
     """
     words = _LETTERS.findall(text)
     letters = "".join(words)
@@ -37,8 +46,9 @@ def is_english(text: str, least: int) -> bool:
     lower = [w.lower() for w in words]
     english, foreign = (sum(w in known for w in lower) for known in (COMMON_ENGLISH, _FOREIGN))
     if len(words) < least:
-        return english > 0 or foreign < 2
-    if english >= 0.06 * len(words):
+        foreign += sum(w in _ASKING for w in lower)
+        return foreign < 2 or english >= foreign
+    if english >= max(0.06 * len(words), foreign):
         return True
     # Neither English nor another language that is known by its small words: names, a list, a table.
     return foreign < 0.04 * len(words)

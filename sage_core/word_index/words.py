@@ -24,7 +24,8 @@ from sage_core.word_index.names import LISTED, NAME_TABLES, NameTables, insert_n
 WORD_TABLES = (
     # What `index_terms` gives for header and text of each row, and how many rows have a term.
     "CREATE VIRTUAL TABLE words USING fts5(terms,"
-    " tokenize = \"unicode61 remove_diacritics 2 tokenchars '_'\")",
+    # Marks are parts of words: without vowel signs Hindi is other words.
+    " tokenize = \"unicode61 remove_diacritics 2 categories 'L* N* M* Co' tokenchars '_'\")",
     "CREATE VIRTUAL TABLE word_counts USING fts5vocab('words', 'row')",
 )
 # Words in more than this share of the chunks, and in this many at least, are not searched for.
@@ -32,7 +33,7 @@ COMMON, COMMON_LEAST = 0.05, 2_000
 # Of a question that is a whole text.
 _MAX_TERMS = 64
 # Raised with a change of the tables or of `index_terms`: an index made before is made again.
-_VERSION = 2
+WORDS_VERSION = 3
 # Ids that a filter is asked about at once.
 _FILTERED = 128
 _WAIT_SECONDS = 30.0
@@ -122,7 +123,7 @@ class WordIndex(NameTables):
         )
         try:
             [(version,)] = connection.execute("PRAGMA user_version")
-            if version != _VERSION:
+            if version != WORDS_VERSION:
                 self._create(connection)
         except sqlite3.DatabaseError as error:
             connection.close()
@@ -149,7 +150,7 @@ class WordIndex(NameTables):
             )
             for table in (*WORD_TABLES, *NAME_TABLES):
                 connection.execute(table)
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            connection.execute(f"PRAGMA user_version = {WORDS_VERSION}")
 
     def update(
         self,
@@ -260,10 +261,12 @@ class WordIndex(NameTables):
 
 def insert_words(connection: sqlite3.Connection, first: int, texts: Iterable[str]) -> None:
     """Index texts under the rows from ``first`` on."""
-    connection.executemany(
-        "INSERT INTO words (rowid, terms) VALUES (?, ?)",
-        [(first + i, " ".join(index_terms(text))) for i, text in enumerate(texts)],
-    )
+    _insert(connection, enumerate(texts, first))
+
+
+def _insert(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
+    terms = ((row, " ".join(index_terms(text))) for row, text in rows)
+    connection.executemany("INSERT INTO words (rowid, terms) VALUES (?, ?)", terms)
 
 
 def rows_with_terms(
@@ -286,6 +289,25 @@ def rows_with_terms(
         "SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rank LIMIT ?", (query, below, n)
     )
     return [row for (row,) in rows]
+
+
+def renew_words(connection: sqlite3.Connection, texts: str) -> None:
+    """Make a store's index of words anew, once, where a version with other `index_terms` made it.
+
+    ``texts`` is a query for the rows and what is indexed under each; the version stands in ``settings``.
+    """
+    known = "SELECT value FROM settings WHERE name = 'words'"
+    if connection.execute(known).fetchone() == (WORDS_VERSION,):
+        return
+    with _transaction(connection):
+        if connection.execute(known).fetchone() == (WORDS_VERSION,):
+            return  # another process was faster
+        for table in ("word_counts", "words"):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        for statement in WORD_TABLES:
+            connection.execute(statement)
+        _insert(connection, connection.execute(texts))
+        connection.execute("INSERT OR REPLACE INTO settings VALUES ('words', ?)", (WORDS_VERSION,))
 
 
 @contextmanager

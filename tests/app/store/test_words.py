@@ -213,3 +213,28 @@ def test_a_word_index_knows_documents_by_their_names_while_they_have_chunks() ->
     assert index.named(["the ferry", "bee"], 5) == {"the ferry": ["a"]} and index.chunks_of(
         ["a", "b"], 5
     ) == ["a1"]
+
+
+@pytest.mark.parametrize("language", ["hindi", "chinese"])
+def test_words_of_other_scripts_find_their_chunk(language: str) -> None:
+    texts = {
+        "hindi": ("रेल का किराया सौ रुपये है।", "मौसम आज अच्छा है।", "किराया"),
+        "chinese": ("汽车的电池通常可以用五年。", "火车站在城市的北边。", "电池能用多久?"),
+    }[language]
+    index = WordIndex()
+    index.update({"right": "1", "wrong": "1"}, lambda ids: [texts[key == "wrong"] for key in ids])
+    assert index.search(texts[2], 5) == ["right"]
+
+
+def test_a_store_of_other_words_gets_them_anew_once(tmp_path: Path) -> None:
+    run(tmp_path / "store", fill(tmp_path / "docs"))
+    database = tmp_path / "store" / "store.sqlite3"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DELETE FROM words")
+        connection.execute("INSERT INTO words (rowid, terms) VALUES (1, 'torn')")
+        connection.execute("DELETE FROM settings WHERE name = 'words'")
+    assert [h for h in found(tmp_path / "store", "When does the ferry sail?", n=5) if h.by_words == 0]
+    check(tmp_path / "store")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DELETE FROM words")
+    assert not [h for h in found(tmp_path / "store", "When does the ferry sail?", n=5) if h.by_words == 0]
