@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export ANONYMIZED_TELEMETRY ?= False
 
-.PHONY: help install install-core hooks demo test soak quick lint format types docs notebooks recipes matrix floors check build clean
+.PHONY: help install install-core hooks demo test soak quick lint format types docs notebooks recipes stores apps matrix floors check build clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -54,7 +54,7 @@ soak: install  ## Run the tests of leaks, load, killed processes, Ray and the br
 
 # The plugin of langsmith, which LangChain brings, takes seconds to import and is not used.
 quick: install-core  ## Run the quick tests of the package: no models, no processes, no torch
-	SAGE_TEST_EXAMPLES=10 $(PYTEST) -m "not slow and not soak and not docs" tests
+	SAGE_TEST_EXAMPLES=10 $(PYTEST) -m "not slow and not soak and not docs and not stores and not apps" tests
 
 lint: install  ## Check style and formatting
 	$(BIN)/ruff check .
@@ -87,6 +87,13 @@ recipes: install  ## Run the recipes of docs/recipes.md with the packages they n
 	$(PIP) --group recipes
 	$(BIN)/python -m pytest -p no:langsmith_plugin tests/test_documentation.py -k "recipes and blocks_run"
 
+stores: install  ## Run the adapters over real vector stores, in an environment of their own
+	$(BIN)/nox -s stores
+
+apps: install  ## Run the applications of the frameworks' tutorials (tests/apps)
+	$(PIP) --group apps
+	$(PYTEST) -m apps tests/apps
+
 build: install  ## Build the distributions and prove the wheel in an environment of its own
 	rm -rf dist
 	for folder in . reproduction training packages/*/; do $(BIN)/python -m build --outdir dist $$folder >/dev/null || exit 1; done
@@ -101,7 +108,7 @@ floors: install  ## Run the tests on the lowest declared version of every depend
 matrix: install  ## Run the adapters' tests on the lowest and newest framework versions
 	$(BIN)/nox -s llamaindex langchain
 
-check: lint types test soak notebooks build docs demo  ## Everything that must hold before a change lands
+check: lint types test soak stores apps notebooks build docs demo  ## Everything that must hold before a change lands
 
 clean:  ## Remove what the targets above made
 	rm -rf $(VENV) dist build site .demo .matrix .mypy_cache .ruff_cache .pytest_cache .hypothesis

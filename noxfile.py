@@ -97,6 +97,22 @@ def agents(session: nox.Session, version: str) -> None:
 
 
 @nox.session
+def stores(session: nox.Session) -> None:
+    """Both adapters over real vector stores, PostgreSQL with pgvector among them."""
+    group = nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), "stores")
+    session.install("--editable", ".[llamaindex,langchain,chroma]", *group, *TOOLS)
+    run_tests(session, "tests/stores", "-m", "stores")
+
+
+@nox.session
+def apps(session: nox.Session) -> None:
+    """The applications of the frameworks' own tutorials, with our parts in them."""
+    group = nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), "apps")
+    session.install("--editable", ".[llamaindex,langchain,agents,chroma]", *group, *TOOLS)
+    run_tests(session, "tests/apps", "-m", "apps")
+
+
+@nox.session
 @nox.parametrize("version", ["1", "2"])
 def mcp(session: nox.Session, version: str) -> None:
     """The server's tests on both major versions of mcp, the lowest release of the first."""

@@ -213,7 +213,9 @@ class Chroma:
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """See `ReadableStore`."""
-        scored = self.near(vector, len(ids), {"ids": list(ids)}) if ids else []
+        # A search within ids of which the collection lacks one is an error in Chroma.
+        there = self._store.get(ids=list(ids), include=[])["ids"] if ids else []
+        scored = self.near(vector, len(there), {"ids": there}) if there else []
         return {str(document.id): score for document, score in scored or ()}
 
 

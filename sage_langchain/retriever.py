@@ -315,7 +315,8 @@ class SageRetriever(CheckedModel, BaseRetriever):
         keys, inner = {SCORE_KEY, SCALE_KEY}, self.base_retriever
         if isinstance(inner, ScoredVectorStoreRetriever):
             keys |= {inner.score_key, inner.distance_key}
-        plain = [{key: d.metadata[key] for key in d.metadata if key not in keys} for d in documents]
+        # Chroma gives the entries in another order with each question, which JSON keeps.
+        plain = [{k: d.metadata[k] for k in sorted(d.metadata, key=str) if k not in keys} for d in documents]
         return [d.model_copy(update={"metadata": m}) for d, m in zip(documents, plain, strict=True)]
 
     def _exact(self, k: int | None) -> int | None:

@@ -250,7 +250,11 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
     if isinstance(store, SimpleVectorStore) or store.class_name() == "QdrantVectorStore":
         query.node_ids = list(ids)
     elif store.class_name() == "ChromaVectorStore":
-        options = {"ids": list(ids)}
+        # A search within ids of which the collection lacks one is an error in Chroma.
+        there = store.client.get(ids=list(ids), include=[])["ids"]
+        if not there:
+            return {}
+        options = {"ids": there}
     else:
         return {}
     result = store.query(query, **options)

@@ -27,23 +27,33 @@ class Passage(NamedTuple):
 
 
 class Nodes:
-    """An index of LlamaIndex."""
+    """An index of LlamaIndex; over a vector store where one is given, with ids of the form that it takes."""
 
-    def __init__(self, passages: Sequence[Passage], *, chroma: bool = False) -> None:
-        self.in_docstore, self.model = not chroma, HashEmbedding()
-        self.index = VectorStoreIndex(
-            [], storage_context=_chroma() if chroma else None, embed_model=self.model
-        )
+    def __init__(
+        self,
+        passages: Sequence[Passage],
+        vectors: Any = None,
+        model: Any = None,
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
+        self.model = model or HashEmbedding()
+        self.in_docstore = vectors is None or not vectors.stores_text
+        storage = None if vectors is None else StorageContext.from_defaults(vector_store=vectors)
+        self.index = VectorStoreIndex([], storage_context=storage, embed_model=self.model)
+        self.ids = _Ids(new_id)
         for i, passage in enumerate(passages):
             self.add(passage, f"{i}.md")
 
-    def add(self, passage: Passage, key: str) -> None:
-        node = TextNode(text=passage.text, id_=key, metadata={"title": passage.title})
+    def node(self, passage: Passage, key: str) -> TextNode:
+        node = TextNode(text=passage.text, id_=self.ids[key], metadata={"title": passage.title})
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=key)
-        self.index.insert_nodes([node])
+        return node
+
+    def add(self, passage: Passage, key: str) -> None:
+        self.index.insert_nodes([self.node(passage, key)])
 
     def remove(self, key: str) -> None:
-        self.index.delete_nodes([key], delete_from_docstore=self.in_docstore)
+        self.index.delete_nodes([self.ids[key]], delete_from_docstore=self.in_docstore)
 
     def replace(self, passage: Passage, key: str) -> None:
         if self.in_docstore:
@@ -51,6 +61,10 @@ class Nodes:
         else:  # as whoever else has the collection
             self.index.vector_store.client.delete([key])
         self.add(passage, key)
+
+    def given(self, passages: Sequence[Passage], prefix: str = "") -> dict[str, Any]:
+        """For a store that cannot be read."""
+        return {"nodes": [self.node(p, f"{prefix}{i}.md") for i, p in enumerate(passages)]}
 
     def retriever(self, title: str = "", **settings: Any) -> SageRetriever:
         """Over all passages, or those of one title."""
@@ -69,40 +83,67 @@ class Nodes:
         return self.found(self.index.as_retriever(similarity_top_k=1000), question)
 
 
-def _chroma() -> StorageContext:
+class _Ids(dict[str, str]):
+    """Of each key the id in the store: the key itself, or a new one."""
+
+    def __init__(self, new_id: Callable[[], str] | None) -> None:
+        super().__init__()
+        self._new_id = new_id
+
+    def __missing__(self, key: str) -> str:
+        self[key] = key if self._new_id is None else self._new_id()
+        return self[key]
+
+
+def chroma_vectors(space: str = "cosine") -> Any:
+    """A collection of Chroma as a vector store of LlamaIndex."""
     chromadb = pytest.importorskip("chromadb")
     stores = pytest.importorskip("llama_index.vector_stores.chroma")
-    collection = chromadb.EphemeralClient().create_collection(f"t{uuid.uuid4().hex}")
-    return StorageContext.from_defaults(vector_store=stores.ChromaVectorStore(chroma_collection=collection))
+    collection = chromadb.EphemeralClient().create_collection(
+        f"t{uuid.uuid4().hex}", metadata={"hnsw:space": space}
+    )
+    return stores.ChromaVectorStore(chroma_collection=collection)
 
 
 class Documents:
-    """A store of LangChain."""
+    """A store of LangChain; ``only`` makes the filter for one title, in the form that the store takes."""
 
     def __init__(
-        self, passages: Sequence[Passage], make: Callable[[WordEmbeddings], VectorStore] = InMemoryVectorStore
+        self,
+        passages: Sequence[Passage],
+        make: Callable[[Any], VectorStore] = InMemoryVectorStore,
+        model: Any = None,
+        only: Callable[[str], Any] | None = None,
+        new_id: Callable[[], str] | None = None,
     ) -> None:
-        self.model = WordEmbeddings()
+        self.model = model or WordEmbeddings()
         self.store = make(self.model)
+        self.ids = _Ids(new_id)
+        if only is None:
+            memory = isinstance(self.store, InMemoryVectorStore)
+            only = (lambda t: lambda d: d.metadata["title"] == t) if memory else (lambda t: {"title": t})
+        self.only = only
         for i, passage in enumerate(passages):
             self.add(passage, f"{i}.md")
 
     def add(self, passage: Passage, key: str) -> None:
-        self.store.add_texts([passage.text], [{"title": passage.title, "source": key}], ids=[key])
+        metadata = {"title": passage.title, "source": key}
+        self.store.add_texts([passage.text], [metadata], ids=[self.ids[key]])
 
     def remove(self, key: str) -> None:
-        self.store.delete([key])
+        self.store.delete([self.ids[key]])
 
     def replace(self, passage: Passage, key: str) -> None:
         self.add(passage, key)
 
     def retriever(self, title: str = "", **settings: Any) -> ChainRetriever:
         """Over all passages, or those of one title."""
-        only: Any = {"title": title}
-        if isinstance(self.store, InMemoryVectorStore):
-            only = lambda document: document.metadata["title"] == title  # noqa: E731
-        args = {"filter": only} if title else {}
-        return ChainRetriever.from_vectorstore(self.store, search_kwargs=args, **settings)
+        only = self.only(title) if title else None
+        return ChainRetriever.from_vectorstore(self.store, filter=only, **settings)
+
+    def given(self, passages: Sequence[Passage], prefix: str = "") -> dict[str, Any]:
+        """For a store that cannot be read."""
+        return {"documents": [Document(p.text, metadata={"title": p.title}) for p in passages]}
 
     def found(self, retriever: Any, question: str, awaited: bool = False) -> dict[str, float | None]:
         documents = asyncio.run(retriever.ainvoke(question)) if awaited else retriever.invoke(question)
@@ -115,7 +156,7 @@ class Documents:
         return self.found(ScoredVectorStoreRetriever(vectorstore=self.store, k=1000), question)
 
 
-def chroma(model: WordEmbeddings, space: str = "cosine") -> VectorStore:
+def chroma(model: Any, space: str = "cosine") -> VectorStore:
     """A collection of Chroma with one of its distances."""
     module = pytest.importorskip("langchain_chroma")
     return module.Chroma(
@@ -123,42 +164,3 @@ def chroma(model: WordEmbeddings, space: str = "cosine") -> VectorStore:
         embedding_function=model,
         collection_configuration={"hnsw": {"space": space}},
     )
-
-
-class WithDocstore(VectorStore):
-    """A stand-in with the attributes of LangChain's FAISS, which is in a package that is not imported here."""
-
-    def __init__(self, model: WordEmbeddings) -> None:
-        self._inner = InMemoryVectorStore(model)
-        self.docstore = self
-        self._dict: dict[str, Document] = {}
-        self.index_to_docstore_id: dict[int, str] = {}
-
-    @property
-    def embeddings(self) -> Any:
-        return self._inner.embeddings
-
-    def add_texts(self, texts: Any, metadatas: Any = None, *, ids: Any = None, **_: Any) -> list[str]:
-        self._inner.add_texts(texts, metadatas, ids=ids)
-        for key, text, metadata in zip(ids, texts, metadatas, strict=True):
-            self._dict[key] = Document(text, metadata=metadata)
-            self.index_to_docstore_id[len(self.index_to_docstore_id)] = key
-        return list(ids)
-
-    def similarity_search_with_score_by_vector(self, vector: Any, k: int, filter: Any = None) -> Any:  # noqa: A002
-        passes = None if filter is None else lambda d: all(d.metadata[x] == y for x, y in filter.items())
-        found = self._inner.similarity_search_with_score_by_vector(vector, k, filter=passes)
-        return [(document, 1 - score) for document, score in found]  # distances
-
-    def delete(self, ids: Any = None, **_: Any) -> None:
-        for key in ids:
-            self._dict.pop(key, None)
-        self.index_to_docstore_id = {i: x for i, x in self.index_to_docstore_id.items() if x in self._dict}
-        self._inner.delete(ids)
-
-    def similarity_search(self, query: str, k: int = 4, **_: Any) -> Any:
-        raise NotImplementedError
-
-    @classmethod
-    def from_texts(cls, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError

@@ -4,20 +4,15 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from sage_langchain import _private
 from tests.fakes.langchain import WordEmbeddings
-from tests.fakes.searched import Documents, Passage, WithDocstore, chroma
+from tests.fakes.searched import Documents, Passage, chroma
 
 PASSAGES = [Passage("At seven.", "Ferry"), Passage("At nine.", "Mill")]
 
 
 def test_of_stores() -> None:
-    memory, beside = InMemoryVectorStore(WordEmbeddings()), Documents(PASSAGES, WithDocstore).store
+    memory = InMemoryVectorStore(WordEmbeddings())
     assert _private.relevance_function(memory) is None
     assert _private.docstore_of(memory) is None
-    documents = _private.docstore_of(beside)
-    assert documents is not None and sorted(d.page_content for d in documents.values()) == [
-        "At nine.",
-        "At seven.",
-    ]
 
 
 def test_of_chroma() -> None:

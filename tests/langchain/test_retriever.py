@@ -281,6 +281,9 @@ async def test_without_scores_a_passage_is_the_same_document_for_every_question(
     assert [[d.page_content for d in scored.invoke(q)] for q in questions] == [
         [d.page_content for d in documents] for documents in found
     ]
+    shuffled = [d.model_copy(update={"metadata": dict(reversed(d.metadata.items()))}) for d in found[0]]
+    again = SageRetriever(base_retriever=lambda _: shuffled, scores=False).invoke(questions[0])
+    assert {dumps(d) for d in again} == {dumps(d) for d in found[0]}, "Chroma shuffles them"
     assert "relevance_score" in plain.invoke("bees", select=False)[0].metadata, "a chain selects on them"
     answered = create_sage_chain(lambda _: "yes", plain, max_rounds=1).invoke("notes on bees")
     assert answered["context"]

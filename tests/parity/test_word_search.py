@@ -14,7 +14,7 @@ from sage_core.errors import InputError
 from sage_langchain import SageRetriever as ChainRetriever
 from sage_llamaindex import SageRetriever
 from tests.fakes.llamaindex import FixedRetriever
-from tests.fakes.searched import Documents, Nodes, Passage, WithDocstore, chroma
+from tests.fakes.searched import Documents, Nodes, Passage, chroma, chroma_vectors
 
 PART = "Spare parts: seal XK-200/7b fits."
 MANY = [f"The pump number {i} of the ferry is painted green." for i in range(80)]
@@ -23,12 +23,11 @@ QUESTION = "the pump of the ferry painted green, what fits XK-200/7b?"
 
 STORES: dict[str, Callable[[], Any]] = {
     "index": lambda: Nodes(PASSAGES),
-    "index over Chroma": lambda: Nodes(PASSAGES, chroma=True),
+    "index over Chroma": lambda: Nodes(PASSAGES, chroma_vectors()),
     "memory": lambda: Documents(PASSAGES),
     "Chroma, cosine": lambda: Documents(PASSAGES, chroma),
     "Chroma, ip": lambda: Documents(PASSAGES, lambda model: chroma(model, "ip")),
     "Chroma, l2": lambda: Documents(PASSAGES, lambda model: chroma(model, "l2")),
-    "docstore": lambda: Documents(PASSAGES, WithDocstore),
 }
 
 
@@ -49,9 +48,6 @@ def test_a_rare_word_finds_its_text_whatever_the_vector(store: Any) -> None:
     found = candidates(store)
     assert PART in found and PART not in candidates(store, words="off")
     assert candidates(store, awaited=True) == found
-    if isinstance(getattr(store, "store", None), WithDocstore):
-        assert found[PART] is None, "its texts can be read, not its vectors"
-        return
     exact = store.exact(QUESTION)
     # Chroma's index is approximate: a search for all may leave one out.
     assert found == pytest.approx({text: exact.get(text, found[text]) for text in found}, abs=1e-5)
@@ -74,7 +70,6 @@ def test_texts_that_come_and_go_are_followed(store: Any) -> None:
     assert valve.text not in store.found(retriever, question)
 
 
-@pytest.mark.parametrize("store", [name for name in STORES if "docstore" not in name], indirect=True)
 def test_a_text_that_is_replaced_is_followed(store: Any) -> None:
     """The number of texts stays; so do their ids."""
     question = "the green pump of the ferry, and QZ-9"
@@ -108,8 +103,12 @@ def test_headers_are_searched(make: Any) -> None:
 class Unreadable(VectorStore):
     """A store of a kind that is not known."""
 
-    similarity_search = WithDocstore.similarity_search
-    from_texts = WithDocstore.from_texts
+    def similarity_search(self, query: str, k: int = 4, **_: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def from_texts(cls, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
 
     def similarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
         return Documents(PASSAGES).store.similarity_search_with_score(query, k)
@@ -131,7 +130,6 @@ def with_a_search_of_its_own() -> ChainRetriever:
         (lambda: SageRetriever(FixedRetriever(), nodes=[TextNode(text="x")]), "nodes given"),
         (lambda: STORES["memory"]().retriever(), "in-memory store"),
         (lambda: STORES["Chroma, l2"]().retriever(), "Chroma collection"),
-        (lambda: STORES["docstore"]().retriever(), "docstore"),
         (lambda: STORES["memory"]().retriever(words="off"), "none"),
         (lambda: ChainRetriever(base_retriever=lambda q: []), "none"),
         (lambda: ChainRetriever.from_vectorstore(Unreadable()), "none"),
@@ -140,6 +138,12 @@ def with_a_search_of_its_own() -> ChainRetriever:
 )
 def test_it_says_what_it_searches_by_words(make: Callable[[], Any], source: str) -> None:
     assert source in make().words_from
+
+
+@pytest.mark.parametrize("store", ["index over Chroma", "Chroma, cosine"], indirect=True)
+def test_texts_that_are_given_need_not_be_in_the_store(store: Any) -> None:
+    given = store.given([Passage("Valve QZ-9 is red.", "k0")], "other")
+    assert "Valve QZ-9 is red." in candidates(store, "the green pump, and QZ-9", **given)
 
 
 def test_documents_with_and_without_ids_are_all_searched() -> None:

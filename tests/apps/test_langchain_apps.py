@@ -1,0 +1,236 @@
+"""Applications after LangChain's and LangGraph's own tutorials; what is changed in each is marked ``# sage``."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import RunnablePassthrough
+
+from sage_langchain import MiniLMEmbeddings, SageRetriever, SageTextSplitter, create_sage_chain
+from tests.fakes.readers import GUIDES, ReadingChat
+
+for package in ("langchain", "langchain_classic", "langchain_chroma"):
+    pytest.importorskip(package)
+
+pytestmark = pytest.mark.apps
+
+FOUND_ON_BOARD = "How long are things kept that were found on board?"
+TOUR = "What does a tour of the mill cost?"
+PROMPT = ChatPromptTemplate.from_template("Answer from the context.\n\n{context}\n\nQuestion: {question}")
+
+
+def pages() -> list[Document]:
+    return [Document(text, metadata={"source": name}) for name, text in GUIDES.items()]
+
+
+@pytest.fixture(scope="module")
+def store() -> Any:
+    from langchain_chroma import Chroma
+
+    splitter = SageTextSplitter(add_start_index=True)  # sage
+    return Chroma.from_documents(splitter.split_documents(pages()), MiniLMEmbeddings())
+
+
+@pytest.fixture(scope="module")
+def retriever(store: Any) -> SageRetriever:
+    return SageRetriever.from_vectorstore(store)  # sage
+
+
+def shown(documents: list[Document]) -> str:
+    return "\n\n".join(document.page_content for document in documents)
+
+
+# -- rag-from-scratch -------------------------------------------------------------------------------------
+
+
+async def test_rag_from_scratch_1_to_4(retriever: SageRetriever) -> None:
+    """Indexing, retrieval and generation as a chain of LCEL."""
+    context = {"context": retriever | shown, "question": RunnablePassthrough()}
+    chain = context | PROMPT | ReadingChat() | StrOutputParser()
+    assert "three months" in chain.invoke(FOUND_ON_BOARD)
+    answers = await chain.abatch([FOUND_ON_BOARD, TOUR])
+    assert "three months" in answers[0] and "5 pounds" in answers[1]
+
+
+VARIANTS = "How long is lost property kept?\nWhere do lost things go?\nWhat happens to unclaimed property?"
+REWRITES = {"different versions": VARIANTS}
+
+
+def test_rag_from_scratch_5_multi_query(store: Any) -> None:
+    """Several questions for one, with the passages of all of them ranked for the question asked."""
+    from langchain_classic.retrievers.multi_query import MultiQueryRetriever
+
+    several = MultiQueryRetriever.from_llm(
+        store.as_retriever(search_kwargs={"k": 20}), ReadingChat(replies=REWRITES)
+    )
+    found = SageRetriever(base_retriever=several).invoke(FOUND_ON_BOARD)  # sage
+    assert "three months" in found[0].page_content and len(found) < 20
+
+
+def test_rag_from_scratch_6_fusion(store: Any) -> None:
+    """Reciprocal rank fusion, which knows a document by all that it holds."""
+    from langchain_core.load import dumps, loads
+
+    def fused(results: list[list[Document]]) -> list[Document]:
+        scores: dict[str, float] = {}
+        for documents in results:
+            for rank, document in enumerate(documents):
+                scores[dumps(document)] = scores.get(dumps(document), 0) + 1 / (rank + 60)
+        return [loads(key) for key in sorted(scores, key=lambda key: -scores[key])]
+
+    retriever = SageRetriever.from_vectorstore(store, scores=False)  # sage
+    found = (retriever.map() | fused).invoke(VARIANTS.split("\n"))
+    texts = [document.page_content for document in found]
+    assert len(texts) == len({*texts}) and any("three months" in text for text in texts[:3])
+
+
+def test_rag_from_scratch_7_to_9_decomposition_and_hyde(retriever: SageRetriever) -> None:
+    """Parts of a question one after the other; and a search with a passage that might answer it."""
+    parts = {"sub-questions": f"{FOUND_ON_BOARD}\n{TOUR}"}
+    llm = ReadingChat(replies=parts)
+    decompose = ChatPromptTemplate.from_template("Write sub-questions of: {question}") | llm
+    said = []
+    for part in decompose.invoke({"question": "Lost things and tours?"}).text.split("\n"):
+        said.append((PROMPT | llm).invoke({"context": shown(retriever.invoke(part)), "question": part}).text)
+    assert "three months" in said[0] and "5 pounds" in said[1]
+    passage = "Things found on the ferry are kept in an office for some months."
+    hyde = ChatPromptTemplate.from_template("Write a passage: {question}")
+    search = hyde | ReadingChat(replies={"Write a passage": passage}) | StrOutputParser() | retriever
+    assert "three months" in search.invoke({"question": FOUND_ON_BOARD})[0].page_content
+
+
+# -- agents -----------------------------------------------------------------------------------------------
+
+
+def test_agentic_rag_in_langgraph(retriever: SageRetriever) -> None:
+    """LangGraph's tutorial: a model that may search, a grade of what it found, a question written anew."""
+    from langchain_core.messages import HumanMessage, ToolMessage
+    from langgraph.graph import END, START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode, tools_condition
+
+    tool = retriever.as_tool()  # sage
+    searches = [{"name": "search", "args": {"query": query}} for query in ("opera", "things found on board")]
+    llm = ReadingChat(calls=searches)
+
+    def ask(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [llm.bind_tools([tool]).invoke(state["messages"])]}
+
+    def grade(state: MessagesState) -> str:
+        return "answer" if "kept" in state["messages"][-1].text else "rewrite"
+
+    def rewrite(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [HumanMessage(FOUND_ON_BOARD)]}
+
+    graph = StateGraph(MessagesState)
+    for name, node in (("ask", ask), ("search", ToolNode([tool])), ("rewrite", rewrite), ("answer", ask)):
+        graph.add_node(name, node)
+    graph.add_edge(START, "ask")
+    graph.add_conditional_edges("ask", tools_condition, {"tools": "search", END: END})
+    graph.add_conditional_edges("search", grade, ["answer", "rewrite"])
+    graph.add_edge("rewrite", "ask")
+    graph.add_edge("answer", END)
+    messages = graph.compile().invoke({"messages": [HumanMessage("Lost and found?")]})["messages"]
+    assert "three months" in messages[-1].text
+    artifacts = [m.artifact for m in messages if isinstance(m, ToolMessage)]
+    assert len(artifacts) == 2 and all(isinstance(d, Document) for d in artifacts[1])
+
+
+def test_create_agent_with_limits_and_a_checked_answer(retriever: SageRetriever) -> None:
+    """LangChain's agent, with searches that are bounded and an answer checked against what they found."""
+    from langchain.agents import create_agent
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    from sage_langchain.middleware import SageGroundingMiddleware, SageRetrievalMiddleware
+
+    search = {"name": "search", "args": {"query": FOUND_ON_BOARD}}
+    agent = create_agent(
+        ReadingChat(calls=[search]),
+        tools=[retriever.as_tool()],  # sage
+        middleware=[SageRetrievalMiddleware(max_searches=3), SageGroundingMiddleware()],  # sage
+        checkpointer=InMemorySaver(),
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    answer = agent.invoke({"messages": [("user", FOUND_ON_BOARD)]}, thread)["messages"][-1]
+    assert "three months" in answer.text and answer.additional_kwargs["sage_grounding"]["supported"]
+
+
+# -- conversation, parents, a service ---------------------------------------------------------------------
+
+
+def test_conversation(retriever: SageRetriever) -> None:
+    """A retriever that reads the conversation, and its memory."""
+    from langchain_classic.chains import create_history_aware_retriever
+    from langchain_core.chat_history import InMemoryChatMessageHistory
+    from langchain_core.runnables.history import RunnableWithMessageHistory
+
+    written = ChatPromptTemplate.from_messages(
+        [("system", "Write the question out."), MessagesPlaceholder("history"), ("human", "{input}")]
+    )
+    llm = ReadingChat(replies={"Write the question out": TOUR})
+    aware = create_history_aware_retriever(llm, retriever, written)
+    chain = create_sage_chain(llm, SageRetriever(base_retriever=aware), grading="local")  # sage
+    memory: dict[str, InMemoryChatMessageHistory] = {}
+    chat = RunnableWithMessageHistory(
+        chain,
+        lambda session: memory.setdefault(session, InMemoryChatMessageHistory()),
+        input_messages_key="input",
+        history_messages_key="history",
+        output_messages_key="answer",
+    )
+    session: Any = {"configurable": {"session_id": "1"}}
+    assert chat.invoke({"input": "Is the mill open to visitors?"}, session)["answer"]
+    answer = chat.invoke({"input": "And what does a tour cost?"}, session)
+    assert "5 pounds" in answer["answer"] and len(memory["1"].messages) == 4
+
+
+def test_parent_documents() -> None:
+    """Small chunks are searched, the sections that they come from are ranked and returned."""
+    from langchain_classic.retrievers import ParentDocumentRetriever
+    from langchain_classic.storage import InMemoryStore
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    parents = ParentDocumentRetriever(
+        vectorstore=InMemoryVectorStore(MiniLMEmbeddings()),
+        docstore=InMemoryStore(),
+        child_splitter=SageTextSplitter(target_tokens="sentence"),  # sage
+        parent_splitter=SageTextSplitter(target_tokens="section", add_start_index=True),  # sage
+        search_kwargs={"k": 30},
+    )
+    parents.add_documents(pages())
+    best = SageRetriever(base_retriever=parents).invoke(FOUND_ON_BOARD)[0]  # sage
+    assert "three months" in best.page_content
+    start = best.metadata["start_index"]
+    assert GUIDES[best.metadata["source"]][start:].startswith(best.page_content)
+
+
+def test_fastapi_with_streaming(retriever: SageRetriever) -> None:
+    """Words of the answer as they are written, then the passages and the marks, as server-sent events."""
+    import json
+
+    fastapi = pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from fastapi.responses import StreamingResponse
+    from fastapi.testclient import TestClient
+
+    chain = create_sage_chain(ReadingChat(), retriever, max_rounds=1, grading="local")  # sage
+    app = fastapi.FastAPI()
+
+    @app.get("/ask")
+    async def ask(question: str) -> StreamingResponse:
+        async def events() -> AsyncIterator[str]:
+            async for piece in chain.astream({"input": question}):
+                if "answer" in piece:
+                    yield f"data: {json.dumps(piece['answer'])}\n\n"
+                if "sage" in piece:
+                    yield f"event: end\ndata: {json.dumps(piece['sage']['stop_reason'])}\n\n"
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    with TestClient(app) as client:
+        lines = client.get("/ask", params={"question": FOUND_ON_BOARD}).text.split("\n\n")
+    words = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    assert "three months" in "".join(words) and len(words) > 5
+    assert lines[-2].startswith("event: end")

@@ -1,0 +1,184 @@
+"""Applications after LlamaIndex' own tutorials and templates; what is changed in each is marked ``# sage``."""
+
+from typing import Any
+
+import pytest
+from llama_index.core import Document, Settings, VectorStoreIndex
+from llama_index.core.tools import QueryEngineTool, RetrieverTool
+
+from sage_llamaindex import (
+    MiniLMEmbedding,
+    SageNodeParser,
+    SageNodePostprocessor,
+    SageQueryEngine,
+    SageRetriever,
+)
+from tests.fakes.readers import GUIDES, ReadingLLM
+
+pytestmark = pytest.mark.apps
+
+FOUND_ON_BOARD = "How long are things kept that were found on board?"
+TOUR = "What does a tour of the mill cost?"
+
+
+def documents() -> list[Document]:
+    return [Document(text=text, id_=name, metadata={"file_name": name}) for name, text in GUIDES.items()]
+
+
+@pytest.fixture(autouse=True)
+def llm(monkeypatch: pytest.MonkeyPatch) -> ReadingLLM:
+    model = ReadingLLM()
+    monkeypatch.setattr(Settings, "_llm", model)
+    monkeypatch.setattr(Settings, "_embed_model", MiniLMEmbedding())
+    return model
+
+
+@pytest.fixture(scope="module")
+def index() -> VectorStoreIndex:
+    return VectorStoreIndex.from_documents(
+        documents(),
+        transformations=[SageNodeParser()],  # sage
+        embed_model=MiniLMEmbedding(),
+    )
+
+
+async def test_starter(index: VectorStoreIndex, tmp_path: Any) -> None:
+    """An index that is kept in a folder, loaded and asked."""
+    from llama_index.core import StorageContext, load_index_from_storage
+
+    index.storage_context.persist(tmp_path)
+    loaded = load_index_from_storage(StorageContext.from_defaults(persist_dir=str(tmp_path)))
+    engine = SageQueryEngine.from_index(loaded, critic="local")  # sage
+    assert "three months" in str(engine.query(FOUND_ON_BOARD))
+    assert "5 pounds" in str(await engine.aquery(TOUR))
+
+
+def test_ingestion_with_upserts() -> None:
+    """A pipeline that cuts and embeds again only the document that has changed."""
+    from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+    from llama_index.core.storage.docstore import SimpleDocumentStore
+    from llama_index.vector_stores.chroma import ChromaVectorStore
+
+    chromadb = pytest.importorskip("chromadb")
+    vectors = ChromaVectorStore(chromadb.EphemeralClient().get_or_create_collection("upserts"))
+    pipeline = IngestionPipeline(
+        transformations=[SageNodeParser(), MiniLMEmbedding()],  # sage
+        docstore=SimpleDocumentStore(),
+        docstore_strategy=DocstoreStrategy.UPSERTS,
+        vector_store=vectors,
+    )
+    pipeline.run(documents=documents())
+    retriever = SageRetriever.from_index(VectorStoreIndex.from_vector_store(vectors))  # sage
+    assert "three months" in retriever.retrieve(FOUND_ON_BOARD)[0].text
+    changed = documents()
+    handbook = next(d for d in changed if d.id_ == "ferry-handbook.md")
+    handbook.set_content(handbook.text.replace("three months", "nine weeks"))
+    assert {n.ref_doc_id for n in pipeline.run(documents=changed)} == {"ferry-handbook.md"}
+    texts = [node.text for node in retriever.retrieve(FOUND_ON_BOARD)]
+    assert "nine weeks" in texts[0] and not any("kept for three months" in text for text in texts)
+
+
+def test_create_llama_with_citations(index: VectorStoreIndex, llm: ReadingLLM) -> None:
+    """create-llama's template: numbered passages for the LLM, put into the engine by hand."""
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.response_synthesizers import get_response_synthesizer
+
+    class NodeCitationProcessor(BaseNodePostprocessor):
+        def _postprocess_nodes(self, nodes: list[Any], query_bundle: Any = None) -> list[Any]:
+            for node in nodes:
+                node.node.metadata["citation_id"] = node.node.node_id
+            return nodes
+
+    engine = SageQueryEngine.from_index(index, feedback="off")  # sage
+    engine._response_synthesizer = get_response_synthesizer(llm=llm)
+    engine._node_postprocessors += [NodeCitationProcessor()]
+    answer = engine.query(FOUND_ON_BOARD)
+    assert "three months" in str(answer)
+    assert all(f"citation_id: {n.node_id}" in llm.seen[-1] for n in answer.source_nodes)
+
+
+def tools(index: VectorStoreIndex) -> list[QueryEngineTool]:
+    engine = SageQueryEngine.from_index(index, critic="local")  # sage
+    return [
+        QueryEngineTool.from_defaults(engine, name="ferry", description="about the ferry"),
+        QueryEngineTool.from_defaults(engine, name="mill", description="about the mill"),
+    ]
+
+
+async def test_router(index: VectorStoreIndex, llm: ReadingLLM) -> None:
+    """An LLM chooses among engines, or among retrievers."""
+    from llama_index.core.query_engine import RouterQueryEngine
+    from llama_index.core.retrievers import RouterRetriever
+    from llama_index.core.selectors import LLMSingleSelector
+
+    llm.replies["Some choices are given"] = '[{"choice": 2, "reason": "a tour of the mill"}]'
+    router = RouterQueryEngine(LLMSingleSelector.from_defaults(), tools(index))
+    assert "5 pounds" in str(router.query(TOUR)) and "5 pounds" in str(await router.aquery(TOUR))
+    retriever = SageRetriever.from_index(index)  # sage
+    both = [RetrieverTool.from_defaults(retriever, description=d) for d in ("ferry", "mill")]
+    found = RouterRetriever(LLMSingleSelector.from_defaults(), both).retrieve(TOUR)
+    assert "5 pounds" in found[0].text
+
+
+async def test_sub_questions(index: VectorStoreIndex, llm: ReadingLLM) -> None:
+    """A question in parts, each put to an engine of its own."""
+    from llama_index.core.query_engine import SubQuestionQueryEngine
+    from llama_index.core.question_gen import LLMQuestionGenerator
+
+    parts = [
+        f'{{"sub_question": "{FOUND_ON_BOARD}", "tool_name": "ferry"}}',
+        f'{{"sub_question": "{TOUR}", "tool_name": "mill"}}',
+    ]
+    llm.replies["list of tools"] = f'```json\n{{"items": [{", ".join(parts)}]}}\n```'
+    engine = SubQuestionQueryEngine.from_defaults(
+        tools(index), question_gen=LLMQuestionGenerator.from_defaults(), use_async=False, verbose=False
+    )
+    answer = engine.query("Lost things and tours?")
+    answers = [n.text for n in answer.source_nodes if "Sub question" in n.text]
+    assert "three months" in answers[0] and "5 pounds" in answers[1]
+
+
+async def test_citation_query_engine(index: VectorStoreIndex, llm: ReadingLLM) -> None:
+    """LlamaIndex' engine with numbered sources, over our retriever."""
+    from llama_index.core.query_engine import CitationQueryEngine
+
+    engine = CitationQueryEngine.from_args(index, retriever=SageRetriever.from_index(index))  # sage
+    answer = engine.query(FOUND_ON_BOARD)
+    assert "three months" in str(answer) and answer.source_nodes[0].text.startswith("Source 1:")
+    assert "three months" in str(await engine.aquery(FOUND_ON_BOARD))
+
+
+@pytest.mark.parametrize("mode", ["context", "condense_plus_context", "condense_question", "ours"])
+async def test_chat(index: VectorStoreIndex, llm: ReadingLLM, mode: str) -> None:
+    """Chat engines over our retriever or engine: a question that only the conversation explains; a stream."""
+    from llama_index.core.chat_engine import (
+        CondensePlusContextChatEngine,
+        CondenseQuestionChatEngine,
+        ContextChatEngine,
+    )
+
+    llm.replies["standalone question"] = llm.replies["conversation (between Human and Assistant)"] = TOUR
+    retriever = SageRetriever.from_index(index)  # sage
+    engine = SageQueryEngine.from_index(index, critic="local")  # sage
+    chat: Any = {
+        "context": lambda: ContextChatEngine.from_defaults(retriever=retriever),
+        "condense_plus_context": lambda: CondensePlusContextChatEngine.from_defaults(retriever),
+        "condense_question": lambda: CondenseQuestionChatEngine.from_defaults(engine),
+        "ours": engine.as_chat_engine,
+    }[mode]()
+    assert chat.chat("Is the mill open to visitors?").response
+    question = TOUR if mode == "context" else "And what does it cost?"
+    assert "5 pounds" in chat.chat(question).response
+    assert len(chat.chat_history) == 4
+    chat.reset()
+    assert "5 pounds" in str(await chat.achat(TOUR))
+
+
+def test_a_postprocessor_in_the_stock_engine(index: VectorStoreIndex) -> None:
+    """Nothing but a postprocessor in the engine that is there."""
+    engine = index.as_query_engine(
+        similarity_top_k=60,
+        node_postprocessors=[SageNodePostprocessor()],  # sage
+    )
+    answer = engine.query(FOUND_ON_BOARD)
+    assert "three months" in str(answer) and len(answer.source_nodes) < 30
