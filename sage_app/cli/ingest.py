@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from enum import Enum
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +12,7 @@ import typer
 from sage_app.cli import options as cli
 from sage_app.pipeline.opening import open_sage
 from sage_core._checks import counted
-from sage_core.errors import InputError, MissingExtraError
+from sage_core.errors import InputError
 from sage_core.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -108,7 +106,9 @@ def ingest(
     )
     with sage, ingest_bar() as bar:
         if engine is Engine.ray:
-            report = _on_ray()(
+            from sage_app.ray import ingest_with_ray
+
+            report = ingest_with_ray(
                 sage.store,
                 paths,
                 sage.segmenter,
@@ -129,14 +129,6 @@ def ingest(
     else:
         show_report(report, sage.store.location)
     return 0 if report.complete else EXIT_INCOMPLETE
-
-
-def _on_ray() -> Callable[..., IngestReport]:
-    """`sage_app.ray.ingest_with_ray`, which the extra brings."""
-    for engine in entry_points(group="sage_rag.engines", name="ray"):
-        function: Callable[..., IngestReport] = engine.load()
-        return function
-    raise MissingExtraError("Ingest on a Ray cluster", "ray")
 
 
 def show_report(report: IngestReport, store: str) -> None:

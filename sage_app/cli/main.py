@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 import typer
 
 from sage_app.cli import ask, calibrate, demo, documents, ingest, mcp, segment, tune
+from sage_app.playground import serve
 from sage_core.errors import InputError, LLMError, SageError
 from sage_core.text.sanitize import one_line, terminal_safe
 
@@ -66,6 +67,7 @@ app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
 app.command(epilog=tune.QUESTIONS_EXAMPLES)(tune.questions)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
 
 
 def add_command(command: EntryPoint) -> None:
@@ -78,7 +80,7 @@ def add_command(command: EntryPoint) -> None:
 
 
 # Distributions of their own, such as sage-rag-train.
-_EXTRAS = ("eval", "serve", "train")
+_FOLDERS = {"eval": "reproduction", "train": "training"}
 for _command in entry_points(group="sage_rag.commands"):
     try:
         add_command(_command)
@@ -160,11 +162,8 @@ def _usage_error(error: Exception) -> int:
         raise error
     show()
     message = str(getattr(error, "message", ""))
-    if missing := next((name for name in _EXTRAS if f"No such command '{name}'" in message), None):
-        folder = {"eval": "reproduction", "serve": "playground", "train": "training"}[missing]
-        typer.echo(
-            f'It is installed by: pip install "sage-rag[{missing}]" (in a clone: ./{folder})', err=True
-        )
+    if missing := next((name for name in _FOLDERS if f"No such command '{name}'" in message), None):
+        typer.echo(f"In a clone of the repository: pip install ./{_FOLDERS[missing]}", err=True)
     if "unexpected extra argument" in message:
         typer.echo('A question of several words goes in quotes: sage-rag ask "When does it open?"', err=True)
     return int(code)

@@ -82,10 +82,7 @@ HEADERS = {
     "connection": "close",
 }
 
-app = typer.Typer()
 
-
-@app.command(epilog=EXAMPLES)
 def serve(
     store: cli.StoreOption = ".sage",
     port: Annotated[

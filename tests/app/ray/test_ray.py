@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -283,16 +282,11 @@ def test_on_the_command_line(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sage_core.embedding.named_embedder", lambda *_, **__: HashEmbedder())
-    engine = EntryPoint("ray", "sage_app.ray:ingest_with_ray", "sage_rag.engines")
-    monkeypatch.setattr("sage_app.cli.ingest.entry_points", lambda **_: [engine])
     docs = fill(tmp_path / "docs", {"a.txt": "The ferry sails at seven.", "b.txt": "The mill is closed."})
     command = ["ingest", f"local://{docs}", "--store", str(tmp_path / "store"), "--engine", "ray"]
     assert main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["added"] == [f"local://{docs}/a.txt", f"local://{docs}/b.txt"]
-    monkeypatch.setattr("sage_app.cli.ingest.entry_points", lambda **_: [])
-    assert main(command) == 1
-    assert "sage-rag[ray]" in capsys.readouterr().err
     assert main(command[:-2]) == 2
     assert "is an address, and those are read with --engine ray only" in capsys.readouterr().err
 
