@@ -35,6 +35,13 @@ class CheckedModel(BaseModel):
             known = [*type(self).model_fields, *self._more_arguments]
             raise refused(type(self).__name__, error.errors(), known) from None
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Without the settings that are as by default."""
+        fields = type(self).model_fields
+        for name, value in super().__repr_args__():
+            if name not in fields or value != fields[name].get_default():
+                yield name, value
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed.
 

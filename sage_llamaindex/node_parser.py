@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -154,6 +155,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     )
 
     _active: Segmenter = PrivateAttr()
+    # That of ``Settings`` in the process where the parser was pickled: a worker process has no such Settings.
+    _pickled_counter: str | TokenCounter | None = PrivateAttr(default=None)
     _made_from: tuple[Any, ...] | None = PrivateAttr(default=None)
     _saved_fingerprint: str | None = PrivateAttr(default=None)
 
@@ -257,7 +260,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         """Make the segmenter anew where a setting has changed. Cheap: its model is loaded on first use."""
         names = ("target_tokens", "max_tokens", "min_tokens", "threshold", "coarse_tokens", "strategy")
         arguments = {name: value for name in names if (value := getattr(self, name)) is not None}
-        counter = self.tokenizer if self.tokenizer is not None else chosen_tokenizer()
+        counter = self.tokenizer or self._pickled_counter or chosen_tokenizer()
         made_from = (
             self.model, self.tokenizer, counter, tuple(arguments.items()), self.chunk_size, id(self.segmenter)
         )  # fmt: skip
@@ -287,6 +290,27 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         self._active = active
         self._made_from = made_from
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if self.tokenizer is None and self.segmenter is None:
+            try:
+                pickle.dumps(self._active.counter)
+            except Exception as error:  # whatever a user's function raises
+                logger.warning(
+                    "Settings.tokenizer cannot be pickled (%s): another process counts with 'bert'. Name "
+                    "one, SageNodeParser(tokenizer=...)",
+                    error,
+                )
+            else:
+                state["counter"] = self._active.counter
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if (counter := state.get("counter")) is not None:
+            self._pickled_counter = counter
+            self._prepare()  # type: ignore[operator]  # a validator is callable
 
     @computed_field(repr=False)  # type: ignore[prop-decorator]
     @property

@@ -436,6 +436,10 @@ class SageQueryEngine(RetrieverQueryEngine):
         llm = llm if llm is not None else llm_of(self._response_synthesizer)
         return CondenseQuestionChatEngine.from_defaults(query_engine=self, llm=llm, **kwargs)
 
+    def __repr__(self) -> str:
+        critic, feedback = self._options.grading, self._options.feedback
+        return f"{type(self).__name__}({self._retriever!r}, critic={critic!r}, feedback={feedback!r})"
+
     def _inherited(self) -> dict[str, Any]:
         """The options, with a copy of the critic as it is now: its prompt may have been updated."""
         return {**self._options.keywords, "critic": copy.copy(self._critic), "critic_template": None}

@@ -39,6 +39,8 @@ def main() -> None:
     for path in sorted(ROOT.glob("*/pyproject.toml")):
         version = project(path)["version"]
         assert version == root["version"], f"{path.parent.name} is {version} and sage-rag {root['version']}"
+        typed = list(path.parent.glob("*/py.typed"))
+        assert typed and (path.parent / "LICENSE").exists(), f"{path.parent.name} lacks py.typed or LICENSE"
     folders = sorted(path.parent for path in (ROOT / "packages").glob("*/pyproject.toml"))
     for folder in folders:
         own = project(folder / "pyproject.toml")

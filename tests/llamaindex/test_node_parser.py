@@ -6,6 +6,7 @@ import pickle
 import threading
 from typing import Any
 
+import llama_index.core
 import pytest
 from llama_index.core import Document, Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
@@ -144,10 +145,19 @@ def test_the_tokenizer_that_the_user_chose_counts(
     parser = SageNodeParser(max_tokens=12)
     expected = {"function": 2, "tiktoken": 5, "transformers": 7}[kind]
     assert parser._active.counter.count("lighthousekeepers unbelievably") == expected
-    again = pickle.loads(pickle.dumps(parser))
+    saved = pickle.dumps(parser)
+    llama_index.core.global_tokenizer = None  # a worker process has no Settings
+    again = pickle.loads(saved)
     assert again._active.counter.count("lighthousekeepers unbelievably") == expected
     nodes = parser([Document(text=story())])
     assert max(parser._active.counter.count(n.get_content()) for n in nodes) <= 12
+
+
+def test_a_tokenizer_that_cannot_be_pickled_is_told(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setattr("llama_index.core.global_tokenizer", None)
+    Settings.tokenizer = lambda text: text.split()
+    pickle.dumps(SageNodeParser())
+    assert "tokenizer=" in caplog.text
 
 
 def test_the_tokenizer_that_llama_index_chose_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,16 @@ def test_stock_arguments_that_mean_something_else_are_advised_on(call: Any, advi
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_shown_of_a_retriever_and_an_engine() -> None:
+    retriever = ChainRetriever.from_vectorstore(a_store(), min_k=3)
+    assert (
+        repr(retriever) == "SageRetriever(base_compressor=SageCompressor(search_score_key='score', min_k=3))"
+    )
+    engine = SageQueryEngine.from_index(an_index(), llm=MockLLM(), critic="local")
+    inner = "SageRetriever(VectorIndexRetriever, words_from='docstore')"
+    assert repr(engine) == f"SageQueryEngine({inner}, critic='local', feedback='before_stream')"
+
+
 def test_sizes_by_position() -> None:
     with pytest.warns(UserWarning, match="chunk_overlap"):
         parser = SageNodeParser(512, 20)
