@@ -40,9 +40,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from sage_core.verify import judge as parts
 from sage_core.verify.claim_features import NAMES
+from sage_core.verify.claims import split_claims
+from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.entailment import FOLDER, Entailment
+from sage_core.verify.passages import parse_passages
+from sage_core.verify.support import MOST_LOGIT, score_claim
 
 logger = logging.getLogger(__name__)
 Rows = NDArray[np.float64]
@@ -147,16 +150,16 @@ def features(model: Entailment, rows: Sequence[tuple[str, str, list[str], bool, 
     """The answers with the features of their claims, but for those that claim nothing."""
     answers = []
     for source, answer, passages, supported, fresh in rows:
-        material = parts._material(tuple(passages))
-        spans = parts.split_claims(answer)
-        claims = [c for s in spans if (c := parts.counted(s, s.of(answer), material)) is not None]
+        material = parse_passages(tuple(passages))
+        spans = split_claims(answer)
+        claims = [c for s in spans if (c := score_claim(s, s.of(answer), material)) is not None]
         if claims:
             unread = [(c.claim.text, c.evidence) for c in claims if c.logit is None]
             read = iter(model.logits(unread) if fresh else [])
             logits = [next(read, 0.0) if c.logit is None else c.logit for c in claims]
             sizes = [float(len(c.claim.text.split())) for c in claims]
             counts = np.array([c.values for c in claims])
-            bounded = np.clip(logits, -parts.MOST_LOGIT, parts.MOST_LOGIT)
+            bounded = np.clip(logits, -MOST_LOGIT, MOST_LOGIT)
             answers.append(Answer(source, counts, np.array(sizes), supported, bounded, fresh))
     return answers
 
@@ -288,7 +291,7 @@ def main() -> None:
     answers = features(Entailment(arguments.model), list(graded(arguments.data)))
     found = fit(answers)
     share = fit_share(answers, found)
-    result = json.loads(parts.COEFFICIENTS.read_text(encoding="utf-8"))
+    result = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     for old in ("supported_words", "supported"):
         result.pop(old, None)
     result["grounding"] = {"weights": [round(float(v), 4) for v in found]}
@@ -298,7 +301,7 @@ def main() -> None:
     print(json.dumps(dict(zip(names, result["grounding"]["weights"], strict=True)), indent=1))
     print(result["entailed"], result["thresholds"])
     if arguments.write:
-        parts.COEFFICIENTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        COEFFICIENTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

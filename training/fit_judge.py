@@ -36,6 +36,7 @@ from judge_examples import Maker, corrupt, keyset, prepared, statement
 from numpy.typing import NDArray
 
 from sage_core.verify import judge as parts
+from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.pair_model import PairModel
 from sage_core.verify.words import question_words
 
@@ -279,7 +280,7 @@ def fit(folder: Path, bundle: dict[str, Any], near: dict[Any, Any]) -> dict[str,
             if 0 < labels[some].sum() < some.sum():
                 report[name][source] = round(auroc(labels[some], found[some]), 3)
         fitted |= halves
-    result: dict[str, Any] = json.loads(parts.COEFFICIENTS.read_text(encoding="utf-8"))
+    result: dict[str, Any] = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     result |= {n: {"weights": [round(float(v), 4) for v in w]} for n, w in fitted.items()}
     judge = parts.LocalJudge(model=False)
     judge._model, judge._missing = model, False
@@ -304,7 +305,7 @@ def main() -> None:
     text = json.dumps(fit(arguments.model, bundle, near), indent=1)
     print(text)
     if arguments.write:
-        parts.COEFFICIENTS.write_text(text + "\n", encoding="utf-8")
+        COEFFICIENTS.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,10 @@ from train_reader import FROZEN, LONGEST, WARM_UP, batches
 from sage_app.answers.forms import SURE_OF_NO, SURE_OF_YES, direct_sentence
 from sage_core.embedding.encoder import MINILM
 from sage_core.text.wordpiece import TOKENIZER_FILE
-from sage_core.verify import judge as parts
+from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.entailment import FOLDER
+from sage_core.verify.passages import parse_passages
+from sage_core.verify.support import evidence_text, find_evidence
 from sage_core.verify.words import stem_list
 
 logger = logging.getLogger(__name__)
@@ -98,8 +100,8 @@ def as_question(claim: str, chance: random.Random) -> str:
 def evidence(claim: str, passages: Sequence[str], most: int = 4) -> str:
     """The sentences that hold most of a claim's words, in their order."""
     own = stem_list(claim)
-    chosen = parts._evidence(own, parts._material(tuple(passages)), *EVIDENCE)[:most]
-    return parts.evidence_text(own, chosen, EVIDENCE[1]) or " ".join(" ".join(passages).split()[:110])
+    chosen = find_evidence(own, parse_passages(tuple(passages)), *EVIDENCE)[:most]
+    return evidence_text(own, chosen, EVIDENCE[1]) or " ".join(" ".join(passages).split()[:110])
 
 
 def pairs(data: Path, cache: Path) -> Iterator[Pair]:
@@ -261,9 +263,9 @@ def main() -> None:
         for name in ("model.safetensors", "config.json"):
             FOLDER.mkdir(exist_ok=True)
             shutil.copy(arguments.output / name, FOLDER)
-        result = json.loads(parts.COEFFICIENTS.read_text(encoding="utf-8"))
+        result = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
         result["affirms"] = {"weights": weights}
-        parts.COEFFICIENTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        COEFFICIENTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def _by_kind(held: Sequence[Pair]) -> dict[str, list[Pair]]:

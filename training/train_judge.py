@@ -37,7 +37,7 @@ from transformers import BertConfig, BertModel
 from sage_core.embedding.storage import load_folder
 from sage_core.ranking.packed import PackedCrossEncoder
 from sage_core.text.wordpiece import TOKENIZER_FILE
-from sage_core.verify.judge import COEFFICIENTS
+from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.pair_model import FOLDER
 
 logger = logging.getLogger(__name__)

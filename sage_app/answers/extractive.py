@@ -20,7 +20,8 @@ from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import NO_ANSWER, NOT_SURE, is_abstention, option_letter
 from sage_core.llm.usage import NO_USAGE, TokenUsage
-from sage_core.verify.judge import LocalJudge, Located, threshold
+from sage_core.verify.coefficients import threshold
+from sage_core.verify.judge import LocalJudge, Located
 from sage_core.verify.local_check import LocalCritic, shared_judge
 from sage_core.verify.words import (
     NUMBER,

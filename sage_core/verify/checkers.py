@@ -16,7 +16,9 @@ from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loadi
 from sage_core.errors import InputError, ModelError
 from sage_core.llm.messages import ChatModel, Message
 from sage_core.text.spans import Span
-from sage_core.verify.judge import Claim, LocalJudge
+from sage_core.verify.claims import Claim
+from sage_core.verify.judge import LocalJudge
+from sage_core.verify.support import VERBATIM_REASON
 
 HHEM = "vectara/hallucination_evaluation_model"
 KNOWN: dict[str, str] = {
@@ -139,7 +141,7 @@ class ModelJudge(LocalJudge):
 
 
 def _by_model(claim: Claim, score: float) -> Claim:
-    verbatim = claim.reason == "word for word in the passages"
+    verbatim = claim.reason == VERBATIM_REASON
     probability = max(score, claim.probability or 0.0) if verbatim else score
     return replace(claim, probability=probability, contradicted=claim.contradicted and score < 0.5)
 

@@ -8,34 +8,37 @@ its logit. Answerability adds the logits of a small cross-encoder. The coefficie
 
 from __future__ import annotations
 
-import itertools
-import json
-import logging
 import math
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.errors import InputError
-from sage_core.llm.prompting import NOT_SURE, is_abstention
-from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
-from sage_core.text.language import COMMON_ENGLISH, is_english
-from sage_core.text.sentences import split_sentences
-from sage_core.text.spans import Span, trim
+from sage_core.text.language import is_english
+from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
-from sage_core.verify.claim_features import log_odds, rule_features
+from sage_core.verify.claims import MAX_CLAIMS, Claim, split_claims, support, unread_claim
+from sage_core.verify.coefficients import chance as _chance
+from sage_core.verify.coefficients import log_odds_of as _odds
+from sage_core.verify.coefficients import probability_of as _apply
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, Spans, has_heads
-from sage_core.verify.quantities import has_minus, missing, quantities
+from sage_core.verify.passages import ParsedPassages as _Material
+from sage_core.verify.passages import Sentence as _Sentence
+from sage_core.verify.passages import cell_places as _cell_places
+from sage_core.verify.passages import checked_passages as _checked
+from sage_core.verify.passages import parse_passages as _material
+from sage_core.verify.passages import row_sentence as _row
+from sage_core.verify.passages import weighted_share as _weighted
+from sage_core.verify.passages import without_other_codes as _said_of
 from sage_core.verify.reader import Reader
+from sage_core.verify.support import VERBATIM_REASON as _SAID
+from sage_core.verify.support import entailed_odds, score_claim
 from sage_core.verify.words import (
     NUMBER,
     contrary,
@@ -46,32 +49,13 @@ from sage_core.verify.words import (
     terms,
 )
 
-_log = logging.getLogger(__name__)
-
-COEFFICIENTS = Path(__file__).with_name("judge.json")
-"""Logistic models and thresholds, made by ``training/fit_judge.py`` and ``training/fit_grounding.py``."""
-
-MOST_LOGIT = 4.0
-"""Bound of what the entailment model says of a claim."""
-MAX_CLAIMS = 300
-"""Claims of an answer that are judged: beyond it a model repeats itself. The rest is unsure."""
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
-_EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45  # Of the sentences that a claim is read with, and of one.
 _WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
 _READ = 1_000  # Characters of a passage around that window, in which the reader looks for the answer.
-_MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
-_LONGEST_CLAIM = 120
 _KEPT = 32  # Results for the last questions and answers.
 _KEPT_LOGITS = 500  # Of the last claims.
-_QUOTE_WORDS = 3
 _SHORT_ANSWER = 4
 _NOT_FOUND = 0.05
-_SAME_MATTER = 0.6  # Share of a claim's words in a sentence about the same.
-_VERBATIM, _VERBATIM_WORDS = 0.97, 5
-_SAID = "word for word in the passages"
-_FALSE_QUOTATION = 0.05
-_CONTRADICTED = 0.3
-_NOT_SURE = 0.3
 # Log-odds that an answer loses, see `_asks_otherwise`: of 2,787 answered training questions 0.9% have it in
 # the sentence that answers, of 213 others 15% in the one that shares most.
 _OTHER = 2.5
@@ -89,110 +73,8 @@ _MAY_BE_REASON = re.compile(rf"{_REASON.pattern}|\b(?:to|as|for|so|by|from|when|
 _FARTHEST, _SECOND_READER, _SHARED_WORDS = 12.0, 0.3, 1.0
 _MOST_ROWS = 3  # Of tables that are read for a question.
 
-_IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_NAME = re.compile(r"\b[A-Z][\w’'-]*")
-_QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
-_SPACE = re.compile(r"\W+")
-# A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
-# A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
-# are bounded, so that a run of marks takes linear time.
-_EXACT = re.compile(
-    r"(?:[<>≤≥≈~±]\s{0,3}|[$€£¥₹]\s{0,3}|(?<![\w)%°])[-+]|(?<=[^\W\d] )- ){0,3}(?:(?<!\w)[.,])?"
-    r"\d\w*(?:[.,:/·'’-]\d\w*)*"
-    r"(?:\s{0,3}(?:[%‰°$€£¥₹]|(?:percent|per cent|hundred|thousand|million|billion|trillion)\b)){0,3}"
-    r"|\w+"
-)
-_DASHES = str.maketrans("‐‑‒–—−", "------")
-_HEADING_MARKS = re.compile(r"^[#=*\s]+|[#=*~^:\s-]+$")
-_RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|?)+")
-# What opens an answer without claiming anything.
-_SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
-_OPENER = re.compile(
-    r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
-    rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
-    rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate|suggest)s?(?: that| yes| no)?:?\s+"
-    r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
-    r",\s*)"
-)
-# How `ExtractiveAnswerer` shows a passage that it is not sure of: where it is from claims nothing.
-_UNSURE = re.compile(rf"{re.escape(NOT_SURE)} [^(“]*\(.*?\): (?=“)", re.DOTALL)
-_NO_CLAIM = re.compile(
-    r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
-    r"(?:these|the following)\b.{0,80}:$)"
-)
-# That the passages do not say it: nothing that they could support.
-_ABSTAINS = re.compile(
-    r"(?i)(?:(?:unfortunately|however|but|sorry|i['’]m sorry|i am sorry)\b[,.;]?\s+(?:but\s+)?)*(?:"
-    rf"(?:\w+ ){{0,4}}{_SOURCE}\b(?: \w+){{0,4}}? (?:do|does|did)(?:n['’]t| not) (?:\w+ly )?(?:say|mention|"
-    r"state|name|provide|contain|specify|include|give|answer|address|discuss|tell|indicate|have|hold|offer|describe|explain)\b"
-    r"|(?:i am |i['’]m |we are |it is )?(?:unable|not able|impossible|not possible) to "
-    r"(?:answer|determine|find|say|tell|provide)\b"
-    r"|(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|did not|didn['’]t) "
-    r"(?:know|find|answer|determine|say|tell|have (?:any |enough |the )?information)\b"
-    r"|there (?:is|are|was) (?:no|not any|not enough) (?:\w+ ){0,3}"
-    r"(?:information|mention|answers?|details?)\b"
-    r"|no (?:\w+ ){0,2}(?:information|mention|details?|answer) (?:\w+ ){0,3}"
-    r"(?:given|provided|found|available|made)\b)"
-)
-_CLAUSE = re.compile(
-    r"(?:;\s+|,? (?:and|but|while|whereas|although|so)\s+"
-    r"(?=(?:he|she|it|they|we|there|this|these|that|the|a|an|its|his|her|their|in|on|at|[A-Z][a-z]+)\b[^,;]{3,80}?\b"
-    r"(?:is|are|was|were|has|have|had|can|could|will|would|may|might|does|did|\w{3,}ed|\w{3,}es)\b))"
-)
 
-_Place = tuple[int | None, Span | None]
 _Found = TypeVar("_Found")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One claim of an answer, and whether the passages support it.
-
-    Examples:
-        >>> judge = LocalJudge(model=False)
-        >>> (claim,) = judge.grounding("It opened in 1932.", ["It opened in 1932. It has eight lanes."])
-        >>> claim.passage, claim.evidence, claim.probability > 0.5
-        (0, Span(start=0, end=18), True)
-
-    Attributes:
-        span: Where it stands in the answer.
-        text: ``answer[span.start:span.end]``.
-        probability: That the passages support it, from 0 to 1; None where the judge is unsure.
-        passage: Position of the passage that supports it best; None where none has a word of it.
-        evidence: Where in that passage the best supporting sentence stands.
-        reason: What decided, in words.
-        contradicted: Whether the sentence about the same says something else.
-    """
-
-    span: Span
-    text: str
-    probability: float | None
-    passage: int | None
-    evidence: Span | None
-    reason: str
-    contradicted: bool = False
-
-    @property
-    def refuted(self) -> bool:
-        """Whether it is contradicted and the counts speak against it too: enough to overrule a grade.
-
-        Of answers that people found right, 0.8% or fewer have such a claim in each training source, and of
-        those they found wrong 1% to 8% (``benchmarks/judge.py --veto``).
-        """
-        return self.contradicted and self.probability is not None and self.probability < _CONTRADICTED
-
-    def to_dict(self) -> dict[str, object]:
-        """A JSON-ready form."""
-        return {
-            "span": list(self.span),
-            "text": self.text,
-            "probability": self.probability,
-            "passage": self.passage,
-            "evidence": None if self.evidence is None else list(self.evidence),
-            "reason": self.reason,
-            "contradicted": self.contradicted,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,71 +105,12 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
-    """A cell of a table: its header, its text, and where it stands in the passage."""
-
-    header: str
-    text: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    passage: int
-    span: Span
-    text: str
-    kind: str
-    stems: tuple[str, ...]
-    cells: tuple[_Cell, ...] = ()  # Of a table's row.
-
-    @property
-    def words(self) -> frozenset[str]:
-        return frozenset(self.stems)
-
-
-@dataclass(frozen=True, slots=True)
 class _Reading:
     """What the model says of a question and a window: logits, and where the answer stands."""
 
     answers: float
     relevant: float
     spans: Spans
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """A claim as counts and rules see it.
-
-    Attributes:
-        claim: Without its probability.
-        values: Of `support_features`.
-        least: The least probability that rules allow.
-        most: The most.
-        evidence: What the entailment model reads beside it.
-        logit: Of that model, where it need not read.
-    """
-
-    claim: Claim
-    values: list[float]
-    least: float
-    most: float
-    evidence: str
-    logit: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Material:
-    """Passages, taken apart once."""
-
-    sentences: tuple[_Sentence, ...]
-    words: frozenset[str]
-    pairs: frozenset[tuple[str, str]]
-    numbers: frozenset[str]
-    lower: str
-    flat: str
-    exact: str
-    weights: Mapping[str, float]
-    readable: bool
 
 
 class LocalJudge:
@@ -478,7 +301,7 @@ class LocalJudge:
         """As `grounding`, of these parts of an answer alone."""
         material = _material(_checked(passages))
         readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], 12)
-        rows = [counted(span, span.of(answer), material) if readable else None for span in spans]
+        rows = [score_claim(span, span.of(answer), material) if readable else None for span in spans]
         known = [row for row in rows if row is not None]
         logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
         claims: list[Claim] = []
@@ -581,380 +404,6 @@ def _located(probability: float, sentence: _Sentence, start: int, end: int) -> L
     else:
         answer = Span(sentence.span.start + start, sentence.span.start + end)
     return Located(probability, sentence.passage, sentence.span, answer, sentence.text, Span(start, end))
-
-
-def support(claims: Sequence[Claim]) -> float | None:
-    """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
-
-    Returns:
-        None where the judge is unsure of a claim, or nothing is claimed.
-    """
-    known = [c.probability for c in claims if c.probability is not None]
-    if not known or len(known) < len(claims):
-        return None
-    odds = np.array([log_odds(p) for p in known])
-    sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
-    middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
-    return _chance(middle)
-
-
-def unread_claim(answer: str, span: Span) -> Claim:
-    """A claim that the judge does not know anything of."""
-    reason = "unsure: not English, or too long to read"
-    return Claim(span, span.of(answer), None, None, None, reason)
-
-
-def claims_or_unsure(
-    find: Callable[[], Sequence[Claim]], answer: str, start: int = 0, end: int | None = None
-) -> list[Claim]:
-    """What ``find`` says of a finished answer; one claim of unknown support where it fails.
-
-    A judge that breaks must not take the answer with it.
-
-    Args:
-        find: Gives the claims.
-        answer: The answer.
-        start: First character of the part that is judged.
-        end: Just after its last one; the end of the answer where None.
-
-    Raises:
-        InputError: As ``find`` raised it: the call itself is wrong.
-    """
-    try:
-        return list(find())
-    except InputError:
-        raise
-    except Exception as error:  # whatever it is: the answer is there, and is not lost
-        _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
-        whole = trim(answer, Span(start, len(answer) if end is None else end))
-        reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
-        return [Claim(whole, whole.of(answer), None, None, None, reason)] if whole.end > whole.start else []
-
-
-def split_claims(answer: str) -> list[Span]:
-    """Spans of the claims in an answer: its sentences, split where a clause stands on its own."""
-    result: list[Span] = []
-    unsure = _UNSURE.match(answer)
-    begin = unsure.end() if unsure else 0
-    spans = [Span(max(s.start, begin), s.end) for s in split_sentences(answer) if s.end > begin]
-    kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
-    for span, kind in zip(spans, kinds, strict=True):
-        start = span.start
-        marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
-        start += marker.end() if marker else 0
-        start = _opened(answer, start, span.end)
-        text = answer[start : span.end]
-        if kind in ("heading", "code") or text.endswith("?") or not stems(text):
-            continue
-        if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
-            continue
-        for match in _CLAUSE.finditer(answer, start, span.end):
-            before, after = answer[start : match.start()], answer[match.end() : span.end]
-            if len(stem_list(before)) >= 3 and len(stem_list(after)) >= 3 and len(text.split()) >= 12:
-                result.append(trim(answer, Span(start, match.start())))
-                start = match.end()
-        result.append(trim(answer, Span(start, span.end)))
-    return result
-
-
-def abstains(answer: str) -> bool:
-    """Whether an answer says that the passages do not hold one, in any common wording, and nothing else."""
-    start = _opened(answer, len(answer) - len(answer.lstrip()), len(answer))
-    said = is_abstention(answer) or _ABSTAINS.match(answer, start) is not None
-    return said and not split_claims(answer)
-
-
-def _opened(answer: str, start: int, end: int) -> int:
-    """Where a sentence begins after openings that claim nothing."""
-    while opener := _OPENER.match(answer, start, end):
-        start = opener.end()
-    return start
-
-
-def counted(span: Span, text: str, material: _Material) -> _Counted | None:
-    """A claim by counts and rules; None where it is too long or says nothing."""
-    own = stem_list(text)
-    if len(text.split()) > _LONGEST_CLAIM or not own:
-        return None
-    about = _said_of(text, material)
-    sentences = _evidence(own, about)
-    place: _Place = (sentences[0].passage, sentences[0].span) if sentences else (None, None)
-    said = _contradicted(text, about)
-    verbatim = _verbatim(text, material)
-    values = support_features(text, own, about, contradicted=said is not None, verbatim=verbatim)
-    reason, least, most = _why(values), 0.0, 1.0
-    if verbatim:
-        reason, least = _SAID, _VERBATIM
-    elif _false_quotation(text, material):
-        reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
-    elif about is not material and _most_held(own, material) > _most_held(own, about):
-        reason, most = "the passages say it of another code", _NOT_SURE
-    elif said is not None:
-        most, (reason, place) = _CONTRADICTED, said
-    claim = Claim(span, text, None, *place, reason, said is not None and not verbatim)
-    logit = MOST_LOGIT if verbatim else None if sentences else 0.0
-    return _Counted(claim, values, least, most, evidence_text(own, sentences), logit)
-
-
-def evidence_text(
-    own: Sequence[str], sentences: Sequence[_Sentence], longest: int = _LONGEST_EVIDENCE
-) -> str:
-    """Sentences as the entailment model reads them beside a claim with these words: in the passages' order.
-
-    Of a long one, the part with most of the claim's words.
-    """
-    ordered = sorted(sentences, key=lambda s: (s.passage, s.span.start))
-    return " ".join(_densest(s.text.split(), set(own), longest) for s in ordered)
-
-
-def _densest(words: Sequence[str], own: set[str], longest: int) -> str:
-    """At most so many words in a row, with most of a claim's among them."""
-    if len(words) <= longest:
-        return " ".join(words)
-    before = [0, *itertools.accumulate(not own.isdisjoint(stem_list(word)) for word in words)]
-    start = max(range(len(words) - longest + 1), key=lambda i: (before[i + longest] - before[i], -i))
-    return " ".join(words[start : start + longest])
-
-
-def entailed_odds(odds: float, logit: float) -> float:
-    """Log-odds of a claim by counts and the entailment model's logit."""
-    return odds + _odds("entailed", [max(-MOST_LOGIT, min(MOST_LOGIT, logit))])
-
-
-def support_features(
-    text: str, own: Sequence[str], material: _Material, *, contradicted: bool, verbatim: bool
-) -> list[float]:
-    """What counts and rules say of a claim: see ``training/fit_grounding.py``.
-
-    Args:
-        text: The claim.
-        own: Its content words in order, stemmed; at least one.
-        material: The passages.
-        contradicted: Whether a sentence about the same says something else.
-        verbatim: Whether the passages hold it word for word.
-    """
-    sentences = material.sentences
-    own = stem_list(_without_said_otherwise(text, sentences)) or own
-    words = set(own)
-    near = 0
-    for i, sentence in enumerate(sentences):
-        held = words & sentence.words
-        for other in sentences[i + 1 : i + 3]:
-            held |= words & other.words if other.passage == sentence.passage else set()
-        near = max(near, len(held))
-    pairs = set(itertools.pairwise(own))
-    numbers = _numbers(text)
-    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
-    share = len(words & material.words) / len(words)
-    rules = rule_features(
-        text, own, sentences, material.weights, contradicted=contradicted, verbatim=verbatim
-    )
-    absent = len(numbers - material.numbers) / max(1, len(numbers))
-    return [
-        share,
-        near / len(words),
-        len(pairs & material.pairs) / len(pairs) if pairs else share,
-        min(absent, rules[0]) if numbers else 0.0,
-        sum(n not in material.lower for n in names) / max(1, len(names)),
-        min(math.log(len(words)), 3.5),
-        *rules,
-    ]
-
-
-def _without_said_otherwise(text: str, sentences: Sequence[_Sentence]) -> str:
-    """A claim less the quantities that the passages give in other words, such as 1,200 m for 1.2 km."""
-    there = [q for s in sentences for q in quantities(s.text)]
-    for quantity in reversed(quantities(text)):
-        if quantity.dimension and missing([quantity], there) == 0:
-            start, end = quantity.span
-            if not any(text[start:end].lower() in s.text.lower() for s in sentences):
-                text = f"{text[:start]} {text[end:]}"
-    return text
-
-
-def _most_held(own: Sequence[str], material: _Material) -> int:
-    """Most of a claim's words that one sentence holds."""
-    return max((len(s.words.intersection(own)) for s in material.sentences), default=0)
-
-
-def _why(values: Sequence[float]) -> str:
-    """The counts in words."""
-    said = [f"{values[0]:.0%} of its words are in the passages, {values[1]:.0%} close together"]
-    if values[3]:
-        said.append("a number is not")
-    if values[4]:
-        said.append("a name is not")
-    return ", ".join(said)
-
-
-def _false_quotation(text: str, material: _Material) -> bool:
-    """Whether a claim quotes what the passages do not hold."""
-    inner = [_flat(quoted) for quoted in _QUOTED.findall(text)]
-    return any(len(q.split()) >= _QUOTE_WORDS and f" {q} " not in material.flat for q in inner)
-
-
-def _verbatim(text: str, material: _Material) -> bool:
-    """Whether the passages hold a claim of some length word for word, its numbers sign for sign."""
-    long = len(_flat(text).split()) >= _VERBATIM_WORDS
-    return long and f" {_exact(text)} " in material.exact and not _false_quotation(text, material)
-
-
-def _contradicted(text: str, material: _Material) -> tuple[str, _Place] | None:
-    """Where the sentence that says the rest of a claim says something else in place of one of its words.
-
-    That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
-    contrary. Where another one that holds as much of the rest agrees, the claim stands.
-    """
-    claim = terms(_without_said_otherwise(text, material.sentences))
-    plain = {t.stem for t in claim if t.beside is None and not t.sides}
-    top = max(material.weights.values(), default=1.0)
-    weights = {t.stem: material.weights.get(t.stem, top) for t in claim}
-    total = sum(weights[w] for w in plain)
-    if not total:
-        return None
-    near: list[tuple[float, _Sentence, frozenset[str]]] = []
-    previous = None
-    for sentence in material.sentences:
-        held = sentence.words & plain
-        if held and previous is not None and previous.passage == sentence.passage:
-            # "It" is what the sentence before is about.
-            back = points_back(sentence.text, Span(0, len(sentence.text)))
-            held |= previous.words & plain if back else frozenset()
-        near.append((sum(weights[w] for w in held) / total, sentence, held))
-        previous = sentence
-    least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - 0.2)
-    rivals = [
-        (s, held, *contrary(terms(_without_said_otherwise(text, [s])), terms(s.text)))
-        for share, s, held in near
-        if share >= least
-    ]
-    for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
-        rest = [
-            sum(weights.get(w, 0.0) for w in (held | agreed) - other.keys() - {stem})
-            for _, held, other, agreed in rivals
-        ]
-        about = [f for f, share in zip(rivals, rest, strict=True) if share >= 0.9 * max(rest)]
-        if any(stem in agreed for _, _, _, agreed in about):
-            continue
-        for sentence, _, other, _ in about:
-            if stem in other:
-                said, instead = other[stem]
-                reason = f"the passages say “{instead}” where it says “{said}”"
-                return reason, (sentence.passage, sentence.span)
-    return None
-
-
-def _identifiers(text: str) -> dict[str, set[str]]:
-    """Codes such as E22 or B-12, by their letters."""
-    codes: dict[str, set[str]] = {}
-    for letters, digits in _IDENTIFIER.findall(text):
-        codes.setdefault(letters.lower(), set()).add(digits.lower())
-    return codes
-
-
-def _said_of(text: str, material: _Material) -> _Material:
-    """The passages without the sentences about another code of the same letters: E17 where E22 is meant."""
-    own_codes = _identifiers(text)
-    if not own_codes:
-        return material
-
-    def other(sentence: _Sentence) -> bool:
-        codes_here = _identifiers(sentence.text)
-        return any(
-            letters in codes_here and codes_here[letters].isdisjoint(codes)
-            for letters, codes in own_codes.items()
-        )
-
-    sentences = tuple(s for s in material.sentences if not other(s))
-    if len(sentences) == len(material.sentences):
-        return material
-    return replace(
-        material,
-        sentences=sentences,
-        words=frozenset().union(*(s.words for s in sentences)),
-        pairs=frozenset(pair for s in sentences for pair in itertools.pairwise(s.stems)),
-    )
-
-
-def _evidence(
-    own: Sequence[str], material: _Material, most: int = _EVIDENCE_WORDS, longest: int = _LONGEST_EVIDENCE
-) -> list[_Sentence]:
-    """The sentences that together hold most of a claim's words, the best first."""
-    missing = dict.fromkeys(own, 1.0)
-    for word in missing:
-        missing[word] = material.weights.get(word, 0.0)
-    chosen: list[_Sentence] = []
-    size = 0
-    rest = [s for s in material.sentences if not s.words.isdisjoint(missing)]
-    while rest and len(chosen) < 4:
-        gain = [sum(missing[w] for w in s.words if w in missing) for s in rest]
-        # A short sentence wins over a long one that holds as much.
-        best = max(range(len(rest)), key=lambda i: (gain[i] / (12 + len(rest[i].stems)) ** 0.3, -i))
-        words = min(len(rest[best].text.split()), longest)
-        if gain[best] <= 0 or (chosen and size + words > most):
-            break
-        sentence = rest.pop(best)
-        chosen.append(sentence)
-        size += words
-        for word in sentence.words:
-            if word in missing:
-                # Said again elsewhere counts a little: the best sentence may not be the one that is meant.
-                missing[word] *= 0.25
-    return chosen
-
-
-def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) -> dict[int, _Sentence]:
-    """The rows of a passage's tables that have a header, by the position of their sentence.
-
-    A row reads as the heading above the table and its cells with their headers: "Counts; Species: puffin;
-    2021: 1,890".
-    """
-    rows: dict[int, _Sentence] = {}
-    header: list[_Cell] = []
-    above: tuple[_Cell, ...] = ()
-    for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
-        if kind == "heading" and (words := _HEADING_MARKS.sub("", span.of(text))):
-            above = (_Cell("", words, span),)
-        if kind != "table":
-            header = []
-        elif _RULE.fullmatch(span.of(text)):
-            header = _cells(text, spans[i - 1]) if i and kinds[i - 1] == "table" else []
-        elif header and len(own := _cells(text, span)) == len(header):
-            named = zip(header, own, strict=True)
-            cells = tuple(_Cell(name.text, cell.text, cell.span) for name, cell in named if cell.text)
-            if len(cells) > 1:
-                rows[i] = _row(passage, span, above + cells)
-    return rows
-
-
-def _cells(text: str, span: Span) -> list[_Cell]:
-    """The cells of a line between bars, without headers."""
-    start, end = span
-    start += text[start] == "|"
-    end -= text[end - 1] == "|"
-    cells: list[_Cell] = []
-    for part in re.finditer(r"(?:\\.|[^|\\])*", text[start:end]):
-        if part.start() == part.end() and cells and part.start() != end - start:
-            continue  # Just before a bar, after a cell.
-        place = trim(text, Span(start + part.start(), start + part.end()))
-        cells.append(_Cell("", place.of(text), place))
-    return cells
-
-
-def _row(passage: int, span: Span, cells: tuple[_Cell, ...]) -> _Sentence:
-    """A row, or some cells of it, as a sentence."""
-    text = "; ".join(f"{c.header}: {c.text}" if c.header else c.text for c in cells)
-    return _Sentence(passage, span, text, "row", tuple(stem_list(text)), cells)
-
-
-def _cell_places(cells: Sequence[_Cell]) -> list[Span]:
-    """Where the texts of the cells stand in the text of their row."""
-    places, at = [], 0
-    for cell in cells:
-        at += len(cell.header) + 2 if cell.header else 0
-        places.append(Span(at, at + len(cell.text)))
-        at += len(cell.text) + 2
-    return places
 
 
 def _query_rows(material: _Material, query: frozenset[str]) -> list[list[_Sentence]]:
@@ -1105,96 +554,3 @@ def _hints(
         shared = _weighted(material, query, sentence.words)
         hints[sentence.span.start : sentence.span.end, 0] += _SHARED_WORDS * shared
     return hints
-
-
-def _weighted(material: _Material, query: frozenset[str], words: frozenset[str]) -> float:
-    plain = sorted(query - {NUMBER})
-    top = max(material.weights.values(), default=1.0)
-    total = sum(material.weights.get(w, top) for w in plain)
-    return sum(material.weights.get(w, top) for w in plain if w in words) / total if total else 0.0
-
-
-def _checked(passages: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(passages, str):
-        raise InputError("passages is a list of texts, not one text")
-    return tuple(without_lone_surrogates(p) for p in passages)
-
-
-@lru_cache(maxsize=16)
-def _material(passages: tuple[str, ...]) -> _Material:
-    """The passages' sentences, words, numbers and weights."""
-    size = sum(len(p.split()) for p in passages)
-    if size > _MOST_WORDS or any(len(w) > 5_000 for p in passages for w in p.split()):
-        return _Material((), frozenset(), frozenset(), frozenset(), "", "", "", {}, False)
-    sentences = []
-    pairs: set[tuple[str, str]] = set()
-    for i, passage in enumerate(passages):
-        spans = split_sentences(passage)
-        kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
-        rows = _rows(passage, i, spans, kinds)
-        for j, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
-            own = tuple(stem_list(span.of(passage)))
-            sentence = rows.get(j) or _Sentence(i, span, span.of(passage), kind, own)
-            pairs.update(itertools.pairwise(sentence.stems))
-            sentences.append(sentence)
-    whole = "\n".join(passages)
-    counts: dict[str, int] = {}
-    for sentence in sentences:
-        for word in sentence.words:
-            counts[word] = counts.get(word, 0) + 1
-    weights = {w: math.log1p(len(sentences) / (1 + n)) for w, n in counts.items()}
-    return _Material(
-        tuple(sentences),
-        frozenset(counts),
-        frozenset(pairs),
-        frozenset(_numbers(whole)),
-        whole.lower(),
-        f" {_flat(whole)} ",
-        f" {_exact(whole)} ",
-        weights,
-        is_english(whole[:20_000], 20),
-    )
-
-
-def _flat(text: str) -> str:
-    """Words only, lower case, one space between."""
-    return _SPACE.sub(" ", text.lower()).strip()
-
-
-def _numbers(text: str) -> set[str]:
-    """The numbers of a text in digits, with their minus and without commas."""
-    found = _NUMBER.finditer(text)
-    return {("-" if has_minus(text, m.start()) else "") + m[0].replace(",", "") for m in found}
-
-
-def _exact(text: str) -> str:
-    """Words and numbers, lower case, one space between; "-5", "€ 50" and "40 million" are one number each."""
-    found = _EXACT.finditer(text.lower().translate(_DASHES))
-    return " ".join("".join(match[0].split()) for match in found)
-
-
-@lru_cache(maxsize=1)
-def _coefficients() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
-    return loaded
-
-
-def threshold(name: str) -> float:
-    """A threshold of ``judge.json``."""
-    return float(_coefficients()["thresholds"][name])
-
-
-def _apply(name: str, values: Sequence[float]) -> float:
-    """Probability by a logistic model of ``judge.json``."""
-    return _chance(_odds(name, values))
-
-
-def _chance(odds: float) -> float:
-    """The probability of log-odds."""
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
-
-
-def _odds(name: str, values: Sequence[float]) -> float:
-    """Log-odds by a logistic model of ``judge.json``."""
-    weights: NDArray[np.float64] = np.asarray(_coefficients()[name]["weights"])
-    return float(weights[:-1] @ np.asarray(values, dtype=float) + weights[-1])

@@ -16,7 +16,9 @@ from sage_core.feedback.drivers import Check
 from sage_core.feedback.types import FeedbackConfig, StopOn, Verdict
 from sage_core.selection.cut import Selection
 from sage_core.verify.checkers import ModelJudge
-from sage_core.verify.judge import LocalJudge, abstains, claims_or_unsure, support, threshold
+from sage_core.verify.claims import abstains, claims_or_unsure, support
+from sage_core.verify.coefficients import threshold
+from sage_core.verify.judge import LocalJudge
 from sage_core.verify.words import stem_list
 
 ACCEPT_AT = threshold("accept_at")

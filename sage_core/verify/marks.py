@@ -9,7 +9,9 @@ from typing import Literal
 
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
-from sage_core.verify.judge import Claim, LocalJudge, claims_or_unsure, threshold
+from sage_core.verify.claims import Claim, claims_or_unsure
+from sage_core.verify.coefficients import threshold
+from sage_core.verify.judge import LocalJudge
 from sage_core.verify.local_check import shared_judge
 from sage_core.verify.words import stem_list
 

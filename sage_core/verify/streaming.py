@@ -11,14 +11,8 @@ from sage_core.errors import InputError
 from sage_core.feedback.types import StopOn
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
-from sage_core.verify.judge import (
-    MAX_CLAIMS,
-    Claim,
-    LocalJudge,
-    claims_or_unsure,
-    split_claims,
-    unread_claim,
-)
+from sage_core.verify.claims import MAX_CLAIMS, Claim, claims_or_unsure, split_claims, unread_claim
+from sage_core.verify.judge import LocalJudge
 from sage_core.verify.local_check import ends_answer, shared_judge
 from sage_core.verify.marks import AnswerMark, claims_of, marks_between
 

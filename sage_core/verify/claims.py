@@ -1,0 +1,197 @@
+"""What an answer claims: its statements, those that abstain, and support of the whole."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage_core.errors import InputError
+from sage_core.llm.prompting import NOT_SURE, is_abstention
+from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span, trim
+from sage_core.verify.claim_features import log_odds
+from sage_core.verify.coefficients import chance
+from sage_core.verify.words import stem_list, stems
+
+_log = logging.getLogger(__name__)
+
+MAX_CLAIMS = 300
+"""Claims of an answer that are judged: beyond it a model repeats itself. The rest is unsure."""
+CONTRADICTED = 0.3
+# What opens an answer without claiming anything.
+_SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
+_OPENER = re.compile(
+    r"(?i)(?:(?:based on|according to|as (?:stated|mentioned|described|noted) in) (?:the )?[\w ]{0,30}?"
+    rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
+    rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate|suggest)s?(?: that| yes| no)?:?\s+"
+    r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
+    r",\s*)"
+)
+# How `ExtractiveAnswerer` shows a passage that it is not sure of: where it is from claims nothing.
+_UNSURE = re.compile(rf"{re.escape(NOT_SURE)} [^(“]*\(.*?\): (?=“)", re.DOTALL)
+_NO_CLAIM = re.compile(
+    r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
+    r"(?:these|the following)\b.{0,80}:$)"
+)
+# That the passages do not say it: nothing that they could support.
+_ABSTAINS = re.compile(
+    r"(?i)(?:(?:unfortunately|however|but|sorry|i['’]m sorry|i am sorry)\b[,.;]?\s+(?:but\s+)?)*(?:"
+    rf"(?:\w+ ){{0,4}}{_SOURCE}\b(?: \w+){{0,4}}? (?:do|does|did)(?:n['’]t| not) (?:\w+ly )?(?:say|mention|"
+    r"state|name|provide|contain|specify|include|give|answer|address|discuss|tell|indicate|have|hold|offer|describe|explain)\b"
+    r"|(?:i am |i['’]m |we are |it is )?(?:unable|not able|impossible|not possible) to "
+    r"(?:answer|determine|find|say|tell|provide)\b"
+    r"|(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|did not|didn['’]t) "
+    r"(?:know|find|answer|determine|say|tell|have (?:any |enough |the )?information)\b"
+    r"|there (?:is|are|was) (?:no|not any|not enough) (?:\w+ ){0,3}"
+    r"(?:information|mention|answers?|details?)\b"
+    r"|no (?:\w+ ){0,2}(?:information|mention|details?|answer) (?:\w+ ){0,3}"
+    r"(?:given|provided|found|available|made)\b)"
+)
+_CLAUSE = re.compile(
+    r"(?:;\s+|,? (?:and|but|while|whereas|although|so)\s+"
+    r"(?=(?:he|she|it|they|we|there|this|these|that|the|a|an|its|his|her|their|in|on|at|[A-Z][a-z]+)\b[^,;]{3,80}?\b"
+    r"(?:is|are|was|were|has|have|had|can|could|will|would|may|might|does|did|\w{3,}ed|\w{3,}es)\b))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of an answer, and whether the passages support it.
+
+    Examples:
+        >>> judge = LocalJudge(model=False)
+        >>> (claim,) = judge.grounding("It opened in 1932.", ["It opened in 1932. It has eight lanes."])
+        >>> claim.passage, claim.evidence, claim.probability > 0.5
+        (0, Span(start=0, end=18), True)
+
+    Attributes:
+        span: Where it stands in the answer.
+        text: ``answer[span.start:span.end]``.
+        probability: That the passages support it, from 0 to 1; None where the judge is unsure.
+        passage: Position of the passage that supports it best; None where none has a word of it.
+        evidence: Where in that passage the best supporting sentence stands.
+        reason: What decided, in words.
+        contradicted: Whether the sentence about the same says something else.
+    """
+
+    span: Span
+    text: str
+    probability: float | None
+    passage: int | None
+    evidence: Span | None
+    reason: str
+    contradicted: bool = False
+
+    @property
+    def refuted(self) -> bool:
+        """Whether it is contradicted and the counts speak against it too: enough to overrule a grade.
+
+        Of answers that people found right, 0.8% or fewer have such a claim in each training source, and of
+        those they found wrong 1% to 8% (``benchmarks/judge.py --veto``).
+        """
+        return self.contradicted and self.probability is not None and self.probability < CONTRADICTED
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "span": list(self.span),
+            "text": self.text,
+            "probability": self.probability,
+            "passage": self.passage,
+            "evidence": None if self.evidence is None else list(self.evidence),
+            "reason": self.reason,
+            "contradicted": self.contradicted,
+        }
+
+
+def unread_claim(answer: str, span: Span) -> Claim:
+    """A claim that the judge does not know anything of."""
+    reason = "unsure: not English, or too long to read"
+    return Claim(span, span.of(answer), None, None, None, reason)
+
+
+def claims_or_unsure(
+    find: Callable[[], Sequence[Claim]], answer: str, start: int = 0, end: int | None = None
+) -> list[Claim]:
+    """What ``find`` says of a finished answer; one claim of unknown support where it fails.
+
+    A judge that breaks must not take the answer with it.
+
+    Args:
+        find: Gives the claims.
+        answer: The answer.
+        start: First character of the part that is judged.
+        end: Just after its last one; the end of the answer where None.
+
+    Raises:
+        InputError: As ``find`` raised it: the call itself is wrong.
+    """
+    try:
+        return list(find())
+    except InputError:
+        raise
+    except Exception as error:  # whatever it is: the answer is there, and is not lost
+        _log.warning("the local judge failed, the answer is kept: %s: %s", type(error).__name__, error)
+        whole = trim(answer, Span(start, len(answer) if end is None else end))
+        reason = f"unsure: the judge failed with {type(error).__name__}: {error}"
+        return [Claim(whole, whole.of(answer), None, None, None, reason)] if whole.end > whole.start else []
+
+
+def support(claims: Sequence[Claim]) -> float | None:
+    """One probability for a whole answer: in log-odds, midway between its claims' mean and the weakest claim.
+
+    Returns:
+        None where the judge is unsure of a claim, or nothing is claimed.
+    """
+    known = [c.probability for c in claims if c.probability is not None]
+    if not known or len(known) < len(claims):
+        return None
+    odds = np.array([log_odds(p) for p in known])
+    sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
+    middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
+    return chance(middle)
+
+
+def split_claims(answer: str) -> list[Span]:
+    """Spans of the claims in an answer: its sentences, split where a clause stands on its own."""
+    result: list[Span] = []
+    unsure = _UNSURE.match(answer)
+    begin = unsure.end() if unsure else 0
+    spans = [Span(max(s.start, begin), s.end) for s in split_sentences(answer) if s.end > begin]
+    kinds = sentence_kinds(answer, spans, line_breaks(answer, spans))
+    for span, kind in zip(spans, kinds, strict=True):
+        start = span.start
+        marker = re.match(r"(?:[-*+•]|\(?\d{1,3}[.)])\s+", span.of(answer))
+        start += marker.end() if marker else 0
+        start = _opened(answer, start, span.end)
+        text = answer[start : span.end]
+        if kind in ("heading", "code") or text.endswith("?") or not stems(text):
+            continue
+        if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
+            continue
+        for match in _CLAUSE.finditer(answer, start, span.end):
+            before, after = answer[start : match.start()], answer[match.end() : span.end]
+            if len(stem_list(before)) >= 3 and len(stem_list(after)) >= 3 and len(text.split()) >= 12:
+                result.append(trim(answer, Span(start, match.start())))
+                start = match.end()
+        result.append(trim(answer, Span(start, span.end)))
+    return result
+
+
+def abstains(answer: str) -> bool:
+    """Whether an answer says that the passages do not hold one, in any common wording, and nothing else."""
+    start = _opened(answer, len(answer) - len(answer.lstrip()), len(answer))
+    said = is_abstention(answer) or _ABSTAINS.match(answer, start) is not None
+    return said and not split_claims(answer)
+
+
+def _opened(answer: str, start: int, end: int) -> int:
+    """Where a sentence begins after openings that claim nothing."""
+    while opener := _OPENER.match(answer, start, end):
+        start = opener.end()
+    return start

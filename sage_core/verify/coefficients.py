@@ -1,0 +1,44 @@
+"""Logistic models and thresholds of the judge: ``judge.json``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+COEFFICIENTS = Path(__file__).with_name("judge.json")
+"""Logistic models and thresholds, made by ``training/fit_judge.py`` and ``training/fit_grounding.py``."""
+
+
+@lru_cache(maxsize=1)
+def coefficients() -> dict[str, Any]:
+    """Weights and thresholds by name."""
+    loaded: dict[str, Any] = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
+    return loaded
+
+
+def threshold(name: str) -> float:
+    """A threshold of ``judge.json``."""
+    return float(coefficients()["thresholds"][name])
+
+
+def probability_of(name: str, values: Sequence[float]) -> float:
+    """Probability by a logistic model of ``judge.json``."""
+    return chance(log_odds_of(name, values))
+
+
+def chance(odds: float) -> float:
+    """The probability of log-odds."""
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
+
+
+def log_odds_of(name: str, values: Sequence[float]) -> float:
+    """Log-odds by a logistic model of ``judge.json``."""
+    weights: NDArray[np.float64] = np.asarray(coefficients()[name]["weights"])
+    return float(weights[:-1] @ np.asarray(values, dtype=float) + weights[-1])

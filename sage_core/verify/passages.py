@@ -1,0 +1,235 @@
+"""The one reading of passages: their sentences, rows of tables, words and what each word weighs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sage_core.errors import InputError
+from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.language import is_english
+from sage_core.text.sentences import split_sentences
+from sage_core.text.spans import Span, trim
+from sage_core.text.tokens import without_lone_surrogates
+from sage_core.verify.quantities import has_minus
+from sage_core.verify.words import NUMBER, stem_list
+
+_MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
+_IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_SPACE = re.compile(r"\W+")
+# A word, or a number with what changes it: sign, comparator, currency, decimal mark, range, percent, scale.
+# A dash after a word or a number is a hyphen or a range; " - 5" after a word is taken for a sign. Repetitions
+# are bounded, so that a run of marks takes linear time.
+_EXACT = re.compile(
+    r"(?:[<>≤≥≈~±]\s{0,3}|[$€£¥₹]\s{0,3}|(?<![\w)%°])[-+]|(?<=[^\W\d] )- ){0,3}(?:(?<!\w)[.,])?"
+    r"\d\w*(?:[.,:/·'’-]\d\w*)*"
+    r"(?:\s{0,3}(?:[%‰°$€£¥₹]|(?:percent|per cent|hundred|thousand|million|billion|trillion)\b)){0,3}"
+    r"|\w+"
+)
+_DASHES = str.maketrans("‐‑‒–—−", "------")
+_HEADING_MARKS = re.compile(r"^[#=*\s]+|[#=*~^:\s-]+$")
+_RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|?)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table: its header, its text, and where it stands in the passage."""
+
+    header: str
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a passage, a line of its own (heading, item, code), or a row of a table."""
+
+    passage: int
+    span: Span
+    text: str
+    kind: str
+    stems: tuple[str, ...]
+    cells: tuple[Cell, ...] = ()  # Of a table's row.
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Its content words, stemmed."""
+        return frozenset(self.stems)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPassages:
+    """Passages, taken apart once."""
+
+    sentences: tuple[Sentence, ...]
+    words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    numbers: frozenset[str]
+    lower: str
+    flat: str
+    exact: str
+    weights: Mapping[str, float]
+    readable: bool
+
+
+def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
+    """Passages without half characters.
+
+    Raises:
+        InputError: For one text.
+    """
+    if isinstance(passages, str):
+        raise InputError("passages is a list of texts, not one text")
+    return tuple(without_lone_surrogates(p) for p in passages)
+
+
+@lru_cache(maxsize=16)
+def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
+    """The passages' sentences, words, numbers and weights."""
+    size = sum(len(p.split()) for p in passages)
+    if size > _MOST_WORDS or any(len(w) > 5_000 for p in passages for w in p.split()):
+        return ParsedPassages((), frozenset(), frozenset(), frozenset(), "", "", "", {}, False)
+    sentences = []
+    pairs: set[tuple[str, str]] = set()
+    for i, passage in enumerate(passages):
+        spans = split_sentences(passage)
+        kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
+        rows = _rows(passage, i, spans, kinds)
+        for j, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
+            own = tuple(stem_list(span.of(passage)))
+            sentence = rows.get(j) or Sentence(i, span, span.of(passage), kind, own)
+            pairs.update(itertools.pairwise(sentence.stems))
+            sentences.append(sentence)
+    whole = "\n".join(passages)
+    counts: dict[str, int] = {}
+    for sentence in sentences:
+        for word in sentence.words:
+            counts[word] = counts.get(word, 0) + 1
+    weights = {w: math.log1p(len(sentences) / (1 + n)) for w, n in counts.items()}
+    return ParsedPassages(
+        tuple(sentences),
+        frozenset(counts),
+        frozenset(pairs),
+        frozenset(numbers_in(whole)),
+        whole.lower(),
+        f" {flat_words(whole)} ",
+        f" {exact_words(whole)} ",
+        weights,
+        is_english(whole[:20_000], 20),
+    )
+
+
+def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) -> dict[int, Sentence]:
+    """The rows of a passage's tables that have a header, by the position of their sentence.
+
+    A row reads as the heading above the table and its cells with their headers: "Counts; Species: puffin;
+    2021: 1,890".
+    """
+    rows: dict[int, Sentence] = {}
+    header: list[Cell] = []
+    above: tuple[Cell, ...] = ()
+    for i, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
+        if kind == "heading" and (words := _HEADING_MARKS.sub("", span.of(text))):
+            above = (Cell("", words, span),)
+        if kind != "table":
+            header = []
+        elif _RULE.fullmatch(span.of(text)):
+            header = _cells(text, spans[i - 1]) if i and kinds[i - 1] == "table" else []
+        elif header and len(own := _cells(text, span)) == len(header):
+            named = zip(header, own, strict=True)
+            cells = tuple(Cell(name.text, cell.text, cell.span) for name, cell in named if cell.text)
+            if len(cells) > 1:
+                rows[i] = row_sentence(passage, span, above + cells)
+    return rows
+
+
+def _cells(text: str, span: Span) -> list[Cell]:
+    """The cells of a line between bars, without headers."""
+    start, end = span
+    start += text[start] == "|"
+    end -= text[end - 1] == "|"
+    cells: list[Cell] = []
+    for part in re.finditer(r"(?:\\.|[^|\\])*", text[start:end]):
+        if part.start() == part.end() and cells and part.start() != end - start:
+            continue  # Just before a bar, after a cell.
+        place = trim(text, Span(start + part.start(), start + part.end()))
+        cells.append(Cell("", place.of(text), place))
+    return cells
+
+
+def row_sentence(passage: int, span: Span, cells: tuple[Cell, ...]) -> Sentence:
+    """A row, or some cells of it, as a sentence."""
+    text = "; ".join(f"{c.header}: {c.text}" if c.header else c.text for c in cells)
+    return Sentence(passage, span, text, "row", tuple(stem_list(text)), cells)
+
+
+def cell_places(cells: Sequence[Cell]) -> list[Span]:
+    """Where the texts of the cells stand in the text of their row."""
+    places, at = [], 0
+    for cell in cells:
+        at += len(cell.header) + 2 if cell.header else 0
+        places.append(Span(at, at + len(cell.text)))
+        at += len(cell.text) + 2
+    return places
+
+
+def weighted_share(material: ParsedPassages, query: frozenset[str], words: frozenset[str]) -> float:
+    """Share of a question's words that are among ``words``, by rarity in the passages; 0 for no question."""
+    plain = sorted(query - {NUMBER})
+    top = max(material.weights.values(), default=1.0)
+    total = sum(material.weights.get(w, top) for w in plain)
+    return sum(material.weights.get(w, top) for w in plain if w in words) / total if total else 0.0
+
+
+def _identifiers(text: str) -> dict[str, set[str]]:
+    """Codes such as E22 or B-12, by their letters."""
+    codes: dict[str, set[str]] = {}
+    for letters, digits in _IDENTIFIER.findall(text):
+        codes.setdefault(letters.lower(), set()).add(digits.lower())
+    return codes
+
+
+def without_other_codes(text: str, material: ParsedPassages) -> ParsedPassages:
+    """The passages without the sentences about another code of the same letters: E17 where E22 is meant."""
+    own_codes = _identifiers(text)
+    if not own_codes:
+        return material
+
+    def other(sentence: Sentence) -> bool:
+        codes_here = _identifiers(sentence.text)
+        return any(
+            letters in codes_here and codes_here[letters].isdisjoint(codes)
+            for letters, codes in own_codes.items()
+        )
+
+    sentences = tuple(s for s in material.sentences if not other(s))
+    if len(sentences) == len(material.sentences):
+        return material
+    return replace(
+        material,
+        sentences=sentences,
+        words=frozenset().union(*(s.words for s in sentences)),
+        pairs=frozenset(pair for s in sentences for pair in itertools.pairwise(s.stems)),
+    )
+
+
+def numbers_in(text: str) -> set[str]:
+    """The numbers of a text in digits, with their minus and without commas."""
+    found = _NUMBER.finditer(text)
+    return {("-" if has_minus(text, m.start()) else "") + m[0].replace(",", "") for m in found}
+
+
+def flat_words(text: str) -> str:
+    """Words only, lower case, one space between."""
+    return _SPACE.sub(" ", text.lower()).strip()
+
+
+def exact_words(text: str) -> str:
+    """Words and numbers, lower case, one space between; "-5", "€ 50" and "40 million" are one number each."""
+    found = _EXACT.finditer(text.lower().translate(_DASHES))
+    return " ".join("".join(match[0].split()) for match in found)

@@ -1,0 +1,262 @@
+"""How far passages support a claim: counts and rules, and what the entailment model reads beside it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sage_core.text.blocks import points_back
+from sage_core.text.language import COMMON_ENGLISH
+from sage_core.text.spans import Span
+from sage_core.verify.claim_features import rule_features
+from sage_core.verify.claims import CONTRADICTED, Claim
+from sage_core.verify.coefficients import log_odds_of
+from sage_core.verify.passages import (
+    ParsedPassages,
+    Sentence,
+    exact_words,
+    flat_words,
+    numbers_in,
+    without_other_codes,
+)
+from sage_core.verify.quantities import missing, quantities
+from sage_core.verify.words import contrary, stem_list, terms
+
+MOST_LOGIT = 4.0
+"""Bound of what the entailment model says of a claim."""
+_EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45  # Of the sentences that a claim is read with, and of one.
+_LONGEST_CLAIM = 120
+_QUOTE_WORDS = 3
+_SAME_MATTER = 0.6  # Share of a claim's words in a sentence about the same.
+_VERBATIM, _VERBATIM_WORDS = 0.97, 5
+VERBATIM_REASON = "word for word in the passages"
+_FALSE_QUOTATION = 0.05
+_NOT_SURE = 0.3
+_NAME = re.compile(r"\b[A-Z][\w’'-]*")
+_QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
+_Place = tuple[int | None, Span | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimScores:
+    """A claim as counts and rules see it.
+
+    Attributes:
+        claim: Without its probability.
+        values: Of `support_features`.
+        least: The least probability that rules allow.
+        most: The most.
+        evidence: What the entailment model reads beside it.
+        logit: Of that model, where it need not read.
+    """
+
+    claim: Claim
+    values: list[float]
+    least: float
+    most: float
+    evidence: str
+    logit: float | None
+
+
+def score_claim(span: Span, text: str, material: ParsedPassages) -> ClaimScores | None:
+    """A claim by counts and rules; None where it is too long or says nothing."""
+    own = stem_list(text)
+    if len(text.split()) > _LONGEST_CLAIM or not own:
+        return None
+    about = without_other_codes(text, material)
+    sentences = find_evidence(own, about)
+    place: _Place = (sentences[0].passage, sentences[0].span) if sentences else (None, None)
+    said = _contradicted(text, about)
+    verbatim = _verbatim(text, material)
+    values = support_features(text, own, about, contradicted=said is not None, verbatim=verbatim)
+    reason, least, most = _why(values), 0.0, 1.0
+    if verbatim:
+        reason, least = VERBATIM_REASON, _VERBATIM
+    elif _false_quotation(text, material):
+        reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
+    elif about is not material and _most_held(own, material) > _most_held(own, about):
+        reason, most = "the passages say it of another code", _NOT_SURE
+    elif said is not None:
+        most, (reason, place) = CONTRADICTED, said
+    claim = Claim(span, text, None, *place, reason, said is not None and not verbatim)
+    logit = MOST_LOGIT if verbatim else None if sentences else 0.0
+    return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
+
+
+def evidence_text(own: Sequence[str], sentences: Sequence[Sentence], longest: int = _LONGEST_EVIDENCE) -> str:
+    """Sentences as the entailment model reads them beside a claim with these words: in the passages' order.
+
+    Of a long one, the part with most of the claim's words.
+    """
+    ordered = sorted(sentences, key=lambda s: (s.passage, s.span.start))
+    return " ".join(_densest(s.text.split(), set(own), longest) for s in ordered)
+
+
+def _densest(words: Sequence[str], own: set[str], longest: int) -> str:
+    """At most so many words in a row, with most of a claim's among them."""
+    if len(words) <= longest:
+        return " ".join(words)
+    before = [0, *itertools.accumulate(not own.isdisjoint(stem_list(word)) for word in words)]
+    start = max(range(len(words) - longest + 1), key=lambda i: (before[i + longest] - before[i], -i))
+    return " ".join(words[start : start + longest])
+
+
+def entailed_odds(odds: float, logit: float) -> float:
+    """Log-odds of a claim by counts and the entailment model's logit."""
+    return odds + log_odds_of("entailed", [max(-MOST_LOGIT, min(MOST_LOGIT, logit))])
+
+
+def support_features(
+    text: str, own: Sequence[str], material: ParsedPassages, *, contradicted: bool, verbatim: bool
+) -> list[float]:
+    """What counts and rules say of a claim: see ``training/fit_grounding.py``.
+
+    Args:
+        text: The claim.
+        own: Its content words in order, stemmed; at least one.
+        material: The passages.
+        contradicted: Whether a sentence about the same says something else.
+        verbatim: Whether the passages hold it word for word.
+    """
+    sentences = material.sentences
+    own = stem_list(_drop_converted_quantities(text, sentences)) or own
+    words = set(own)
+    near = 0
+    for i, sentence in enumerate(sentences):
+        held = words & sentence.words
+        for other in sentences[i + 1 : i + 3]:
+            held |= words & other.words if other.passage == sentence.passage else set()
+        near = max(near, len(held))
+    pairs = set(itertools.pairwise(own))
+    numbers = numbers_in(text)
+    names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
+    share = len(words & material.words) / len(words)
+    rules = rule_features(
+        text, own, sentences, material.weights, contradicted=contradicted, verbatim=verbatim
+    )
+    absent = len(numbers - material.numbers) / max(1, len(numbers))
+    return [
+        share,
+        near / len(words),
+        len(pairs & material.pairs) / len(pairs) if pairs else share,
+        min(absent, rules[0]) if numbers else 0.0,
+        sum(n not in material.lower for n in names) / max(1, len(names)),
+        min(math.log(len(words)), 3.5),
+        *rules,
+    ]
+
+
+def _drop_converted_quantities(text: str, sentences: Sequence[Sentence]) -> str:
+    """A claim less the quantities that the passages give in other words, such as 1,200 m for 1.2 km."""
+    there = [q for s in sentences for q in quantities(s.text)]
+    for quantity in reversed(quantities(text)):
+        if quantity.dimension and missing([quantity], there) == 0:
+            start, end = quantity.span
+            if not any(text[start:end].lower() in s.text.lower() for s in sentences):
+                text = f"{text[:start]} {text[end:]}"
+    return text
+
+
+def _most_held(own: Sequence[str], material: ParsedPassages) -> int:
+    """Most of a claim's words that one sentence holds."""
+    return max((len(s.words.intersection(own)) for s in material.sentences), default=0)
+
+
+def _why(values: Sequence[float]) -> str:
+    """The counts in words."""
+    said = [f"{values[0]:.0%} of its words are in the passages, {values[1]:.0%} close together"]
+    if values[3]:
+        said.append("a number is not")
+    if values[4]:
+        said.append("a name is not")
+    return ", ".join(said)
+
+
+def _false_quotation(text: str, material: ParsedPassages) -> bool:
+    """Whether a claim quotes what the passages do not hold."""
+    inner = [flat_words(quoted) for quoted in _QUOTED.findall(text)]
+    return any(len(q.split()) >= _QUOTE_WORDS and f" {q} " not in material.flat for q in inner)
+
+
+def _verbatim(text: str, material: ParsedPassages) -> bool:
+    """Whether the passages hold a claim of some length word for word, its numbers sign for sign."""
+    long = len(flat_words(text).split()) >= _VERBATIM_WORDS
+    return long and f" {exact_words(text)} " in material.exact and not _false_quotation(text, material)
+
+
+def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | None:
+    """Where the sentence that says the rest of a claim says something else in place of one of its words.
+
+    That sentence holds at least `_SAME_MATTER` of the claim's words, less its numbers and those that have a
+    contrary. Where another one that holds as much of the rest agrees, the claim stands.
+    """
+    claim = terms(_drop_converted_quantities(text, material.sentences))
+    plain = {t.stem for t in claim if t.beside is None and not t.sides}
+    top = max(material.weights.values(), default=1.0)
+    weights = {t.stem: material.weights.get(t.stem, top) for t in claim}
+    total = sum(weights[w] for w in plain)
+    if not total:
+        return None
+    near: list[tuple[float, Sentence, frozenset[str]]] = []
+    previous = None
+    for sentence in material.sentences:
+        held = sentence.words & plain
+        if held and previous is not None and previous.passage == sentence.passage:
+            # "It" is what the sentence before is about.
+            back = points_back(sentence.text, Span(0, len(sentence.text)))
+            held |= previous.words & plain if back else frozenset()
+        near.append((sum(weights[w] for w in held) / total, sentence, held))
+        previous = sentence
+    least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - 0.2)
+    rivals = [
+        (s, held, *contrary(terms(_drop_converted_quantities(text, [s])), terms(s.text)))
+        for share, s, held in near
+        if share >= least
+    ]
+    for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
+        rest = [
+            sum(weights.get(w, 0.0) for w in (held | agreed) - other.keys() - {stem})
+            for _, held, other, agreed in rivals
+        ]
+        about = [f for f, share in zip(rivals, rest, strict=True) if share >= 0.9 * max(rest)]
+        if any(stem in agreed for _, _, _, agreed in about):
+            continue
+        for sentence, _, other, _ in about:
+            if stem in other:
+                said, instead = other[stem]
+                reason = f"the passages say “{instead}” where it says “{said}”"
+                return reason, (sentence.passage, sentence.span)
+    return None
+
+
+def find_evidence(
+    own: Sequence[str],
+    material: ParsedPassages,
+    most: int = _EVIDENCE_WORDS,
+    longest: int = _LONGEST_EVIDENCE,
+) -> list[Sentence]:
+    """The sentences that together hold most of a claim's words, the best first."""
+    missing = dict.fromkeys(own, 1.0)
+    for word in missing:
+        missing[word] = material.weights.get(word, 0.0)
+    chosen: list[Sentence] = []
+    size = 0
+    rest = [s for s in material.sentences if not s.words.isdisjoint(missing)]
+    while rest and len(chosen) < 4:
+        gain = [sum(missing[w] for w in s.words if w in missing) for s in rest]
+        # A short sentence wins over a long one that holds as much.
+        best = max(range(len(rest)), key=lambda i: (gain[i] / (12 + len(rest[i].stems)) ** 0.3, -i))
+        words = min(len(rest[best].text.split()), longest)
+        if gain[best] <= 0 or (chosen and size + words > most):
+            break
+        sentence = rest.pop(best)
+        chosen.append(sentence)
+        size += words
+        for word in sentence.words:
+            if word in missing:
+                # Said again elsewhere counts a little: the best sentence may not be the one that is meant.
+                missing[word] *= 0.25
+    return chosen
