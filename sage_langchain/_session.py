@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core import callbacks
 from langchain_core.documents import Document
@@ -13,6 +14,7 @@ from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
 from langchain_core.prompt_values import PromptValue
 from langchain_core.prompts import BasePromptTemplate, format_document
 from langchain_core.runnables import (
+    AddableDict,
     Runnable,
     RunnableConfig,
     RunnableGenerator,
@@ -21,10 +23,9 @@ from langchain_core.runnables import (
     RunnableWithFallbacks,
     patch_config,
 )
-from langchain_core.runnables.config import merge_configs, run_in_executor
+from langchain_core.runnables.config import merge_configs
 
 from sage_core.feedback import (
-    NO_HITS,
     Check,
     FeedbackConfig,
     FeedbackLoop,
@@ -32,7 +33,6 @@ from sage_core.feedback import (
     Hits,
     Search,
     Verdict,
-    follow_up,
 )
 from sage_core.feedback.critic import critic_messages
 from sage_core.feedback.drivers import (
@@ -41,14 +41,16 @@ from sage_core.feedback.drivers import (
     Compute,
     Judged,
     Steps,
+    StreamedCall,
     adrive,
     drive,
     grade_steps,
     loop_steps,
 )
 from sage_core.feedback.pool import EvidencePool
+from sage_core.feedback.searches import search_steps
 from sage_core.llm.prompts import answer_messages
-from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
@@ -63,6 +65,9 @@ from sage_langchain.pruner import SagePruner
 
 # LangGraph keeps model calls with this tag out of its message stream: drafts and grades are not the answer.
 _HIDDEN_IN_GRAPHS = "nostream"
+
+T = TypeVar("T")
+Prompt = list[BaseMessage] | PromptValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +119,24 @@ class Session:
         self._names: dict[str, str] = {}
         self._outputs: list[Any] = []  # what the model gave, round by round
 
+    def steps(self) -> Steps[dict[str, Any]]:
+        """Retrieve, answer and grade; the chain's output."""
+        yield from self._retrieving()
+        yield from self._looping()
+        return {**self.inputs, "context": self.context, "answer": self._answer, "sage": self._trace}
+
+    def streaming(self) -> Steps[AddableDict]:
+        """`steps`, its output in parts as they come, and the trace at last."""
+        yield from self._retrieving()
+        final = self._streams_final_answer
+        if not final:
+            yield from self._looping()
+        context = AddableDict(context=self.context)
+        yield from StreamedCall(lambda: iter([context]), None, lambda: None)
+        yield from self._writing_final() if final else self._telling_final()
+        return AddableDict(sage=self._trace)
+
     # Retrieval
-
-    def retrieve(self) -> None:
-        """Fetch and rank the candidates."""
-        drive(self._retrieving())
-
-    async def aretrieve(self) -> None:
-        """`retrieve`, awaited."""
-        await adrive(self._retrieving())
 
     def _retrieving(self) -> Steps[None]:
         config = patch_config(self.config, run_name="retrieve_documents")
@@ -155,99 +169,113 @@ class Session:
         return self.parts.counter.count_many(texts)
 
     @property
-    def streams_final_answer(self) -> bool:
+    def _streams_final_answer(self) -> bool:
         """Whether the first answer is sure to be the last, so that it can be shown while it is written."""
         only = self.parts.feedback.max_rounds == 1 or self.parts.feedback.max_calls == 1
         return only and self._first.cut > 0 and not _parses(self.parts.llm)
 
-    # The loop, all at once
+    # The loop
 
-    def answer(self) -> None:
-        """Run the loop to its end."""
-        self.result = drive(self._looping())
-
-    async def aanswer(self) -> None:
-        """`answer`, awaited."""
-        self.result = await adrive(self._looping())
-
-    def _looping(self) -> Steps[FeedbackResult]:
+    def _looping(self) -> Steps[None]:
         check = yield from Compute(self._local)  # it may load a model
-        return (
-            yield from loop_steps(self.loop, self._generate, self._judge, check, self._search, (Exception,))
+        # Whatever the models raise: once there is an answer it is not lost.
+        self.result = yield from loop_steps(
+            self.loop, self._generate, self._judge, check, self._search, (Exception,)
         )
 
     def _search(self, step: Search) -> Steps[Hits]:
         """What the retriever finds for what is missing, added to the candidates."""
-        question = self.inputs["input"]
-        if not step.question:
-            named = yield from Compute(self._named, step.selection.indices)
-            if named is not None:
-                return named
-        query = step.question or follow_up(question, self._texts_of(step.selection), step.asked)
-        if not query:
-            return NO_HITS
-        config = patch_config(self._tagged(), run_name="retrieve_missing")
-        inputs = {**self.inputs, "input": query}
-        documents = yield from self._search_call(inputs, config)
-        return (yield from Compute(self.pool.add, documents, scores_of(documents), self._sizes, query))
+        shown = step.selection
 
-    def _named(self, shown: Sequence[int]) -> Hits | None:
+        def retrieve(query: str) -> Steps[Hits]:
+            config = patch_config(self._tagged(), run_name="retrieve_missing")
+            documents = yield from self._search_call({**self.inputs, "input": query}, config)
+            return (yield from Compute(self.pool.add, documents, scores_of(documents), self._sizes, query))
+
+        return search_steps(
+            self.inputs["input"], step, lambda: self._texts_of(shown), lambda: self._named(shown), retrieve
+        )
+
+    def _named(self, shown: Selection) -> Hits | None:
         """The candidates that the shown documents name."""
         documents = self.pool.items
         scores = scores_of(documents)
-        return self.pool.held(named_unseen([titled(d) for d in documents], scores, {*shown}), scores)
+        return self.pool.held(named_unseen([titled(d) for d in documents], scores, {*shown.indices}), scores)
 
     def _generate(self, selection: Selection) -> Steps[Answered]:
         yield from self._select(selection)
-        prompt, step = self._answer_prompt(selection), _StepResult()
-        stops = self.parts.feedback.stop_on is not None and not _parses(self.parts.llm)
+        prompt = self._answer_prompt(selection)
+        output, usage = yield from self._recorded(
+            "sage_generate",
+            self._about(selection),
+            self._generating(),
+            lambda config: self._writing(prompt, selection, config),
+            lambda written: {"answer": text_of(written[0]), "usage": written[1].to_dict()},
+        )
+        self._outputs.append(output)
+        return text_of(output), usage
 
-        def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            if not stops:
-                return step.answer(self.parts.llm.invoke(prompt, config), prompt, self.parts.counter)
-            written = _Written()
-            for _piece in written.gather(self._judged(self.parts.llm.stream(prompt, config), selection)):
-                pass
-            return step.answer(written.whole, prompt, self.parts.counter)
-
-        async def arun(_: Any, config: RunnableConfig) -> dict[str, object]:
-            if stops:
-                written = _Written()
-                chunks = self._ajudged(self.parts.llm.astream(prompt, config), selection)
-                async for _piece in written.agather(chunks):
-                    pass
-                output = written.whole
-            else:
-                output = await self.parts.llm.ainvoke(prompt, config)
-            return await run_in_executor(None, step.answer, output, prompt, self.parts.counter)
-
-        runnable = RunnableLambda(run, arun, name="sage_generate")
-        yield from Call(runnable.invoke, runnable.ainvoke, self._about(selection), self._generating())
-        self._outputs.append(step.output)
-        return step.value
+    def _writing(
+        self, prompt: Prompt, selection: Selection, config: RunnableConfig
+    ) -> Steps[tuple[Any, TokenUsage]]:
+        """What the model gives, and what it took; read as it comes where a sentence may end it."""
+        llm = self.parts.llm
+        if self.parts.feedback.stop_on is None or _parses(llm):
+            output = yield from Call(llm.invoke, llm.ainvoke, prompt, config)
+        else:
+            pieces = _Written()
+            # Read to the end here: a draft is not shown.
+            yield from Call(
+                lambda: deque(pieces.gather(self._judged(llm.stream(prompt, config), selection)), maxlen=0),
+                lambda: _read(pieces.agather(self._ajudged(llm.astream(prompt, config), selection))),
+            )
+            output = pieces.whole
+        return output, (yield from Compute(usage_of, output, prompt, self.parts.counter))
 
     def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
-        prompt, step = self._critic_prompt(selection, answer), _StepResult()
+        prompt = self._critic_prompt(selection, answer)
 
-        def checked(verdict: Verdict) -> Verdict:
-            return vetoed(verdict, answer, self._texts_of(selection), self.parts.feedback)
+        def grading(config: RunnableConfig) -> Steps[tuple[Verdict, TokenUsage]]:
+            verdict, usage = yield from self.parts.critic.grading(prompt, config)
+            texts = self._texts_of(selection)
+            return (yield from Compute(vetoed, verdict, answer, texts, self.parts.feedback)), usage
+
+        graded = yield from self._recorded(
+            "sage_critic",
+            {**self._about(selection), "answer": answer},
+            self._tagged("sage:critic", _HIDDEN_IN_GRAPHS),
+            grading,
+            lambda graded: {"verdict": graded[0].to_dict(), "usage": graded[1].to_dict()},
+        )
+        report, areport = callbacks.dispatch_custom_event, callbacks.adispatch_custom_event
+        event = self._round_event(selection, answer, graded[0])
+        yield from Call(report, areport, "sage_round", event, config=self.config)
+        return graded
+
+    def _recorded(
+        self,
+        name: str,
+        about: dict[str, object],
+        config: RunnableConfig,
+        steps: Callable[[RunnableConfig], Steps[T]],
+        shown: Callable[[T], dict[str, object]],
+    ) -> Steps[T]:
+        """A step as a run of its own in traces, which show ``about`` it and its result as JSON-ready data."""
+        results: list[T] = []
+
+        def noted(config: RunnableConfig) -> Steps[dict[str, object]]:
+            results.append((yield from steps(config)))
+            return shown(results[-1])
 
         def run(_: Any, config: RunnableConfig) -> dict[str, object]:
-            verdict, usage = self.parts.critic.judge(prompt, config)
-            return step.grade(checked(verdict), usage)
+            return drive(noted(config))
 
         async def arun(_: Any, config: RunnableConfig) -> dict[str, object]:
-            verdict, usage = await self.parts.critic.ajudge(prompt, config)
-            return step.grade(await run_in_executor(None, checked, verdict), usage)
+            return await adrive(noted(config))
 
-        runnable = RunnableLambda(run, arun, name="sage_critic")
-        about = {**self._about(selection), "answer": answer}
-        config = self._tagged("sage:critic", _HIDDEN_IN_GRAPHS)
+        runnable = RunnableLambda(run, arun, name=name)
         yield from Call(runnable.invoke, runnable.ainvoke, about, config)
-        event = self._round_event(selection, answer, step.value[0])
-        report, areport = callbacks.dispatch_custom_event, callbacks.adispatch_custom_event
-        yield from Call(report, areport, "sage_round", event, config=self.config)
-        return step.value
+        return results[-1]
 
     def _select(self, selection: Selection) -> Call[dict[str, object]]:
         """Show a round's selection, which the loop has made, as a step of its own in traces."""
@@ -335,37 +363,24 @@ class Session:
         """What the custom event ``sage_mark`` carries."""
         return {"round": self._number, **mark.to_dict()}
 
-    def answer_chunks(self) -> Iterator[Any]:
-        """The final answer: as the model writes it where it is sure to be final, else at once."""
-        if self.result is not None:
-            yield from _final(iter([self._answer]), self.config)
-            return
-        self._select(self._first).run()
-        written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self._judged(self.parts.llm.stream(prompt, self._generating()), self._first)
-        yield from _final(written.gather(chunks), self.config)
-        self._outputs.append(written.whole)
-        usage = usage_of(written.whole, prompt, self.parts.counter)
-        self.result = drive(self._grading(written, usage))
+    def _telling_final(self) -> Steps[None]:
+        """The final answer, which is known."""
+        return (yield from _final(lambda: iter([self._answer]), lambda: _one(self._answer), self.config))
 
-    async def aanswer_chunks(self) -> AsyncIterator[Any]:
-        """`answer_chunks`, awaited."""
-        if self.result is not None:
-            async for piece in _afinal(_one(self._answer), self.config):
-                yield piece
-            return
-        await self._select(self._first).arun()
-        written, prompt = _Written(), self._answer_prompt(self._first)
-        chunks = self._ajudged(self.parts.llm.astream(prompt, self._generating()), self._first)
-        async for piece in _afinal(written.agather(chunks), self.config):
-            yield piece
+    def _writing_final(self) -> Steps[None]:
+        """The final answer as the model writes it, and its grade."""
+        first, llm = self._first, self.parts.llm
+        yield from self._select(first)
+        written, prompt, config = _Written(), self._answer_prompt(first), self._generating()
+        yield from _final(
+            lambda: written.gather(self._judged(llm.stream(prompt, config), first)),
+            lambda: written.agather(self._ajudged(llm.astream(prompt, config), first)),
+            self.config,
+        )
         self._outputs.append(written.whole)
-        usage = await run_in_executor(None, usage_of, written.whole, prompt, self.parts.counter)
-        self.result = await adrive(self._grading(written, usage))
-
-    def _grading(self, written: _Written, usage: TokenUsage) -> Steps[FeedbackResult]:
+        usage = yield from Compute(usage_of, written.whole, prompt, self.parts.counter)
         check = yield from Compute(self._local)
-        return (yield from grade_steps(self.loop, written.text, usage, self._judge, check, (Exception,)))
+        self.result = yield from grade_steps(self.loop, written.text, usage, self._judge, check, (Exception,))
 
     # What the chain returns
 
@@ -376,7 +391,7 @@ class Session:
         return self._shown(selection)
 
     @property
-    def trace(self) -> dict[str, object]:
+    def _trace(self) -> dict[str, object]:
         """The JSON-ready trace of the loop, and the provider's citations where the answer has any."""
         citations = citations_of(self._output)
         return {**self.loop.result.to_dict(), **({"citations": citations} if citations else {})}
@@ -393,13 +408,9 @@ class Session:
         output = self._output
         return output if output is not None and is_structured(output) else self.loop.result.answer
 
-    def output(self) -> dict[str, Any]:
-        """The chain's whole output, once there is a result."""
-        return {**self.inputs, "context": self.context, "answer": self._answer, "sage": self.trace}
-
     # Prompts and configs
 
-    def _answer_prompt(self, selection: Selection) -> list[BaseMessage] | PromptValue:
+    def _answer_prompt(self, selection: Selection) -> Prompt:
         texts = self._texts_of(selection)
         prompt = self.parts.prompt
         if prompt is None:
@@ -416,7 +427,7 @@ class Session:
         return to_langchain(critic_messages(question, texts, answer, options=options, missing=missing))
 
     def _generating(self) -> RunnableConfig:
-        return self._tagged("sage:generate", *(() if self.streams_final_answer else (_HIDDEN_IN_GRAPHS,)))
+        return self._tagged("sage:generate", *(() if self._streams_final_answer else (_HIDDEN_IN_GRAPHS,)))
 
     def _tagged(self, *tags: str) -> RunnableConfig:
         """The children's config with tags, which so reach a model inside a chain too."""
@@ -450,26 +461,6 @@ def _plain_text(chunk: Any) -> str:
 def _identity(document: Document) -> str:
     """What makes two documents the same: many stores give no ids."""
     return document.id or document.page_content
-
-
-class _StepResult:
-    """What a step returns, while its run shows it as JSON-ready data."""
-
-    def __init__(self) -> None:
-        self.value: tuple[Any, TokenUsage] = (None, NO_USAGE)
-        self.output: Any = None
-
-    def answer(self, output: Any, prompt: Any, counter: TokenCounter) -> dict[str, object]:
-        """Keep an answer and what it took."""
-        usage = usage_of(output, prompt, counter)
-        self.output = output
-        self.value = (text_of(output), usage)
-        return {"answer": text_of(output), "usage": usage.to_dict()}
-
-    def grade(self, verdict: Verdict, usage: TokenUsage) -> dict[str, object]:
-        """Keep a verdict and what it took."""
-        self.value = (verdict, usage)
-        return {"verdict": verdict.to_dict(), "usage": usage.to_dict()}
 
 
 class _Written:
@@ -506,26 +497,34 @@ class _Written:
         return text_of(chunk)
 
 
-def _final(pieces: Iterator[Any], config: RunnableConfig) -> Iterator[Any]:
-    """The pieces, seen in event streams as those of a run of their own with the tag ``sage:final``."""
+def _final(
+    pieces: Callable[[], Iterator[Any]], apieces: Callable[[], AsyncIterator[Any]], config: RunnableConfig
+) -> StreamedCall[None]:
+    """The answer's pieces, in event streams those of a run of its own with the tag ``sage:final``."""
+    config = merge_configs(config, {"tags": ["sage:final"]})
 
     def answer(_: Iterator[Any]) -> Iterator[Any]:
-        yield from pieces
+        yield from pieces()
 
-    yield from RunnableGenerator(answer, name="sage_answer").stream(None, _as_final(config))
-
-
-async def _afinal(pieces: AsyncIterator[Any], config: RunnableConfig) -> AsyncIterator[Any]:
-    async def answer(_: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        async for piece in pieces:
+    async def aanswer(_: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for piece in apieces():
             yield piece
 
-    async for piece in RunnableGenerator(answer, name="sage_answer").astream(None, _as_final(config)):
-        yield piece
+    run = RunnableGenerator(answer, aanswer, name="sage_answer")
+
+    def stream() -> Iterator[AddableDict]:
+        return (AddableDict(answer=piece) for piece in run.stream(None, config))
+
+    async def astream() -> AsyncIterator[AddableDict]:
+        async for piece in run.astream(None, config):
+            yield AddableDict(answer=piece)
+
+    return StreamedCall(stream, astream, lambda: None)
 
 
-def _as_final(config: RunnableConfig) -> RunnableConfig:
-    return merge_configs(config, {"tags": ["sage:final"]})
+async def _read(pieces: AsyncIterator[Any]) -> None:
+    async for _ in pieces:
+        pass
 
 
 async def _one(answer: Any) -> AsyncIterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from typing_extensions import Self
 from sage_core._checks import near_match
 from sage_core.errors import InputError
 from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, Policy, StopOn, Veto
+from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
@@ -255,46 +257,28 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     def _run(
         self, inputs: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> dict[str, Any]:
-        session = Session(self._parts(), inputs, config)
-        session.retrieve()
-        session.answer()
-        return session.output()
+        return drive(Session(self._parts(), inputs, config).steps())
 
     async def _arun(
         self, inputs: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> dict[str, Any]:
-        session = Session(self._parts(), inputs, config)
-        await session.aretrieve()
-        await session.aanswer()
-        return session.output()
+        return await adrive(Session(self._parts(), inputs, config).steps())
 
     def _stream(
         self, chunks: Iterator[Any], run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> Iterator[dict[str, Any]]:
         for inputs in chunks:
             yield _first_chunk(inputs)
-            session = Session(self._parts(), inputs, config)
-            session.retrieve()
-            if not session.streams_final_answer:
-                session.answer()
-            yield AddableDict(context=session.context)
-            for piece in session.answer_chunks():
-                yield AddableDict(answer=piece)
-            yield AddableDict(sage=session.trace)
+            yield from drive_pieces(Session(self._parts(), inputs, config).streaming())
 
     async def _astream(
         self, chunks: AsyncIterator[Any], run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> AsyncIterator[dict[str, Any]]:
         async for inputs in chunks:
             yield _first_chunk(inputs)
-            session = Session(self._parts(), inputs, config)
-            await session.aretrieve()
-            if not session.streams_final_answer:
-                await session.aanswer()
-            yield AddableDict(context=session.context)
-            async for piece in session.aanswer_chunks():
-                yield AddableDict(answer=piece)
-            yield AddableDict(sage=session.trace)
+            async with aclosing(adrive_pieces(Session(self._parts(), inputs, config).streaming())) as pieces:
+                async for piece in pieces:
+                    yield piece
 
 
 def create_sage_chain(

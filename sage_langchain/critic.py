@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
-from langchain_core.runnables.config import run_in_executor
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.feedback.critic import MISSING_SCHEMA, VERDICT_SCHEMA
+from sage_core.feedback.drivers import Call, Compute, Steps
 from sage_core.feedback.parsing import parse_verdict
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.tokens import TokenCounter
@@ -45,7 +45,9 @@ class Critic:
     counter: TokenCounter
     missing: bool = False
 
-    def judge(self, messages: Sequence[BaseMessage], config: RunnableConfig) -> tuple[Verdict, TokenUsage]:
+    def grading(
+        self, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> Steps[tuple[Verdict, TokenUsage]]:
         """The model's verdict, and what it took. One that cannot be read has ``parsed=False``.
 
         Raises:
@@ -55,28 +57,13 @@ class Critic:
         structured, prepared = self._structured(config)
         if structured is not None:
             try:
-                return self._read(structured.invoke(messages, prepared), messages)
+                output = yield from Call(structured.invoke, structured.ainvoke, messages, prepared)
+                return (yield from Compute(self._read, output, messages))
             except Exception as error:  # any: models have errors of their own, and text is still to try
                 self._give_up_on_structure(error)
                 before = _LOST
-        verdict, usage = self._read(self.llm.invoke(messages, config), messages)
-        return verdict, before + usage
-
-    async def ajudge(
-        self, messages: Sequence[BaseMessage], config: RunnableConfig
-    ) -> tuple[Verdict, TokenUsage]:
-        """`judge`, awaited."""
-        before = NO_USAGE
-        structured, prepared = self._structured(config)
-        if structured is not None:
-            try:
-                output = await structured.ainvoke(messages, prepared)
-                return await run_in_executor(None, self._read, output, messages)
-            except Exception as error:  # any: models have errors of their own, and text is still to try
-                self._give_up_on_structure(error)
-                before = _LOST
-        output = await self.llm.ainvoke(messages, config)
-        verdict, usage = await run_in_executor(None, self._read, output, messages)
+        output = yield from Call(self.llm.invoke, self.llm.ainvoke, messages, config)
+        verdict, usage = yield from Compute(self._read, output, messages)
         return verdict, before + usage
 
     def check(self) -> None:

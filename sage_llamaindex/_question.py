@@ -21,7 +21,6 @@ from llama_index_instrumentation import get_dispatcher
 
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
-    NO_HITS,
     Check,
     FeedbackConfig,
     FeedbackLoop,
@@ -33,7 +32,6 @@ from sage_core.feedback import (
     Search,
     Step,
     Verdict,
-    follow_up,
 )
 from sage_core.feedback.drivers import (
     Answered,
@@ -48,6 +46,7 @@ from sage_core.feedback.drivers import (
     one_step,
 )
 from sage_core.feedback.pool import EvidencePool
+from sage_core.feedback.searches import search_steps
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
@@ -215,15 +214,12 @@ class SageQuestion:
     # What is missing
 
     def _search(self, step: Search) -> Steps[Hits]:
-        if not step.question:
-            named = yield from Compute(self._named, step.selection.indices)
-            if named is not None:
-                return named
-        query = step.question or follow_up(self._bundle.query_str, self._shown(), step.asked)
-        if not query:
-            return NO_HITS
-        ranking = yield from Call(self._parts.ranked, self._parts.aranked, QueryBundle(query))
-        return (yield from Compute(self._add, ranking, query))  # it counts tokens
+        def retrieve(query: str) -> Steps[Hits]:
+            ranking = yield from Call(self._parts.ranked, self._parts.aranked, QueryBundle(query))
+            return (yield from Compute(self._add, ranking, query))  # it counts tokens
+
+        shown = step.selection.indices
+        return search_steps(self._bundle.query_str, step, self._shown, lambda: self._named(shown), retrieve)
 
     def _named(self, shown: Sequence[int]) -> Hits | None:
         """The candidates that the shown nodes name."""
