@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from sage_core._checks import check_part
@@ -15,9 +16,42 @@ from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import TokenUsage
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What `Sage` may hand an answerer besides the protocol's arguments; the defaults are the protocol.
+
+    Examples:
+        >>> class MyAnswerer:
+        ...     capabilities = Capabilities(places=True)  # generate and judge take `places=`
+        >>> capabilities_of(MyAnswerer()).places, capabilities_of(object()).places
+        (True, False)
+
+    Attributes:
+        headings: Passages come with their title and headings, as a prompt shows them; else as they stand.
+        places: ``generate`` and ``judge`` take ``places=``, where each passage is from, in words.
+        missing: ``judge`` takes ``missing=True``: its verdict may say what to search for besides.
+        grades_abstentions: ``judge`` is asked about "The documents do not say." too.
+    """
+
+    headings: bool = True
+    places: bool = False
+    missing: bool = False
+    grades_abstentions: bool = False
+
+
+def capabilities_of(answerer: object) -> Capabilities:
+    """Its attribute ``capabilities``, or the defaults."""
+    own = getattr(answerer, "capabilities", None)
+    return own if isinstance(own, Capabilities) else Capabilities()
+
+
 @runtime_checkable
 class Answerer(Protocol):
-    """Answers a question from passages, and grades such an answer."""
+    """Answers a question from passages, and grades such an answer.
+
+    With an attribute ``capabilities`` it is handed more, see `Capabilities`; with ``stream`` and ``astream``
+    its answer is shown while it is written, see `StreamingAnswerer`.
+    """
 
     @property
     def label(self) -> str:
@@ -62,6 +96,27 @@ class Answerer(Protocol):
         ...
 
 
+@runtime_checkable
+class StreamingAnswerer(Answerer, Protocol):
+    """An answerer that hands its answer on in pieces."""
+
+    def stream(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> Iterator[str | Completion]:
+        """Pieces of the answer as they come, then the whole as a `Completion`.
+
+        Raises:
+            LLMError: As `generate`.
+        """
+        ...
+
+    def astream(
+        self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
+    ) -> AsyncIterator[str | Completion]:
+        """`stream` as an async iterator."""
+        ...
+
+
 class LLMAnswerer:
     """Answers and grades with an LLM.
 
@@ -78,6 +133,8 @@ class LLMAnswerer:
     Raises:
         InputError: For something else than a chat model, such as its name.
     """
+
+    capabilities = Capabilities(missing=True)
 
     def __init__(self, chat: ChatModel, *, critic: ChatModel | None = None) -> None:
         check_part("chat", chat, ("complete",), "OpenAIChat('gpt-4o-mini')")
@@ -148,11 +205,7 @@ class LLMAnswerer:
     def stream(
         self, question: str, context: Sequence[str], *, options: Sequence[str] | None = None
     ) -> Iterator[str | Completion]:
-        """Pieces of the answer as they come, then the whole as a `Completion`.
-
-        Raises:
-            LLMError: As `generate`.
-        """
+        """See `StreamingAnswerer.stream`."""
         try:
             yield from self.chat.stream(answer_messages(question, context, options=options))
         except LLMError as error:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_app.answers.answerers import Capabilities
 from sage_app.answers.forms import asks_yes_or_no, form_answer, list_below
 from sage_core._checks import check_float, check_int, check_part, checked_options
 from sage_core.errors import InputError
@@ -90,6 +91,9 @@ class ExtractiveAnswerer:
     """
 
     label = "extractive, no LLM"
+
+    # It reads passages as they stand, so that what it quotes is in them, and knows its own abstentions.
+    capabilities = Capabilities(headings=False, places=True, grades_abstentions=True)
 
     def __init__(
         self,

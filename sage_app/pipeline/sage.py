@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
+from sage_app.answers import Answerer, ExtractiveAnswerer, StreamingAnswerer, capabilities_of
 from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
 from sage_app.pipeline.results import Answer, Retrieval
@@ -341,16 +341,13 @@ class Sage:
     ) -> Steps[Answer]:
         question, evidence = retrieval.question, _Evidence(retrieval, self)
         texts = evidence.texts
-        # An LLM is told where each passage is from; what quotes passages reads them as they stand.
-        shown = evidence.prompt_texts if isinstance(self.answerer, LLMAnswerer) else texts
-        # Critics of users' own say what they know.
-        missing = self.config.feedback.hops > 0 and isinstance(self.answerer, LLMAnswerer)
-        extra = {"missing": True} if missing else {}
+        able = capabilities_of(self.answerer)
+        shown = evidence.prompt_texts if able.headings else texts
+        extra = {"missing": True} if able.missing and self.config.feedback.hops > 0 else {}
         stop_on = self.config.feedback.stop_on
 
         def places(selection: Selection) -> dict[str, Any]:
-            own = isinstance(self.answerer, ExtractiveAnswerer)
-            return {"places": evidence.of(selection).places(selection)} if own else {}
+            return {"places": evidence.of(selection).places(selection)} if able.places else {}
 
         def generate(selection: Selection) -> Steps[Answered]:
             context = (yield from Compute(shown, selection)) if self.config.prune else shown(selection)
@@ -358,7 +355,7 @@ class Sage:
             reason = selection.reason
             with step("sage.answer", question=question, **about, reason=reason, texts=context) as outputs:
                 completion: tuple[str, TokenUsage]
-                if isinstance(self.answerer, LLMAnswerer) and (streamed or stop_on is not None):
+                if isinstance(self.answerer, StreamingAnswerer) and (streamed or stop_on is not None):
                     marks = StreamMarks(context, question=question, stop_on=stop_on)
                     completion = yield from _streamed(
                         self.answerer, marks, question, context, options, self.counter
@@ -419,8 +416,8 @@ class Sage:
 
     def _loop(self, retrieval: Retrieval) -> FeedbackLoop:
         config = retrieval.bounded(self.config.feedback)
-        if isinstance(self.answerer, ExtractiveAnswerer):
-            config = replace(config, no_answer=())  # it grades its abstentions itself
+        if capabilities_of(self.answerer).grades_abstentions:
+            config = replace(config, no_answer=())
         return FeedbackLoop(
             [c.score for c in retrieval.candidates],
             retrieval.scale,
@@ -476,7 +473,7 @@ class Sage:
 
 
 def _streamed(
-    answerer: LLMAnswerer,
+    answerer: StreamingAnswerer,
     marks: StreamMarks,
     question: str,
     context: Sequence[str],

@@ -35,7 +35,15 @@ NEEDS = {
 }
 
 # Protocols that extend another or that only the pipeline implements, and errors whose base has the example.
-WITHOUT = {"Answerer", "BatchReranker", "Store", "InputError", "ModelError", "StoreError"}
+WITHOUT = {
+    "Answerer",
+    "StreamingAnswerer",
+    "BatchReranker",
+    "Store",
+    "InputError",
+    "ModelError",
+    "StoreError",
+}
 
 
 def public_classes() -> dict[str, type]:

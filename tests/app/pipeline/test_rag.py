@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,16 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from sage_app.answers import ExtractiveAnswerer
+from sage_app.answers import Capabilities, ExtractiveAnswerer
 from sage_app.answers.extractive import MIN_PROBABILITY
 from sage_app.pipeline.sage import Sage
 from sage_app.rendering.html.report import answer_report
 from sage_app.rendering.terminal.answers import answer_view
 from sage_core.errors import InputError, LLMError, StoreError
+from sage_core.feedback import Verdict
+from sage_core.llm import Completion
 from sage_core.llm.prompting import NO_ANSWER
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.ranking import HybridReranker
 from sage_core.selection import Scale, select
 from sage_core.selection.rules import default_rule
@@ -55,7 +58,7 @@ def sage(store: Path) -> Iterator[Sage]:
 
 
 def make(store: Path, url: str | None = None, **settings: Any) -> Sage:
-    parts = {"url": url} if url else {"answerer": ExtractiveAnswerer()}
+    parts = {"url": url} if url else {"answerer": settings.pop("answerer", None) or ExtractiveAnswerer()}
     return small_sage(store, **parts, **{"candidates": 12, "baseline_top_k": 5, "min_k": 2, **settings})
 
 
@@ -242,3 +245,50 @@ def test_an_abstention_without_an_llm_asks_for_no_further_round(tmp_path: Path) 
         answer = sage.ask("Who composed the opera about the glacier?")
     assert abstains(answer.text) and len(answer.feedback.rounds) == 1
     assert answer.feedback.verdict is not None and answer.feedback.verdict.adjust == 0
+
+
+class OwnAnswerer:
+    """A user's own: streams, and takes the places of passages."""
+
+    label = "own"
+    capabilities = Capabilities(headings=False, places=True)
+
+    def __init__(self) -> None:
+        self.places: list[Sequence[str]] = []
+
+    def generate(self, question: str, context: Sequence[str], **asked: Any) -> tuple[str, TokenUsage]:
+        self.places.append(asked["places"])
+        return "Two eggs.", NO_USAGE
+
+    def judge(
+        self, question: str, context: Sequence[str], answer: str, **asked: Any
+    ) -> tuple[Verdict, TokenUsage]:
+        assert len(asked["places"]) == len(context)
+        return Verdict(9), NO_USAGE
+
+    async def agenerate(self, *given: Any, **asked: Any) -> tuple[str, TokenUsage]:
+        return self.generate(*given, **asked)
+
+    async def ajudge(self, *given: Any, **asked: Any) -> tuple[Verdict, TokenUsage]:
+        return self.judge(*given, **asked)
+
+
+class OwnStreamingAnswerer(OwnAnswerer):
+    def stream(self, question: str, context: Sequence[str], **asked: Any) -> Iterator[str | Completion]:
+        yield from ("Two ", "eggs.")
+        yield Completion("Two eggs.", NO_USAGE)
+
+    async def astream(self, *given: Any, **asked: Any) -> AsyncIterator[str | Completion]:
+        for piece in self.stream(*given, **asked):
+            yield piece
+
+
+def test_an_answerer_of_the_users_own_gets_places_and_streams(store: Path) -> None:
+    question = "how many eggs lays the kittiwake?"
+    plain, streaming = OwnAnswerer(), OwnStreamingAnswerer()
+    with make(store, answerer=plain) as made:
+        assert made.ask(question).text == "Two eggs."
+        assert all(plain.places) and "kittiwake.txt" in plain.places[0][0]
+    with make(store, answerer=streaming) as made:
+        pieces = [event for event in made.stream(question) if isinstance(event, str)]
+    assert pieces == ["Two ", "eggs."] and not streaming.places
