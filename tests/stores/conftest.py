@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,18 +32,27 @@ def _of_the_system(folder: Path) -> Iterator[str]:
     """One from the distribution's packages (Debian: postgresql, postgresql-NN-pgvector)."""
     programs = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), *_on_path("pg_ctl")]
     home = next((p for p in programs if _has_pgvector(p)), None)
-    if home is None or os.getuid() == 0:
-        pytest.skip("no PostgreSQL with pgvector: pip install pgserver, or the system's packages and no root")
-    run = {"check": True, "stdout": subprocess.DEVNULL}
-    subprocess.run([home / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust"], **run)
-    options = f"-c listen_addresses='' -k {folder}"
-    subprocess.run([home / "pg_ctl", "-D", folder / "data", "-w", "-o", options, "start"], **run)
+    if home is None:
+        pytest.skip("no PostgreSQL with pgvector: pip install pgserver, or the system's packages")
+    # PostgreSQL refuses to run as root; its packages make a user of this name.
+    options: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL}
+    if os.getuid() == 0:
+        options["user"] = "postgres"
+        shutil.chown(folder, "postgres")
+    data = folder / "data"
+
+    def run(program: str, *arguments: object) -> None:
+        subprocess.run([home / program, *map(str, arguments)], **options)
+
+    run("initdb", "-D", data, "-U", "postgres", "-A", "trust")
+    run(
+        "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", f"-c listen_addresses='' -k {folder}", "start"
+    )
     try:
-        psql = [home / "psql", "-h", folder, "-U", "postgres", "-c", "create extension vector"]
-        subprocess.run(psql, **run)
+        run("psql", "-h", folder, "-U", "postgres", "-c", "create extension vector")
         yield f"postgresql://postgres:@/postgres?host={folder}"
     finally:
-        subprocess.run([home / "pg_ctl", "-D", folder / "data", "-m", "immediate", "stop"], **run)
+        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
 
 
 def _on_path(program: str) -> list[Path]:
