@@ -147,6 +147,8 @@ class SageSettings:
                 f"the rule {name} is your own: settings hold those of sage_core.selection"
             ) from None
         selection = {**self.selection.keywords, "rule": rule}
+        if selection["empty_below"] == "auto":
+            del selection["empty_below"]
         return {
             "format": FORMAT,
             "segmenter": dict(self.segmenter),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from langchain_core.vectorstores import VectorStore
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.selection import Scale, SelectionConfig
-from sage_langchain._runnables import layers
+from sage_langchain._runnables import inner_input, layers
 from sage_langchain.compressor import SCORE_KEY, SageCompressor, is_cross_encoder
 from sage_langchain.retriever import SageRetriever
 
@@ -83,6 +83,8 @@ def ranking_source(retriever: Any, config: RunnableConfig | None, candidates: in
     sage_retriever, bound_k = _find(retriever, config)
     sage_retriever, compressor = _usable(sage_retriever)
     every = None if compressor.select else max(candidates, 1)
+    if isinstance(inner_input(sage_retriever.base_retriever, "", {}, config or {}), Mapping):
+        compressor = compressor.of_rewritten()
     return RankingSource(compressor, bound_k or sage_retriever.k or compressor.top_n or every)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from langchain_core.callbacks import BaseCallbackManager, Callbacks, dispatch_custom_event
@@ -110,7 +110,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         min_k: Least number to keep, in place of ``min_tokens``; 0 lets a rule such as ``Threshold`` keep
             none; None for the rule's own (7 for the paper's, else 1), lowered to ``max_k``.
         min_tokens: Least tokens to keep, in whole documents. None: 250 for ``"auto"`` without ``min_k``.
-        empty_below: Keep none where the best is less probable than this: "nothing relevant".
+        empty_below: Keep none where the best is less probable than this: "nothing relevant". ``"auto"``:
+            what keeps 99.5% of answerable questions, where scores are probabilities. None: keep some.
         gradient: Share of its predecessor that a score must exceed (paper: g). Giving it asks for the
             paper's rule.
         max_k: Most to keep.
@@ -133,7 +134,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     gradient: float | None = None
     max_k: int | None = None
     min_tokens: int | None = None
-    empty_below: float | None = None
+    empty_below: float | Literal["auto"] | None = "auto"
     rule: Any = Field(default="auto", repr=False)
 
     # Kept, because it warns once.
@@ -148,6 +149,13 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         rest = dict(data)
         selection = SelectionConfig.from_keywords(rest) or SelectionConfig()
         return {**rest, **selection.keywords}
+
+    def of_rewritten(self) -> SageCompressor:
+        """For documents that were searched with a question rewritten from the history.
+
+        They may bear on that question and share nothing with the one they are ranked for.
+        """
+        return self.model_copy(update={"empty_below": 0}) if self.empty_below == "auto" else self
 
     @property
     def selection(self) -> SelectionConfig:

@@ -288,7 +288,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         inner = inner_input(self.base_retriever, query, whole_input, config)
         output = self.base_retriever.invoke(inner, config, **self._inner_kwargs(exact, kwargs))
         documents = checked(output, self.base_retriever)
-        for step in self._steps(query, exact, select) if documents else ():
+        for step in self._steps(query, exact, select, isinstance(inner, Mapping)) if documents else ():
             documents = step.invoke(documents, config)
         return documents if self.scores or not select else self._without_scores(documents)
 
@@ -307,7 +307,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         inner = inner_input(self.base_retriever, query, whole_input, config)
         output = await self.base_retriever.ainvoke(inner, config, **self._inner_kwargs(exact, kwargs))
         documents = checked(output, self.base_retriever)
-        for step in self._steps(query, exact, select) if documents else ():
+        for step in self._steps(query, exact, select, isinstance(inner, Mapping)) if documents else ():
             documents = await step.ainvoke(documents, config)
         return documents if self.scores or not select else self._without_scores(documents)
 
@@ -334,12 +334,13 @@ class SageRetriever(CheckedModel, BaseRetriever):
         return {"k": exact, **kwargs} if exact > fetched else kwargs
 
     def _steps(
-        self, query: str, exact: int | None, select: bool
+        self, query: str, exact: int | None, select: bool, rewritten: bool
     ) -> list[RunnableLambda[Any, list[Document]]]:
         """What follows the search, each a run of its own in traces."""
         compressor = self.base_compressor
         if not isinstance(compressor, SageCompressor):
             return [_foreign(compressor, query, exact)]
+        compressor = compressor.of_rewritten() if rewritten else compressor
 
         async def arank(documents: list[Document]) -> list[Document]:
             return await compressor.arank(documents, query)

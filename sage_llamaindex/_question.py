@@ -60,7 +60,14 @@ from sage_core.verify import (
 )
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._neighbors import titled
-from sage_llamaindex._streams import AsyncTokenReplay, TokenReplay, adrained, drained, plain_response
+from sage_llamaindex._streams import (
+    AsyncTokenReplay,
+    TokenReplay,
+    adrained,
+    drained,
+    plain_response,
+    with_text,
+)
 from sage_llamaindex._usage import Meter, ameasured, measured, metered
 from sage_llamaindex.events import SageFeedbackEvent, SageMarkEvent
 from sage_llamaindex.postprocessor import Ranking, SageNodePostprocessor, postprocessed, tokens_of
@@ -202,7 +209,8 @@ class SageQuestion:
 
     def _finish(self, result: FeedbackResult) -> Steps[RESPONSE_TYPE]:
         if not self._attempts:
-            return self._noted((yield from self._synthesis([])), result)
+            response = yield from self._synthesis([])
+            return self._noted(with_text(response, result.answer) if result.answer else response, result)
         return self._noted(self._attempts[result.best_round - 1].response, result)
 
     def _loop(self, config: FeedbackConfig) -> FeedbackLoop:

@@ -181,6 +181,17 @@ def text_of_response(response: RESPONSE_TYPE) -> str:
     return (response.response or "") if isinstance(response, Response) else str(response)
 
 
+def with_text(response: RESPONSE_TYPE, text: str) -> RESPONSE_TYPE:
+    """A response whose text is this."""
+    if isinstance(response, AsyncStreamingResponse):
+        response.response_gen = AsyncTokenReplay(_replayed([text]))
+    elif isinstance(response, StreamingResponse):
+        response.response_gen = TokenReplay(iter([text]))
+    elif isinstance(response, Response):
+        response.response = text
+    return response
+
+
 def plain_response(response: RESPONSE_TYPE, text: str) -> Response:
     """The answer as the `Response` that evaluators take."""
     return Response(text, source_nodes=response.source_nodes, metadata=response.metadata)

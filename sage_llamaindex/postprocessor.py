@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -138,10 +138,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         description="Least tokens to keep, in whole nodes. None: 250 for rule='auto' "
         "without min_k, else none.",
     )
-    empty_below: float | None = Field(
-        default=None,
-        description="Keep no node where the best is less probable than this: nothing relevant. None: "
-        "keep some.",
+    empty_below: float | Literal["auto"] | None = Field(
+        default="auto",
+        description="Keep no node where the best is less probable than this: nothing relevant. 'auto': below "
+        "what keeps 99.5% of answerable questions, where scores are probabilities. None: keep some.",
     )
     gradient: float | None = Field(
         default=None,

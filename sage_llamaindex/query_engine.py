@@ -239,7 +239,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         max_k: int | None = None,
         gradient: float | None = None,
         min_tokens: int | None = None,
-        empty_below: float | None = None,
+        empty_below: float | Literal["auto"] | None = "auto",
     ) -> None:
         if isinstance(retriever, BaseIndex):
             raise InputError("the retriever is an index: SageQueryEngine.from_index(index) takes one")
@@ -273,7 +273,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             "max_k": max_k,
             "gradient": gradient,
             "min_tokens": min_tokens,
-            "empty_below": empty_below,
+            "empty_below": None if empty_below == "auto" else empty_below or 0.0,
         }
         settings = {name: value for name, value in settings.items() if value is not None}
         if ours and settings:

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of 535 development questions that the candidates answer, the best scored less in none.
-NEGLIGIBLE = 0.01
-
 EXAMPLES = """
 \b
 Examples:
@@ -276,17 +273,11 @@ class _Tools:
 
     async def search(self, question: str, max_passages: int | None = None) -> SearchReply:
         """Find the passages that bear on a question, best first; to read them yourself."""
-        from sage_core.selection import SelectionConfig
-
         with _tool_errors():
             retrieval = await self._sage.aretrieve(question)
         hits, reason = retrieval.hits[:max_passages], retrieval.selection.reason
-        scores = [c.score for c in retrieval.candidates]
-        negligible = SelectionConfig(empty_below=NEGLIGIBLE).select(scores, retrieval.scale)
-        if not negligible.cut:
-            hits, reason = (), negligible.reason
         passages = [_passage(hit, retrieval) for hit in hits]
-        return SearchReply(question, bool(passages), passages, len(scores), reason)
+        return SearchReply(question, bool(passages), passages, len(retrieval.candidates), reason)
 
     async def ask(self, question: str) -> AskReply:
         """Answer a question from the documents, with the passages it rests on; takes longer than search."""

@@ -37,7 +37,7 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
-from sage_core.llm.prompting import is_abstention
+from sage_core.llm.prompting import NO_ANSWER, is_abstention
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection.cut import Selection
 from sage_core.selection.scales import Scale, rank_order, usable_scores
@@ -131,7 +131,9 @@ class FeedbackLoop:
         """Begin: ask for the first answer, or end at once where there are no candidates."""
         self._expect("new")
         if not self._first.selection.cut:
-            return self._finish("empty", self._first.selection)
+            return self._finish(
+                "nothing_relevant" if self._scores else "no_candidates", self._first.selection
+            )
         return self._ask(self._first)
 
     def resume(self, rounds: Sequence[Round], sizes: Sequence[int] | None = None) -> Step:
@@ -271,7 +273,9 @@ class FeedbackLoop:
         )
         positions = list(scores)
         sizes = None if self._sizes is None else [self._sizes[i] for i in positions]
-        chosen = self.config.selection.select(list(scores.values()), self._scale, sizes)
+        # Asked for by name or by the critic, so never nothing relevant.
+        settings = replace(self.config.selection, empty_below=0)
+        chosen = settings.select(list(scores.values()), self._scale, sizes)
         beside = [positions[i] for i in chosen.indices if positions[i] not in current.indices]
         selection = self._within_budget([*current.indices, *beside])
         if set(selection.indices) <= set(current.indices):
@@ -400,8 +404,15 @@ class FeedbackLoop:
     def _finish(self, reason: StopReason, selection: Selection | None = None) -> Done:
         best = self._best() or Round(0, 0, selection or Selection((), (), 0, ""))
         rounds = tuple(self._rounds)
+        nothing = NO_ANSWER if reason == "nothing_relevant" else ""
         self._result = FeedbackResult(
-            best.answer or "", best.score, best.verdict, best.selection, rounds, reason, best.number
+            best.answer or nothing,
+            best.score,
+            best.verdict,
+            best.selection,
+            rounds,
+            reason,
+            best.number,
         )
         self._state = "done"
         return Done(self._result)

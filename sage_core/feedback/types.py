@@ -22,7 +22,14 @@ CheckerName = Literal["hhem", "minicheck", "lettucedetect"]
 Veto = Literal["contradicted", "unsupported", "off"]
 StopOn = Literal["contradicted", "unsupported"]
 StopReason = Literal[
-    "accepted", "max_rounds", "unchanged", "budget", "critic_failed", "answer_failed", "empty"
+    "accepted",
+    "max_rounds",
+    "unchanged",
+    "budget",
+    "critic_failed",
+    "answer_failed",
+    "no_candidates",
+    "nothing_relevant",
 ]
 
 STOP_MEANINGS: dict[StopReason, str] = {
@@ -32,7 +39,8 @@ STOP_MEANINGS: dict[StopReason, str] = {
     "budget": "the next step would exceed max_calls or max_tokens",
     "critic_failed": "the critic failed or its reply could not be read",
     "answer_failed": "a later answer failed; an earlier one is returned",
-    "empty": "there were no candidates, or none of them was selected",
+    "no_candidates": "there were no candidates: the search found nothing",
+    "nothing_relevant": "what the search found does not bear on the question",
 }
 
 
@@ -393,7 +401,8 @@ class FeedbackResult(Displayable):
         True
 
     Attributes:
-        answer: The best-graded answer; empty where there were no candidates.
+        answer: The best-graded answer; "The documents do not say." where nothing was relevant, empty where
+            there were no candidates.
         score: Its grade; None where it was never graded.
         verdict: Its verdict; None where it was never graded.
         selection: The candidates it was made from.
@@ -488,7 +497,7 @@ class Done:
         >>> from sage_core import FeedbackLoop
         >>> step = FeedbackLoop([]).start()
         >>> isinstance(step, Done), step.result.stop_reason
-        (True, 'empty')
+        (True, 'no_candidates')
     """
 
     result: FeedbackResult

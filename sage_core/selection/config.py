@@ -7,7 +7,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sage_core.errors import InputError
-from sage_core.selection.cut import Selection, check_bounds, check_floor, effective_min_k, select, token_floor
+from sage_core.selection.cut import (
+    EmptyBelow,
+    Selection,
+    check_bounds,
+    check_floor,
+    effective_min_k,
+    select,
+    token_floor,
+)
 from sage_core.selection.rules import Rule, RuleName, resolve_rule
 from sage_core.selection.scales import Scale
 
@@ -30,7 +38,8 @@ class SelectionConfig:
         min_tokens: Least tokens to keep, in whole candidates. None: for ``"auto"`` where no ``min_k`` is
             given as many as come nearest to 250 tokens, else none; 0 for none.
         empty_below: Keep none where the best is less probable than this, so that "nothing relevant" is a
-            result; None keeps some of any candidates.
+            result. ``"auto"``: below what keeps 99.5% of answerable questions, for scores that are
+            probabilities, with ``rule="auto"`` and no ``min_k``. None, stored as 0, keeps some of any.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -41,11 +50,13 @@ class SelectionConfig:
     max_k: int | None = None
     gradient: float | None = None
     min_tokens: int | None = None
-    empty_below: float | None = None
+    empty_below: EmptyBelow = "auto"
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)
         check_floor(self.min_tokens, self.empty_below)
+        if self.empty_below is None:  # elsewhere None is what nobody gave
+            object.__setattr__(self, "empty_below", 0.0)
         resolve_rule(self.rule, "probability", self.gradient)
 
     @property
@@ -93,6 +104,8 @@ class SelectionConfig:
         if whole is not None and not isinstance(whole, cls):
             raise InputError(f"selection is a SelectionConfig, not {whole!r}")
         settings = {field.name: keywords.pop(field.name) for field in fields(cls) if field.name in keywords}
+        if "empty_below" in settings:
+            settings["empty_below"] = settings["empty_below"] or 0.0
         if whole is None and not settings:
             return None
         return (whole or cls()).updated(**settings)

@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Literal
 
 from sage_core._checks import check_float, check_int, check_optional_int
 from sage_core.errors import InputError
 from sage_core.selection.rules import (
     DEFAULT_MIN_K,
     DEFAULT_MIN_TOKENS,
+    EMPTY_BELOW,
+    EMPTY_FROM,
     MOST_TOKENS,
     MOST_TOKENS_OF_TWO,
     PAPER_GRADIENT,
@@ -30,6 +33,8 @@ from sage_core.selection.scales import (
     to_ratio_scale,
     usable_scores,
 )
+
+EmptyBelow = float | Literal["auto"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def select(
     max_k: int | None = None,
     tokens: Sequence[int] | None = None,
     min_tokens: int | None = None,
-    empty_below: float | None = None,
+    empty_below: EmptyBelow = "auto",
 ) -> Selection:
     """Keep the best candidates up to the point where ``rule`` cuts (paper, section V).
 
@@ -142,8 +147,10 @@ def select(
             ``"auto"`` where no ``min_k`` is given as many as come nearest to 250 tokens, else none. With
             either ``"auto"`` also ends before 1,000 tokens are passed, but keeps at least one candidate,
             and a second that the rule keeps too while both have 1,600 tokens or less.
-        empty_below: Keep none where the best is less probable than this: "nothing relevant". Of a probability
-            or a logit; other scales say nothing of that.
+        empty_below: Keep none where the best is less probable than this: "nothing relevant". ``"auto"``:
+            `EMPTY_BELOW` for probabilities of ten candidates or more, with ``rule="auto"`` and no ``min_k``.
+            A number overrules ``min_k``, and holds for logits too. Other scales say nothing of relevance, so
+            that some of any candidates is kept. None, as 0: keep some in any case.
 
     Returns:
         The selection; empty for no candidates, or by ``empty_below``.
@@ -164,11 +171,12 @@ def select(
         return Selection((), (), 0, "no candidates")
     order = rank_order(known)
     raw = tuple(value for i in order if (value := known[i]) is not None)
-    if empty_below is not None and raw and scale in ("probability", "logit"):
+    by_itself = name == "auto" and gradient is None and not min_k and total >= EMPTY_FROM
+    if raw and (limit := _least_probability(empty_below, scale, by_itself)):
         best = raw[0] if scale == "probability" else 0.5 * (1 + math.tanh(0.5 * raw[0]))
-        if best < empty_below:
-            limit = f"the best has a probability of {best:.3f} (limit {empty_below:g})"
-            return Selection((), (), total, f"nothing relevant: {limit}")
+        if best < limit:
+            reason = f"nothing relevant: the best has a probability of {best:.3f} (limit {limit:g})"
+            return Selection((), (), total, reason)
     floor = token_floor(name, min_k, gradient, min_tokens)
     if tokens is not None and floor:
         if len(tokens) != total:
@@ -188,6 +196,13 @@ def select(
     indices = tuple(order[:cut])
     reason = _explain(reason, keep, cut, total, least, max_k, floor)
     return Selection(indices, tuple(known[i] for i in indices), total, reason, min(least, total))
+
+
+def _least_probability(empty_below: EmptyBelow, scale: Scale, by_itself: bool) -> float:
+    """Below which nothing is relevant; 0 for no such limit."""
+    if empty_below == "auto":
+        return EMPTY_BELOW if by_itself and scale == "probability" else 0.0
+    return (empty_below or 0.0) if scale in ("probability", "logit") else 0.0
 
 
 def _reaching(tokens: Sequence[int], floor: int) -> int:
@@ -261,10 +276,13 @@ def token_floor(
     return DEFAULT_MIN_TOKENS if rule == "auto" and gradient is None and min_k is None else 0
 
 
-def check_floor(min_tokens: int | None, empty_below: float | None) -> None:
+def check_floor(min_tokens: int | None, empty_below: EmptyBelow) -> None:
     """Raise InputError for a negative number of tokens, or what is no probability."""
     check_optional_int("min_tokens", min_tokens, minimum=0)
-    if empty_below is not None:
+    if isinstance(empty_below, str):
+        if empty_below != "auto":
+            raise InputError(f"empty_below is 'auto', a probability or None, not {empty_below!r}")
+    elif empty_below is not None:
         check_float("empty_below", empty_below, minimum=0, maximum=1)
 
 

@@ -30,6 +30,13 @@ DEFAULT_MIN_TOKENS = 250
 """The floor of ``rule="auto"``: as many candidates as come nearest to so many tokens."""
 
 
+EMPTY_BELOW = 0.0225
+"""``empty_below="auto"``: 99.5% of answerable questions have a better candidate (`benchmarks/empty.py`)."""
+
+EMPTY_FROM = 10
+"""Candidates from which on ``"auto"`` may keep none: scores compared with each other say little of fewer."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankedScores:
     """Usable scores of one candidate list, best first. What a `Rule` looks at.

@@ -190,7 +190,7 @@ def test_no_documents_ask_no_model():
     for settings in ({}, {"max_rounds": 1}):
         c = chain(retriever=lambda _: [], **settings)
         out = c.invoke("bees?")
-        assert (out["answer"], out["context"], out["sage"]["stop_reason"]) == ("", [], "empty")
+        assert (out["answer"], out["context"], out["sage"]["stop_reason"]) == ("", [], "no_candidates")
         assert sum_of(list(c.stream("bees?"))) == out
         assert c.llm.seen == []
 

@@ -82,7 +82,7 @@ class TestFeedback:
         llm = ScriptedLLM.of()
         for response in await both(SageQueryEngine.from_args(FixedRetriever(), llm=llm)):
             assert (str(response), response.source_nodes) == ("Empty Response", [])
-            assert response.metadata["sage"]["stop_reason"] == "empty"
+            assert response.metadata["sage"]["stop_reason"] == "no_candidates"
         off = SageQueryEngine.from_args(FixedRetriever(), llm=llm, feedback="off")
         assert off.query("q").metadata is None and llm.asked("answer") == []
 

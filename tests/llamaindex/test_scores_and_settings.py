@@ -112,5 +112,5 @@ def test_nothing_relevant_is_no_context_and_no_call(streaming: bool) -> None:
     for response in (engine.query("q"), asyncio.run(engine.aquery("q"))):
         assert response.source_nodes == []
         result = trace_of(response)
-        assert (result.stop_reason, result.usage.calls) == ("empty", 0)
+        assert (result.stop_reason, result.usage.calls) == ("nothing_relevant", 0)
     assert llm.asked("answer") == llm.asked("critic") == []

@@ -60,7 +60,10 @@ class TestJudgedBefore:
             FixedRetriever(), llm=ScriptedLLM.of(), streaming=True, feedback=feedback
         )
         for response in await both(made):
-            assert await read(response) == ["Empty Response"] and trace_of(response).stop_reason == "empty"
+            assert (
+                await read(response) == ["Empty Response"]
+                and trace_of(response).stop_reason == "no_candidates"
+            )
 
     def test_the_streaming_switch_is_read_at_each_question(self) -> None:
         found = engine(ScriptedLLM.of(), streaming=False)

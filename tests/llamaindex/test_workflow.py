@@ -147,7 +147,7 @@ async def test_nodes_keep_their_class_and_their_metadata() -> None:
 async def test_no_candidates_and_no_feedback() -> None:
     nothing = await SageWorkflow(engine(ScriptedLLM.of()).with_retriever(FixedRetriever())).run(query="Why?")
     result = trace_of(nothing)
-    assert result.stop_reason == "empty"
+    assert result.stop_reason == "no_candidates"
     llm = ScriptedLLM.of(["once"])
     handler = SageWorkflow(engine(llm, feedback="off")).run(query="Why?")
     assert await rounds_of(handler) == []

@@ -14,7 +14,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import ChatModel
 from sage_core.ranking import Reranker
-from sage_core.selection import PAPER_GRADIENT, Rule, RuleName
+from sage_core.selection import PAPER_GRADIENT, Rule, RuleName, SelectionConfig
 from sage_core.selection import rules as selection_rules
 from sage_core.selection.rules import FixedK
 from sage_core.text.tokens import TokenCounter, get_counter
@@ -68,7 +68,10 @@ def read_selection(
     Raises:
         InputError: For a value out of range.
     """
-    values: dict[str, Any] = {"policy": "paper"} if paper else {}
+    # The papers ask the reader whatever was found.
+    values: dict[str, Any] = {"selection": SelectionConfig(empty_below=None)}
+    if paper:
+        values["policy"] = "paper"
     if feedback:
         values.update((name, settings.raw(name)) for name in _LOOP if name in settings)
     if top_k is not None:

@@ -89,9 +89,14 @@ def test_a_tie_goes_to_fewer_tokens() -> None:
 
 def test_no_candidates() -> None:
     result = drive([], scores=[])
-    assert (result.answer, result.stop_reason, result.rounds, result.best_round) == ("", "empty", (), 0)
+    assert (result.answer, result.stop_reason, result.rounds, result.best_round) == (
+        "",
+        "no_candidates",
+        (),
+        0,
+    )
     assert result.usage == NO_USAGE
-    assert "empty" in str(result)
+    assert "no_candidates" in str(result)
 
 
 def test_a_budget_of_tokens_foresees_the_next_round() -> None:
@@ -257,7 +262,7 @@ def test_whatever_the_critic_says(scores, verdicts, scale, policy, rounds, min_k
     tried = cuts(result)
     assert len(tried) <= rounds
     if not scores:
-        assert result.stop_reason == "empty"
+        assert result.stop_reason == "no_candidates"
         return
     assert all(1 <= c <= len(scores) and (max_k is None or c <= max_k) for c in tried)
     if policy == "adaptive":

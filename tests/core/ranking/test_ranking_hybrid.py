@@ -13,6 +13,7 @@ from sage_core.errors import InputError, ModelError
 from sage_core.ranking import Calibration, HybridReranker, ScoreAwareReranker, SimilarityReranker, rank
 from sage_core.ranking.calibration import Logistic
 from sage_core.ranking.features import MEANING, WORDS, standardized, word_matrix
+from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share, words
 
 LISTS = st.lists(st.sampled_from(["lamp", "keeper", "tower", "salt", "灯台"]), max_size=12)
@@ -136,8 +137,21 @@ def test_every_text_gets_a_probability(query, rows):
     for text, score in zip(texts, found, strict=True):
         assert type(score) is float
         assert 0 <= score <= 1
-        if not text.strip() or not query.strip():
+        if not text.strip():
             assert score == 0
+        elif not query.strip():
+            assert score == EMPTY_BELOW, "words deny nothing"
+
+
+def test_a_question_in_another_language_is_denied_by_no_words():
+    texts = ["The ferry leaves the island at seven.", "Bees live on the roof of the library.", " "]
+    for question in ("Wann legt die Fähre von der Insel ab?", "渡轮几点离开?", "Why?"):
+        scores = HybridReranker().score(question, texts, [0.5, 0.4, 0.1])
+        assert scores[0] > scores[1] >= EMPTY_BELOW and scores[2] == 0
+    assert max(HybridReranker().score("What is the capital of Peru?", texts, [0.5, 0.4, 0.1])) < EMPTY_BELOW
+    german = ["Die Fähre legt um sieben von der Insel ab.", "Die Bienen wohnen auf dem Dach und im Garten."]
+    asked = "Wie heißt die Hauptstadt von Peru?"
+    assert max(HybridReranker().score(asked, german, [0.5, 0.4])) < EMPTY_BELOW
 
 
 @given(st.permutations(range(len(TEXTS))))

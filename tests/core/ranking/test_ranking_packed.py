@@ -9,6 +9,7 @@ from sage_train.folders import pack
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker
 from sage_core.ranking.packed import BUNDLED_FOLDER, PackedCrossEncoder, is_packed
+from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
 torch = pytest.importorskip("torch")
@@ -113,7 +114,7 @@ def test_the_hybrid_takes_its_logit(bundled):
     assert all(0.0 <= s <= 1.0 for s in scores)
     assert hybrid.name == "hybrid(sage-minilm)"
     assert pickle.loads(pickle.dumps(hybrid)).score(QUERY, TEXTS) == pytest.approx(scores, abs=1e-6)
-    assert hybrid.score(" ", TEXTS) == [0.0] * len(TEXTS)
+    assert hybrid.score(" ", TEXTS) == [EMPTY_BELOW if text.strip() else 0.0 for text in TEXTS]
     assert hybrid.score(QUERY, []) == []
     near = [float(i) for i in range(len(TEXTS))]
     assert hybrid.score(QUERY, TEXTS, near) != scores

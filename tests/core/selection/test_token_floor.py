@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop
 from sage_core.selection import FixedK, SelectionConfig, select
+from sage_core.selection.rules import EMPTY_BELOW, EMPTY_FROM
 
 SCORES = [0.67, 0.12, 0.03, 0.02, 0.0, 0.0, 0.0]
 
@@ -87,6 +88,26 @@ def test_nothing_relevant_is_asked_for():
     assert select([-4.0, -7.0], scale="logit", empty_below=0.01).cut == 2
     assert select([0.001, 0.0], scale="cosine", empty_below=0.01).cut == 2
     assert select([None, None], empty_below=0.01).cut == 2, "scores that are not known say nothing"
+
+
+def test_nothing_relevant_is_the_default_where_a_probability_says_so():
+    faint = [EMPTY_BELOW - 0.001] * EMPTY_FROM
+    kept = SelectionConfig().select(faint)
+    assert kept.indices == () and kept.reason.startswith(
+        "nothing relevant: the best has a probability of 0.02"
+    )
+    assert SelectionConfig().select([EMPTY_BELOW, *faint]).cut > 0
+    for settings in ({"empty_below": None}, {"min_k": 1}, {"rule": "gradient"}, {"gradient": 0.3}):
+        assert SelectionConfig(**settings).select(faint).cut > 0, settings
+    for scale in ("logit", "cosine", "unbounded"):
+        assert SelectionConfig().select(faint, scale).cut > 0, scale
+    assert SelectionConfig().select(faint[1:]).cut > 0, "the scores of a few say little"
+    assert SelectionConfig(empty_below=None) == SelectionConfig(empty_below=0)
+    assert (
+        SelectionConfig.from_keywords({"selection": SelectionConfig(), "empty_below": None}).empty_below == 0
+    )
+    with pytest.raises(InputError, match="'auto'"):
+        SelectionConfig(empty_below="never")  # type: ignore[arg-type]
 
 
 def test_values_out_of_range():

@@ -1,0 +1,101 @@
+"""A question that the documents say nothing of: no passage is sent and no LLM asked, at every door."""
+
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import TextNode
+
+from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
+from sage_langchain import SageRetriever as LangChainRetriever
+from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageQueryEngine, feedback_of
+from sage_llamaindex import SageRetriever as LlamaIndexRetriever
+from tests.fakes.langchain import ScriptedChat
+from tests.fakes.llamaindex import ScriptedLLM, grade
+
+TEXTS = [
+    "The ferry leaves the island at seven in the morning.",
+    "On Sundays the ferry leaves at nine.",
+    "Tickets cost nine crowns; children travel free.",
+    "Bees live on the roof of the library.",
+    "Their honey is sold in autumn.",
+    "The library opens at ten and lends books for four weeks.",
+    "Seals live in the harbor and come back every spring.",
+    "The lighthouse was built in 1870.",
+    "Its lamp is electric now.",
+    "The mayor keeps goats behind the town hall.",
+    "Bread is baked on the island twice a week.",
+    "A doctor comes over from the mainland on Mondays.",
+]
+RELEVANT, OTHER = "When does the ferry leave?", "What is the capital of Peru?"
+
+
+@pytest.fixture(scope="module")
+def index() -> VectorStoreIndex:
+    return VectorStoreIndex([TextNode(text=t) for t in TEXTS], embed_model=MiniLMEmbedding())
+
+
+@pytest.fixture(scope="module")
+def store() -> InMemoryVectorStore:
+    return InMemoryVectorStore.from_texts(TEXTS, MiniLMEmbeddings())
+
+
+def test_retrievers_return_nothing_unless_told(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
+    for asked in (
+        lambda question, **s: LlamaIndexRetriever.from_index(index, **s).retrieve(question),
+        lambda question, **s: LangChainRetriever.from_vectorstore(store, **s).invoke(question),
+    ):
+        assert asked(RELEVANT) and not asked(OTHER)
+        assert asked(OTHER, empty_below=None) and asked(OTHER, min_k=1)
+        assert not asked(RELEVANT, empty_below=0.99)
+
+
+def test_postprocessor_and_compressor(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
+    nodes = index.as_retriever(similarity_top_k=12).retrieve(OTHER)
+    assert SageNodePostprocessor().postprocess_nodes(nodes, query_str=OTHER) == []
+    found = store.similarity_search(OTHER, k=12)
+    assert SageCompressor().compress_documents(found, OTHER) == []
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_an_engine_says_so_without_its_llm(index: VectorStoreIndex, streaming: bool) -> None:
+    llm = ScriptedLLM.of(["at seven"], [grade(9)])
+    engine = SageQueryEngine.from_index(index, llm=llm, streaming=streaming)
+    for response in (engine.query(OTHER), await engine.aquery(OTHER)):
+        text = await response.get_response() if hasattr(response, "async_response_gen") else response
+        assert str(text) == "The documents do not say."
+        result = feedback_of(response)
+        assert result is not None and result.stop_reason == "nothing_relevant"
+        assert "the best has a probability of 0.00" in result.selection.reason
+    assert not llm.asked("answer") and not llm.asked("critic")
+    assert str(engine.query(RELEVANT)) == "at seven"
+
+
+async def test_a_chain_says_so_without_its_llm(store: InMemoryVectorStore) -> None:
+    llm = ScriptedChat(replies=["at seven", grade(9)])
+    chain = create_sage_chain(llm, store, critic_method="prompt")
+    for output in (chain.invoke(OTHER), await chain.ainvoke(OTHER)):
+        assert (output["answer"], output["context"]) == ("The documents do not say.", [])
+        assert output["sage"]["stop_reason"] == "nothing_relevant"
+        assert output["sage"]["selection"]["candidates"] == len(TEXTS)
+    assert llm.seen == []
+    assert chain.invoke(RELEVANT)["answer"] == "at seven"
+
+
+def test_what_another_part_rewrote_is_not_denied(store: InMemoryVectorStore) -> None:
+    """The documents bear on the question that was searched, not on "and then?"."""
+    rewritten = RunnableLambda(lambda values: store.similarity_search(RELEVANT, k=12))
+    inputs = {"input": "and to Peru?", "chat_history": [RELEVANT]}
+    retriever = LangChainRetriever(base_retriever=rewritten)
+    assert retriever.invoke(inputs)
+    chain = create_sage_chain(ScriptedChat(replies=["no", grade(9)]), retriever, critic_method="prompt")
+    assert chain.invoke(inputs)["answer"] == "no"
+
+
+def test_scores_that_are_no_probabilities_never_deny(store: InMemoryVectorStore) -> None:
+    ranked: list[Any] = [Document(t, metadata={"score": 1e-6 * i}) for i, t in enumerate(TEXTS)]
+    for scale in ("cosine", "unbounded", "logit"):
+        assert SageCompressor(score_key="score", scale=scale).compress_documents(ranked, OTHER)
