@@ -33,11 +33,12 @@ from sage_app.store.protocol import DocumentRecord, Store
 from sage_core.embedding.protocol import Embedder
 from sage_core.errors import InputError, MissingExtraError, StoreError
 from sage_core.paths import PathArgument, kind_of
+from sage_core.segmentation.long_sentences import fit_window
 from sage_core.text.continuations import Continuations
 from sage_core.text.header import header_parts, make_headers
 from sage_core.text.headings import heading_paths
 from sage_core.text.spans import Span
-from sage_core.text.tokens import get_counter
+from sage_core.text.tokens import TokenCounter, get_counter
 
 logger = logging.getLogger(__name__)
 
@@ -412,7 +413,8 @@ class Ingest:
             yield self._segmented(batch)
 
     def _segmented(self, documents: Sequence[Document]) -> list[_Segmented]:
-        spans = spans_of(self.segmenter, [d.text for d in documents])
+        window = Window.of(self.embedder, self.segmenter) if documents else None
+        spans = spans_of(self.segmenter, [d.text for d in documents], window)
         stats = [self._stats.pop(d.source, "") for d in documents]
         return [_Segmented(*each) for each in zip(documents, spans, stats, strict=True)]
 
@@ -572,11 +574,32 @@ def ingest(
     return run.run(as_paths(paths), rebuild=rebuild)
 
 
-def spans_of(segmenter: DocumentSegmenter, texts: Sequence[str]) -> list[list[Span]]:
-    """Spans of the chunks of each text; a long text is segmented piece by piece."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What an embedding model reads of a text: ``tokens`` by its own ``counter``, where that is known."""
+
+    tokens: int
+    counter: TokenCounter | None
+
+    @classmethod
+    def of(cls, embedder: Embedder, segmenter: DocumentSegmenter) -> Window:
+        """The model's window; chunks that are meant to be longer, by the segmenter's limit, stay so."""
+        longest = getattr(segmenter, "max_tokens", 0)
+        return cls(max(window_of(embedder), longest), getattr(embedder, "counter", None))
+
+
+def spans_of(
+    segmenter: DocumentSegmenter, texts: Sequence[str], window: Window | None = None
+) -> list[list[Span]]:
+    """Spans of the chunks of each text within the window; a long text is segmented piece by piece."""
     spans = iter(segmenter.segment_many([t for t in texts if len(t) <= _PIECE_CHARACTERS]) if texts else [])
-    return [
+    chunks = [
         next(spans) if len(text) <= _PIECE_CHARACTERS else list(_piecewise(segmenter, text)) for text in texts
+    ]
+    if window is None or window.counter is None:
+        return chunks
+    return [
+        fit_window(text, own, window.counter, window.tokens) for text, own in zip(texts, chunks, strict=True)
     ]
 
 

@@ -36,6 +36,7 @@ from sage_app.pipeline.ingest import (
     Ingest,
     IngestReport,
     ProgressFunction,
+    Window,
     chunks_of,
     spans_of,
     window_of,
@@ -305,7 +306,8 @@ class _RayIngest(Ingest):
         portions = min(-(-len(items) // _FILES_TOGETHER), _MOST_PORTIONS)
         rows = [{"item": pickle.dumps(item)} for item in items]
         data = ray.data.from_items(rows, override_num_blocks=portions)
-        reader = _Reader(self.segmenter, self.encoding, self.context, window_of(self.embedder), _TOO_LARGE)
+        window, own = window_of(self.embedder), Window.of(self.embedder, self.segmenter)
+        reader = _Reader(self.segmenter, self.encoding, self.context, window, own, _TOO_LARGE)
         writer = _Writer(self.embedder, self.store if shared else None, identity)
 
         counting = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Attempts)
@@ -378,6 +380,7 @@ class _Reader:
     encoding: str | None
     context: bool
     window: int
+    own_window: Window
     longest: int
 
     def __call__(self, items: Iterable[_Item]) -> Iterator[_Result]:
@@ -412,7 +415,7 @@ class _Reader:
         return document if len(document.text) <= self.longest else _Result(item, large=True)
 
     def _segmented(self, read: Sequence[tuple[_Item, Document]]) -> Iterator[_Result]:
-        spans = spans_of(self.segmenter, [d.text for _, d in read])
+        spans = spans_of(self.segmenter, [d.text for _, d in read], self.own_window)
         for (item, document), cuts in zip(read, spans, strict=True):
             chunks = chunks_of(document, cuts, context=self.context, window=self.window)
             empty = np.zeros((0, 0), dtype=np.float32)

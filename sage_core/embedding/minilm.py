@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sage_core.embedding.encoder import load_encoder, mean_of_texts
 from sage_core.embedding.local import LocalEmbedder
 from sage_core.embedding.protocol import unit_rows
-from sage_core.text.tokens import without_lone_surrogates
+from sage_core.text.tokens import PieceCounter, without_lone_surrogates
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
@@ -42,6 +42,9 @@ class MiniLMEmbedder(LocalEmbedder):
 
     max_tokens = _LONGEST - 2
     """Most tokens of a text that the model reads, marks at its ends not counted."""
+
+    counter = PieceCounter()
+    """Counts what the model reads."""
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from sage_core.embedding.local import LocalEmbedder
 from sage_core.embedding.minilm import BUNDLED, DEFAULT_EMBEDDER
 from sage_core.embedding.protocol import unit_rows
 from sage_core.errors import InputError, MissingExtraError, ModelError
+from sage_core.text.tokens import TokenCounter, TokenizerCounter
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +134,12 @@ class SentenceTransformerEmbedder(LocalEmbedder):
         with self._lock:
             limit = self._loaded().max_seq_length
         return int(limit) - 2 if limit else None
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts what the model reads; loads the model."""
+        with self._lock:
+            return TokenizerCounter(self._loaded().tokenizer)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._source!r})"

@@ -24,14 +24,18 @@ from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.keywords import gram_codes, words
 from sage_core.text.language import is_english
 from sage_core.text.sentences import split_sentences
+from sage_core.text.tokens import BertCounter
 
 logger = logging.getLogger(__name__)
 
 V = TypeVar("V")
 
 
+_COUNTER = BertCounter()
 _WINDOW = 700
 """Characters of a window, some 150 tokens: chunks of our own have one, a node of 1,024 tokens seven."""
+_WINDOW_TOKENS = 160
+"""Where a character says more, as in Chinese, a window has fewer."""
 
 
 # Candidates whose language stands for that of all.
@@ -47,10 +51,12 @@ class _Window(NamedTuple):
 
 def _windows(text: str) -> list[_Window]:
     """Whole sentences of a text, as many as a window has room for, at least one."""
-    starts = [0]
-    if len(text) > _WINDOW:
+    starts, window = [0], _WINDOW
+    if not text.isascii():
+        window = min(window, _WINDOW_TOKENS * len(text) // max(1, _COUNTER.count(text)))
+    if len(text) > window:
         for sentence in split_sentences(text):
-            if sentence.end - starts[-1] > _WINDOW and sentence.start > starts[-1]:
+            if sentence.end - starts[-1] > window and sentence.start > starts[-1]:
                 starts.append(sentence.start)
     listed = [tuple(words(text[start:end])) for start, end in pairwise([*starts, len(text)])]
     return [_Window(words_of, gram_codes(words_of)) for words_of in listed]

@@ -21,6 +21,7 @@ from sage_core.segmentation.layout import Layout, Sentences, evidence
 from sage_core.segmentation.limits import Limits
 from sage_core.segmentation.long_sentences import split_long
 from sage_core.segmentation.structure import hold_units
+from sage_core.text.language import sample
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 
@@ -29,8 +30,6 @@ _PIECE_KEEP = 6.0  # log-odds that two pieces of one long sentence belong togeth
 _ODD_SPACE = re.compile(r"[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 _CERTAIN = 1e-6
 
-_SAMPLE_CHARS = 1500
-_SAMPLE_PARTS = 3
 _FEW_WORDS = 20
 _ENGLISH_SHARE = 0.12  # of the words; English prose has 0.3 and more, lists and tables about 0.1
 _LEAST_TRUST = 0.25
@@ -49,12 +48,7 @@ def english_trust(text: str) -> float:
     full weight, falling in proportion to 0.25 where there are none. Fewer than 20 words are too few to tell:
     then the script decides, Latin letters for 1, any other for 0.25.
     """
-    if len(text) <= _SAMPLE_CHARS * _SAMPLE_PARTS:
-        sample = text
-    else:
-        step = (len(text) - _SAMPLE_CHARS) // (_SAMPLE_PARTS - 1)
-        sample = " ".join(text[i * step : i * step + _SAMPLE_CHARS] for i in range(_SAMPLE_PARTS))
-    words = _WORD.findall(sample.lower())
+    words = _WORD.findall(sample(text).lower())
     if len(words) < _FEW_WORDS:
         letters = "".join(words)
         latin = sum(sign < "\u0250" for sign in letters)
@@ -91,6 +85,7 @@ def chunks(
     layout: Layout,
     *,
     trust: float = 1.0,
+    sums: bool = False,
 ) -> list[Span]:
     """Chunks of one text; none counts more than ``limits.max_tokens``, but a single character that does.
 
@@ -103,6 +98,7 @@ def chunks(
         counter: Measures joined chunks where lengths do not simply add up.
         layout: Weights of the layout.
         trust: Weight of the model's log-odds, from 0 to 1; see `english_trust`.
+        sums: Whether a chunk has as many tokens as its sentences together.
     """
     if not spans:
         return []
@@ -126,7 +122,7 @@ def chunks(
             units.lengths, units.keep, limits.coarse_tokens, limits.max_tokens, limits.min_tokens
         )
     ranges = list(zip(starts, [*starts[1:], len(units.spans)], strict=True))
-    doubtful = _doubtful(text, units.spans, ranges, counter)
+    doubtful = _doubtful(text, units.spans, ranges, counter, sums)
     result: list[Span] = []
     for first, last in ranges:
         if (first, last) in doubtful:
@@ -158,10 +154,10 @@ def _fit_units(text: str, units: _Units, counter: TokenCounter, limit: int) -> _
 
 
 def _doubtful(
-    text: str, spans: Sequence[Span], ranges: list[tuple[int, int]], counter: TokenCounter
+    text: str, spans: Sequence[Span], ranges: list[tuple[int, int]], counter: TokenCounter, sums: bool
 ) -> dict[tuple[int, int], int]:
     """The chunks that may have more tokens than their units together, each with its tokens as it stands."""
-    if getattr(counter, "additive", False):
+    if sums:
         odd = _ODD_SPACE.search(text) is not None
         touching = [end == start for (_, end), (start, _) in itertools.pairwise(spans)]
         if not odd and not any(touching):

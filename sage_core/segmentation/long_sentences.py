@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from sage_core.text.spans import Span, trim
 from sage_core.text.tokens import TokenCounter
@@ -59,6 +60,23 @@ def split_long(
         else:
             count = max(2, -int(-weight // (_SLACK * limit)))
             pending += _parts(text, piece, [part / count for part in range(1, count)])[::-1]
+    return result
+
+
+def fit_window(text: str, spans: Sequence[Span], counter: TokenCounter, window: int) -> list[Span]:
+    """Chunks as they are, and in pieces those that an embedding model would not read to their end.
+
+    Args:
+        text: The source.
+        spans: Its chunks.
+        counter: The embedding model's own tokens.
+        window: How many of them it reads.
+    """
+    counts = counter.count_many([span.of(text) for span in spans])
+    result: list[Span] = []
+    for span, count in zip(spans, counts, strict=True):
+        pieces = split_long(text, span, counter, window, window) if count > window else [(span, count)]
+        result += [piece for piece, _ in pieces]
     return result
 
 

@@ -25,7 +25,7 @@ from sage_core.segmentation.view import Boundary, BoundaryReason, SegmentationVi
 from sage_core.text.callables import function_fingerprint
 from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
-from sage_core.text.tokens import TokenCounter, get_counter, without_lone_surrogates
+from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, without_lone_surrogates
 
 _ALGORITHM = 6  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
@@ -333,9 +333,11 @@ class Segmenter:
             lengths = counts[done : done + len(spans)]
             done += len(spans)
             trust = english_trust(text) if self._english else 1.0
-            result.append(
-                chunks(text, spans, lengths, values, self._limits, self.counter, self.layout, trust=trust)
-            )
+            own = self._foreign_lengths(text, spans)
+            # A chunk may look like another language than its text, and is then of another size.
+            sums = own is None and getattr(self.counter, "additive", False)
+            settings = self._limits, self.counter, self.layout
+            result.append(chunks(text, spans, own or lengths, values, *settings, trust=trust, sums=sums))
         return result
 
     def _sentences(self, text: str) -> tuple[str, list[Span]]:
@@ -357,6 +359,15 @@ class Segmenter:
             widths = np.fromiter((len(text) for document in documents for text in document), np.int64)
             return probabilities, np.maximum(np.maximum(lengths, -(-widths // CHARS_PER_TOKEN)), 1).tolist()
         return model.probabilities(documents), None
+
+    def _foreign_lengths(self, text: str, spans: list[Span]) -> list[int] | None:
+        """What there is to read in each sentence of a text that is not English; None where it is."""
+        if not spans or not isinstance(self.counter, BertCounter):
+            return None
+        sizes = self.counter.count_parts(text, (text[a:b] for a, b in spans))
+        if sizes is None:
+            return None
+        return [max(n, -(-(b - a) // CHARS_PER_TOKEN), 1) for n, (a, b) in zip(sizes, spans, strict=True)]
 
     def _lengths(self, documents: list[tuple[str, list[Span]]]) -> list[int]:
         """Tokens of every sentence; with the gap before it where a counter does not simply add up."""

@@ -15,7 +15,7 @@ _FOREIGN_WORDS = """
     les des et est dans pour une du qui sur il lo gli che di non sono della os da em um uma não het een van
     niet dat op te och att som det på av är ikke til ve bir bu için na się jest nie este și sunt din care
     ao pelo pela przez jego oraz yang dan di dengan untuk ini itu pada dari az és hogy egy nem ja että
-    ovat ang mga sa kwa
+    ovat ang mga sa kwa że są lub jako
 """
 # Words that questions begin with: in a short text one of them is enough.
 _FOREIGN_ASKING = """
@@ -29,6 +29,18 @@ _FOREIGN = frozenset(_FOREIGN_WORDS.split()) | _ASKING
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
+_SAMPLE_CHARS = 1500
+_SAMPLE_PARTS = 3
+
+
+def sample(text: str) -> str:
+    """What is read of a text to know its language: beginning, middle and end of a long one."""
+    if len(text) <= _SAMPLE_CHARS * _SAMPLE_PARTS:
+        return text
+    step = (len(text) - _SAMPLE_CHARS) // (_SAMPLE_PARTS - 1)
+    return " ".join(text[i * step : i * step + _SAMPLE_CHARS] for i in range(_SAMPLE_PARTS))
+
+
 def is_english(text: str, least: int) -> bool:
     """Whether a text looks like English, or does not show that it is not.
 
@@ -37,16 +49,16 @@ def is_english(text: str, least: int) -> bool:
         least: Words from which on the shares of small words such as "the" and "der" decide. In fewer words,
             more of another language do, at least two, or one that begins a question.
     """
-    words = _LETTERS.findall(text)
-    letters = "".join(words)
-    if not letters:
+    words = _LETTERS.findall(text.lower())
+    if not words:
         return True
-    if sum(c.isascii() for c in letters) < 0.85 * len(letters):
-        return False
-    lower = [w.lower() for w in words]
-    english, foreign = (sum(w in known for w in lower) for known in (COMMON_ENGLISH, _FOREIGN))
+    if not text.isascii():
+        letters = "".join(words)
+        if len(letters.encode("ascii", "ignore")) < 0.85 * len(letters):
+            return False
+    english, foreign = (sum(map(known.__contains__, words)) for known in (COMMON_ENGLISH, _FOREIGN))
     if len(words) < least:
-        foreign += sum(w in _ASKING for w in lower)
+        foreign += sum(map(_ASKING.__contains__, words))
         return foreign < 2 or english >= foreign
     if english >= max(0.06 * len(words), foreign):
         return True

@@ -6,7 +6,7 @@ import re
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from sage_core._checks import check_folder, check_installed, likely_typo
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.text.callables import function_fingerprint
+from sage_core.text.language import is_english, sample
 
 if TYPE_CHECKING:
     from sage_core.text.wordpiece import WordPiece
 
+# Words from which on the shares of small words decide whether a text is English.
+_LEAST_WORDS = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TIKTOKEN = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
 
@@ -26,8 +29,8 @@ _TIKTOKEN = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
 class TokenCounter(Protocol):
     """Counts the tokens of a text. Special tokens (``[CLS]``, ``</s>``) are never counted.
 
-    A counter may also have ``additive = True``, which promises that two texts joined by white space have as
-    many tokens as both together; the segmenter then need not count joined chunks again.
+    A counter may also have ``additive = True``, which promises that parts of a text in one language,
+    joined by white space, have as many tokens as all together; the segmenter then need not count them again.
 
     Examples:
         >>> from sage_core import get_counter
@@ -54,8 +57,9 @@ def get_counter(name: str = "bert") -> TokenCounter:
     """The counter of that name. Bundled vocabularies load on first use, tokenizers by name or folder now.
 
     Args:
-        name: ``"bert"`` (WordPiece of the bundled uncased English BERT vocabulary, which all-MiniLM and most
-            small embedding models use), ``"words"`` (split at white space), ``"chars"``, a tiktoken encoding
+        name: ``"bert"`` (the default: English tokens; text in another language counts as many as its
+            translation), ``"pieces"`` (WordPiece of the bundled uncased English BERT vocabulary, which
+            all-MiniLM uses), ``"words"`` (split at white space), ``"chars"``, a tiktoken encoding
             (``"cl100k_base"``, ``"o200k_base"``), or the id or folder of a Hugging Face tokenizer.
 
     Raises:
@@ -65,7 +69,8 @@ def get_counter(name: str = "bert") -> TokenCounter:
     """
     if not name or not isinstance(name, str):
         raise InputError(
-            "name a token counter: 'bert', 'words', 'chars', 'cl100k_base', 'o200k_base' or a Hugging Face id"
+            "name a token counter: 'bert', 'pieces', 'words', 'chars', 'cl100k_base', 'o200k_base' or a "
+            "Hugging Face id"
         )
     if name in _BUNDLED:
         return _BUNDLED[name]()
@@ -126,13 +131,41 @@ class CharCounter(_Counter):
 
 
 class BertCounter(_Counter):
-    """Word pieces of the bundled vocabulary, as all-MiniLM-L6-v2 counts them without ``[CLS]`` and ``[SEP]``.
+    """How much there is to read, in English tokens: the same for a text and its translations, within 20%.
+
+    Of English text the word pieces of the bundled vocabulary, as all-MiniLM-L6-v2 counts them without
+    ``[CLS]`` and ``[SEP]``; a run that it does not know counts by its length. Of other text what an English
+    one that says as much would have, by its letters. `PieceCounter` counts word pieces in every language.
+    """
+
+    name = "bert"
+    additive = True
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Size of each text."""
+        pieces = _wordpiece()
+        return [
+            (pieces.count if is_english(sample(text), _LEAST_WORDS) else pieces.reading_size)(
+                without_lone_surrogates(text)
+            )
+            for text in texts
+        ]
+
+    def count_parts(self, text: str, parts: Iterable[str]) -> list[int] | None:
+        """Sizes of parts of a text in its language, which a part may not show; None where that is English."""
+        if is_english(sample(text), _LEAST_WORDS):
+            return None
+        return list(map(_wordpiece().reading_size, parts))
+
+
+class PieceCounter(_Counter):
+    """Word pieces of the bundled vocabulary in every language: what all-MiniLM-L6-v2 reads.
 
     To BERT a run of letters that it does not know is one token, whatever its length: Thai, Khmer, emoji,
     base64. Such a run counts by its length instead, at the rate of cl100k_base for its script.
     """
 
-    name = "bert"
+    name = "pieces"
     additive = True
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
@@ -239,7 +272,12 @@ class CallableCounter(_Counter):
 
 
 _LOADING = threading.Lock()
-_BUNDLED: dict[str, type[_Counter]] = {"bert": BertCounter, "words": WordCounter, "chars": CharCounter}
+_BUNDLED: dict[str, type[_Counter]] = {
+    "bert": BertCounter,
+    "pieces": PieceCounter,
+    "words": WordCounter,
+    "chars": CharCounter,
+}
 
 
 def count_with(tokenizer: Any, texts: Sequence[str]) -> list[int]:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from sage_app import Sage
 from sage_app.pipeline import ingest as module
+from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.errors import InputError
+from tests.fakes.scripts import PROSE
 from tests.fakes.stores import names, run
 
 COUNT = 20
@@ -75,3 +78,12 @@ def test_a_named_file_is_read_once_and_before_anything_is_written(
     report = run(store, folder / "1.txt", folder)
     assert len(report.added) == COUNT
     assert calls["read_bytes"] == calls["digest_of"] == COUNT
+
+
+def test_chunks_are_no_longer_than_the_embedding_model_reads(tmp_path: Path) -> None:
+    embedder = MiniLMEmbedder()
+    (tmp_path / "hindi.md").write_text(" ".join([PROSE["hindi"]] * 8), encoding="utf-8")
+    sage = Sage(tmp_path / "store", embedder=embedder)
+    sage.ingest([tmp_path / "hindi.md"])
+    texts = [hit.chunk.text for hit in sage.retrieve("नौका कब निकलती है?").candidates]
+    assert texts and max(embedder.counter.count_many(texts)) <= embedder.max_tokens

@@ -10,6 +10,7 @@ import pytest
 from sage_app.documents.reader import read_document
 from sage_core.segmentation import Layout, Segmenter
 from sage_core.segmentation.chunker import english_trust
+from sage_core.segmentation.long_sentences import fit_window
 from sage_core.text.spans import check_tiling
 from sage_core.text.tokens import get_counter
 from tests.fakes.models import ConstantModel
@@ -116,21 +117,23 @@ def test_a_numbered_heading_and_a_directive_stay_with_what_follows() -> None:
         assert last not in ("2. Members", "3. Dues", ".. note::")
 
 
+@pytest.mark.parametrize("counter", ["bert", "pieces"])
 @pytest.mark.parametrize("script", sorted(SCRIPTS))
-def test_the_limit_holds_in_every_script(tiktoken_cache: None, script: str) -> None:
+def test_the_limit_holds_in_every_script(tiktoken_cache: None, script: str, counter: str) -> None:
     text = " ".join([SCRIPTS[script]] * 8) if script in PROSE else SCRIPTS[script]
-    segmenter = Segmenter(max_tokens=100)
+    segmenter = Segmenter(max_tokens=100, counter=counter)
     chunks = segmenter.segment(text)
     assert check_tiling(text, chunks) == chunks
     pieces = [chunk.of(text) for chunk in chunks]
     assert max(segmenter.counter.count_many(pieces)) <= 100
-    assert max(get_counter("cl100k_base").count_many(pieces)) <= 130
+    if counter == "pieces" or script not in PROSE:  # "bert" counts what there is to read in prose
+        assert max(get_counter("cl100k_base").count_many(pieces)) <= 130
 
 
 @pytest.mark.parametrize("script", ["thai", "khmer", "burmese", "lao"])
 def test_phrases_of_scripts_without_stops_stay_whole(script: str) -> None:
     text = PROSE[script]
-    chunks = [chunk.of(text) for chunk in Segmenter(max_tokens=120).segment(text)]
+    chunks = [chunk.of(text) for chunk in Segmenter(max_tokens=120, counter="pieces").segment(text)]
     assert len(chunks) > 1
     assert " ".join(chunks) == text  # cut at spaces only
 
@@ -148,3 +151,15 @@ def test_the_english_model_has_less_to_say_about_other_languages() -> None:
     assert english_trust(PROSE["thai"]) == english_trust(PROSE["japanese"]) == 0.25
     assert english_trust("Short.") == english_trust("") == 1.0
     assert english_trust("短い。") == 0.25
+
+
+def test_chunks_are_within_what_an_embedding_model_reads() -> None:
+    text = " ".join([PROSE["hindi"]] * 8)
+    chunks = Segmenter().segment(text)
+    pieces = get_counter("pieces")
+    assert max(pieces.count_many([chunk.of(text) for chunk in chunks])) > 254
+    fitted = fit_window(text, chunks, pieces, 254)
+    assert check_tiling(text, fitted) == fitted
+    assert max(pieces.count_many([chunk.of(text) for chunk in fitted])) <= 254
+    english = "The ferry leaves at seven. " * 80
+    assert fit_window(english, Segmenter().segment(english), pieces, 254) == Segmenter().segment(english)
