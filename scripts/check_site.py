@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import sage_app
 import sage_core
 
 # Scripts, style sheets, pictures and fonts that a page loads by itself. Links for people may lead anywhere.
@@ -45,10 +46,12 @@ def main() -> None:
             if not address.startswith(("data:", "/")):
                 target = page.parent / re.split(r"[?#]", address)[0]
                 assert target.exists(), f"{page.relative_to(site)} loads {address}, which is not there"
-    reference = (site / "api" / "core" / "index.html").read_text(encoding="utf-8")
-    missing = [name for name in sage_core.__all__ if f'id="sage_core.{name}"' not in reference]
-    assert not missing, f"docs/api/core.md lacks {', '.join(missing)}"
-    print(f"{len(pages)} pages, {len(sage_core.__all__)} names of sage_core")
+    for package, page in ((sage_core, "core"), (sage_app, "app")):
+        reference = (site / "api" / page / "index.html").read_text(encoding="utf-8")
+        missing = [n for n in package.__all__ if f'id="{package.__name__}.{n}"' not in reference]
+        assert not missing, f"docs/api/{page}.md lacks {', '.join(missing)}"
+        print(f"{len(package.__all__)} names of {package.__name__}")
+    print(f"{len(pages)} pages")
 
 
 if __name__ == "__main__":
