@@ -13,6 +13,7 @@ from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
 from sage_core.text.header import SEPARATOR
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span
+from sage_core.text.tables import cells_of, is_ruler
 from sage_core.verify.words import stem_list
 
 _YES_NO = re.compile(
@@ -276,15 +277,6 @@ def _heading(line: str, before: str) -> str:
     return _MARKUP.sub("", line) if len(line) < 100 else ""
 
 
-def _cells(line: str) -> tuple[str, ...]:
-    return tuple(cell.strip().strip("`") for cell in line.strip("|").split("|"))
-
-
-def _ruled(line: str) -> bool:
-    """Whether a line is the rule below the names of columns."""
-    return line.count("|") >= 1 and set(line) <= set("|-:= ")
-
-
 def _tables(passage: str, place: _Above) -> list[_Table]:
     tables: list[_Table] = []
     heading, block = "", list[str]()
@@ -293,11 +285,13 @@ def _tables(passage: str, place: _Above) -> list[_Table]:
         if text.count("|") >= 2:
             block.append(text)
             continue
-        rows = [_cells(row) for row in block if not _ruled(row)]
+        rows = [tuple(cell.strip("`") for cell in cells_of(row)) for row in block if not is_ruler(row)]
         names = place.columns
         if rows and len(rows[0]) == len(names) + 1:
             names = ("", *names)  # The column of the rows' own names often has none.
-        if not (rows and not tables and len(rows[0]) == len(names)) or _ruled(block[min(1, len(block) - 1)]):
+        if not (rows and not tables and len(rows[0]) == len(names)) or is_ruler(
+            block[min(1, len(block) - 1)]
+        ):
             names, rows = (rows[0], rows[1:]) if len(block) > 2 else ((), [])
         if rows:
             about = f"{place.text} {heading}"

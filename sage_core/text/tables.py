@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from sage_core.text.lines import Line, is_delimiter_row
+from sage_core.text.spans import Span, trim
 
 _RULER = re.compile(r"(?:\|?[-=+:| \t]+\|?|\|===)\Z")
 _NUMBER = re.compile(r"[^\w]*\d[\d.,]*[^\w]*\Z")
-_CELL_ESCAPES = re.compile(r"\\(\|)")
+_BAR = re.compile(r"\\.|\|", re.DOTALL)
 
 
 def tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
@@ -65,12 +66,30 @@ def head_of(lines: Sequence[Line], first: int, end: int) -> int:
 
 def cells_of(row: str) -> list[str]:
     """The cells of a row, without marks."""
-    if "\t" in row and "|" not in row:
-        return [cell.strip() for cell in row.split("\t")]
-    if "|" not in row:
-        return [cell.strip() for cell in re.split(r" {2,}", row.strip())]
-    cells = re.split(r"(?<!\\)\|", row.strip().strip("|"))
-    return [_CELL_ESCAPES.sub(r"\1", cell).strip() for cell in cells]
+    if "|" in row:
+        return [cell_text(row, place) for place in cell_spans(row, Span(0, len(row)))]
+    cells = row.split("\t") if "\t" in row else re.split(r" {2,}", row.strip())
+    return [cell.strip() for cell in cells]
+
+
+def cell_spans(text: str, row: Span) -> list[Span]:
+    """Where the cells of a row between bars stand, without white space; a bar behind a backslash is text.
+
+    One bar at either end is the frame of the table: of ``||2021|`` the first cell is empty.
+    """
+    start, end = trim(text, row)
+    bars = [match.start() for match in _BAR.finditer(text, start, end) if match[0] == "|"]
+    if bars and bars[0] == start:
+        start = bars.pop(0) + 1
+    if bars and bars[-1] == end - 1:
+        end = bars.pop()
+    edges = zip([start, *(bar + 1 for bar in bars)], [*bars, end], strict=True)
+    return [trim(text, Span(first, last)) for first, last in edges]
+
+
+def cell_text(text: str, cell: Span) -> str:
+    """What a cell says: bars without the backslash before them."""
+    return cell.of(text).replace("\\|", "|")
 
 
 def column_names(lines: Sequence[Line], first: int, head_end: int) -> str:

@@ -12,8 +12,10 @@ from functools import lru_cache
 from sage_core.errors import InputError
 from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.language import is_english
+from sage_core.text.lines import is_delimiter_row
 from sage_core.text.sentences import split_sentences
-from sage_core.text.spans import Span, trim
+from sage_core.text.spans import Span
+from sage_core.text.tables import cell_spans, cell_text
 from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.quantities import has_minus
 from sage_core.verify.words import NUMBER, stem_list
@@ -33,7 +35,6 @@ _EXACT = re.compile(
 )
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _HEADING_MARKS = re.compile(r"^[#=*\s]+|[#=*~^:\s-]+$")
-_RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|?)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
             above = (Cell("", words, span),)
         if kind != "table":
             header = []
-        elif _RULE.fullmatch(span.of(text)):
+        elif is_delimiter_row(span.of(text)):
             header = _cells(text, spans[i - 1]) if i and kinds[i - 1] == "table" else []
         elif header and len(own := _cells(text, span)) == len(header):
             named = zip(header, own, strict=True)
@@ -150,16 +151,7 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
 
 def _cells(text: str, span: Span) -> list[Cell]:
     """The cells of a line between bars, without headers."""
-    start, end = span
-    start += text[start] == "|"
-    end -= text[end - 1] == "|"
-    cells: list[Cell] = []
-    for part in re.finditer(r"(?:\\.|[^|\\])*", text[start:end]):
-        if part.start() == part.end() and cells and part.start() != end - start:
-            continue  # Just before a bar, after a cell.
-        place = trim(text, Span(start + part.start(), start + part.end()))
-        cells.append(Cell("", place.of(text), place))
-    return cells
+    return [Cell("", cell_text(text, place), place) for place in cell_spans(text, span)]
 
 
 def row_sentence(passage: int, span: Span, cells: tuple[Cell, ...]) -> Sentence:
