@@ -6,6 +6,7 @@ import copy
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
@@ -112,6 +113,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         min_tokens: Least tokens to keep, in whole documents. None: 250 for ``"auto"`` without ``min_k``.
         empty_below: Keep none where the best is less probable than this: "nothing relevant". ``"auto"``:
             what keeps 99.5% of answerable questions, where scores are probabilities. None: keep some.
+        max_context_tokens: Most tokens to keep, in whole documents, at least one. None: for ``"auto"``
+            1,000, or 1,600 for two documents.
         gradient: Share of its predecessor that a score must exceed (paper: g). Giving it asks for the
             paper's rule.
         max_k: Most to keep.
@@ -135,6 +138,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     max_k: int | None = None
     min_tokens: int | None = None
     empty_below: float | Literal["auto"] | None = "auto"
+    max_context_tokens: int | None = None
     rule: Any = Field(default="auto", repr=False)
 
     # Kept, because it warns once.
@@ -160,9 +164,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     @property
     def selection(self) -> SelectionConfig:
         """The settings of the selection."""
-        return SelectionConfig(
-            self.rule, self.min_k, self.max_k, self.gradient, self.min_tokens, self.empty_below
-        )
+        return SelectionConfig(**{field.name: getattr(self, field.name) for field in fields(SelectionConfig)})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -306,7 +308,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return select(scores, scale=scale, min_k=exact, max_k=exact)
         selection = self.selection
         tokens = None
-        if texts is not None and selection.effective_min_tokens:
+        if texts is not None and selection.counts_tokens:
             tokens = get_counter("bert").count_many(texts)
         return selection.select(scores, scale, tokens)
 

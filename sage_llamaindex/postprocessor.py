@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from llama_index.core.callbacks import CBEventType, EventPayload
@@ -143,6 +143,11 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         description="Keep no node where the best is less probable than this: nothing relevant. 'auto': below "
         "what keeps 99.5% of answerable questions, where scores are probabilities. None: keep some.",
     )
+    max_context_tokens: int | None = Field(
+        default=None,
+        description="Most tokens to keep, in whole nodes as the LLM sees them, at least one. None: for "
+        "rule='auto' 1,000, or 1,600 for two nodes.",
+    )
     gradient: float | None = Field(
         default=None,
         description="Stop where a score is at most this share of the one before it (paper: 0.3). Giving it "
@@ -213,9 +218,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     @property
     def selection(self) -> SelectionConfig:
         """The settings of the selection."""
-        return SelectionConfig(
-            self.rule, self.min_k, self.max_k, self.gradient, self.min_tokens, self.empty_below
-        )
+        return SelectionConfig(**{field.name: getattr(self, field.name) for field in fields(SelectionConfig)})
 
     @field_validator("reranker", mode="before")
     @classmethod
@@ -330,7 +333,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                 self._warned = True
                 logger.warning("no node has a score: all %d are kept", len(ranking.nodes))
             return list(ranking.nodes)
-        tokens = tokens_of(ranking.nodes) if self.selection.effective_min_tokens else None
+        tokens = tokens_of(ranking.nodes) if self.selection.counts_tokens else None
         chosen = self.select(ranking.scores, ranking.scale, tokens)
         logger.debug("kept %d of %d nodes: %s", chosen.cut, chosen.candidates, chosen.reason)
         return self.pick(ranking, chosen)

@@ -207,6 +207,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         gradient: See there.
         min_tokens: See there.
         empty_below: See there.
+        max_context_tokens: See there.
 
     Raises:
         InputError: For an option out of its range, two `SageNodePostprocessor` objects, or settings of the
@@ -240,6 +241,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         gradient: float | None = None,
         min_tokens: int | None = None,
         empty_below: float | Literal["auto"] | None = "auto",
+        max_context_tokens: int | None = None,
     ) -> None:
         if isinstance(retriever, BaseIndex):
             raise InputError("the retriever is an index: SageQueryEngine.from_index(index) takes one")
@@ -273,6 +275,7 @@ class SageQueryEngine(RetrieverQueryEngine):
             "max_k": max_k,
             "gradient": gradient,
             "min_tokens": min_tokens,
+            "max_context_tokens": max_context_tokens,
             "empty_below": None if empty_below == "auto" else empty_below or 0.0,
         }
         settings = {name: value for name, value in settings.items() if value is not None}

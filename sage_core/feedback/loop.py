@@ -95,7 +95,7 @@ class FeedbackLoop:
         if first is not None and first.candidates != len(scores):
             raise InputError(f"the first selection is of {first.candidates} candidates, not {len(scores)}")
         self._sizes = tuple(sizes) if sizes is not None else None
-        self._context_tokens = context_tokens
+        self._context_tokens = context_tokens or self.config.selection.max_context_tokens
         self._scores, self._scale = tuple(scores), scale
         self._moves = self._make_moves(first)
         self._first = self._moves.first()

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sage_core.feedback.types import FeedbackConfig
-from sage_core.selection import Scale, Selection, select
+from sage_core.selection import Scale, Selection, rank_order, select
+from sage_core.selection.cut import fitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class PaperMoves(_Moves):
         if most is not None:
             self.min_k = min(self.min_k, most)
         settings = replace(self.config.selection, min_k=self.min_k, min_tokens=None, empty_below=0)
-        return Move(settings.select(self.scores, self.scale), self.min_k)
+        return Move(settings.select(self.scores, self.scale, self.sizes), self.min_k)
 
 
 @dataclass(slots=True)
@@ -74,7 +75,11 @@ class AdaptiveMoves(_Moves):
 
     def __post_init__(self) -> None:
         total = len(self.scores)
-        self.most = total if self.config.selection.max_k is None else min(self.config.selection.max_k, total)
+        settings = self.config.selection
+        self.most = total if settings.max_k is None else min(settings.max_k, total)
+        if settings.max_context_tokens is not None and self.sizes is not None:
+            sizes = [self.sizes[i] for i in rank_order(self.scores)]
+            self.most = min(self.most, fitting(sizes, settings.max_context_tokens)) if sizes else 0
         self.high = self.most + 1
 
     def next(self, cut: int, adjust: int) -> Move | None:

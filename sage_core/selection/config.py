@@ -6,6 +6,7 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from sage_core._checks import check_optional_int
 from sage_core.errors import InputError
 from sage_core.selection.cut import (
     EmptyBelow,
@@ -40,6 +41,9 @@ class SelectionConfig:
         empty_below: Keep none where the best is less probable than this, so that "nothing relevant" is a
             result. ``"auto"``: below what keeps 99.5% of answerable questions, for scores that are
             probabilities, with ``rule="auto"`` and no ``min_k``. None, stored as 0, keeps some of any.
+        max_context_tokens: Most tokens to keep, in whole candidates and at least one, whatever else is asked
+            for. None: for ``"auto"`` 1,000, or 1,600 for two candidates (`sage_core.selection.rules`:
+            `MOST_TOKENS`, `MOST_TOKENS_OF_TWO`), else no limit.
 
     Raises:
         InputError: Where a value is out of its range.
@@ -51,10 +55,12 @@ class SelectionConfig:
     gradient: float | None = None
     min_tokens: int | None = None
     empty_below: EmptyBelow = "auto"
+    max_context_tokens: int | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)
         check_floor(self.min_tokens, self.empty_below)
+        check_optional_int("max_context_tokens", self.max_context_tokens, minimum=1)
         if self.empty_below is None:  # elsewhere None is what nobody gave
             object.__setattr__(self, "empty_below", 0.0)
         resolve_rule(self.rule, "probability", self.gradient)
@@ -71,6 +77,11 @@ class SelectionConfig:
     def effective_min_tokens(self) -> int:
         """``min_tokens``, or what stands for None; 0 for no floor in tokens."""
         return token_floor(self.rule, self.min_k, self.gradient, self.min_tokens)
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether `select` makes use of the candidates' tokens."""
+        return bool(self.effective_min_tokens) or self.max_context_tokens is not None
 
     def select(
         self,

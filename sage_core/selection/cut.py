@@ -124,6 +124,7 @@ def select(
     tokens: Sequence[int] | None = None,
     min_tokens: int | None = None,
     empty_below: EmptyBelow = "auto",
+    max_context_tokens: int | None = None,
 ) -> Selection:
     """Keep the best candidates up to the point where ``rule`` cuts (paper, section V).
 
@@ -146,11 +147,14 @@ def select(
         min_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it. None: for
             ``"auto"`` where no ``min_k`` is given as many as come nearest to 250 tokens, else none. With
             either ``"auto"`` also ends before 1,000 tokens are passed, but keeps at least one candidate,
-            and a second that the rule keeps too while both have 1,600 tokens or less.
+            and a second that the rule keeps too while both have 1,600 tokens or less, unless
+            ``max_context_tokens`` says otherwise.
         empty_below: Keep none where the best is less probable than this: "nothing relevant". ``"auto"``:
             `EMPTY_BELOW` for probabilities of ten candidates or more, with ``rule="auto"`` and no ``min_k``.
             A number overrules ``min_k``, and holds for logits too. Other scales say nothing of relevance, so
             that some of any candidates is kept. None, as 0: keep some in any case.
+        max_context_tokens: Most tokens to keep, in whole candidates and at least one, whatever else is asked
+            for; needs ``tokens``. None: the limit of ``"auto"``.
 
     Returns:
         The selection; empty for no candidates, or by ``empty_below``.
@@ -161,6 +165,7 @@ def select(
     """
     check_scale(scale)
     check_floor(min_tokens, empty_below)
+    check_optional_int("max_context_tokens", max_context_tokens, minimum=1)
     name, rule = rule, resolve_rule(rule, scale, gradient)
     least = effective_min_k(min_k, max_k, rule)
     known = usable_scores(scores)
@@ -178,23 +183,28 @@ def select(
             reason = f"nothing relevant: the best has a probability of {best:.3f} (limit {limit:g})"
             return Selection((), (), total, reason)
     floor = token_floor(name, min_k, gradient, min_tokens)
-    if tokens is not None and floor:
-        if len(tokens) != total:
-            raise InputError(f"{len(tokens)} token counts for {total} scores: one per candidate")
-        counts = [tokens[i] for i in order]
+    if tokens is not None and len(tokens) != total:
+        raise InputError(f"{len(tokens)} token counts for {total} scores: one per candidate")
+    counts = [] if tokens is None else [tokens[i] for i in order]
+    if counts and floor:
         reached = _reaching(counts, floor) if min_tokens is not None else _nearest(counts, floor)
         least = reached if min_k is None else max(reached, min_k)
         least = least if max_k is None else min(least, max_k)
     else:
         floor = 0
     keep, reason = rule.cut(RankedScores(raw, tuple(to_ratio_scale(raw, scale)), scale), least)
-    if floor and name == "auto" and tokens is not None:
-        within, most = _within([tokens[i] for i in order])
+    if floor and name == "auto" and counts and max_context_tokens is None:
+        within, most = _within(counts)
         if within < keep:
             keep, reason = within, f"{within + 1} would take more than {most:,} tokens"
     cut = _bounded(keep, total, least, max_k)
-    indices = tuple(order[:cut])
     reason = _explain(reason, keep, cut, total, least, max_k, floor)
+    if max_context_tokens is not None and counts:
+        within = fitting(counts, max_context_tokens)
+        if within < cut:
+            reason = f"{within + 1} would take more than max_context_tokens={max_context_tokens:,}"
+            cut, least = within, min(least, within)
+    indices = tuple(order[:cut])
     return Selection(indices, tuple(known[i] for i in indices), total, reason, min(least, total))
 
 
@@ -219,6 +229,11 @@ def _nearest(tokens: Sequence[int], floor: int) -> int:
     total = sum(tokens[:reached])
     over, under = total - floor, floor - (total - tokens[reached - 1])
     return reached - 1 if reached > 1 and over > under else reached
+
+
+def fitting(tokens: Sequence[int], most: int) -> int:
+    """How many of the first have at most so many tokens together, at least one."""
+    return max(sum(total <= most for total in accumulate(tokens)), 1)
 
 
 def _within(tokens: Sequence[int]) -> tuple[int, int]:

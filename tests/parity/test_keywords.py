@@ -84,6 +84,7 @@ SETTINGS: dict[str, Any] = {
     "gradient": 0.4,
     "min_tokens": 60,
     "empty_below": 0.02,
+    "max_context_tokens": 700,
 }
 
 

@@ -9,10 +9,12 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import TextNode
 
+from sage_core.text.tokens import get_counter
 from sage_langchain import MiniLMEmbeddings, SageCompressor, create_sage_chain
 from sage_langchain import SageRetriever as LangChainRetriever
 from sage_llamaindex import MiniLMEmbedding, SageNodePostprocessor, SageQueryEngine, feedback_of
 from sage_llamaindex import SageRetriever as LlamaIndexRetriever
+from sage_llamaindex.postprocessor import tokens_of
 from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, grade
 
@@ -99,3 +101,12 @@ def test_scores_that_are_no_probabilities_never_deny(store: InMemoryVectorStore)
     ranked: list[Any] = [Document(t, metadata={"score": 1e-6 * i}) for i, t in enumerate(TEXTS)]
     for scale in ("cosine", "unbounded", "logit"):
         assert SageCompressor(score_key="score", scale=scale).compress_documents(ranked, OTHER)
+
+
+def test_a_ceiling_in_tokens_holds_at_both_doors(index: VectorStoreIndex, store: InMemoryVectorStore) -> None:
+    nodes = LlamaIndexRetriever.from_index(index, max_context_tokens=30).retrieve(RELEVANT)
+    documents = LangChainRetriever.from_vectorstore(store, max_context_tokens=30).invoke(RELEVANT)
+    assert TEXTS[0] in [n.text for n in nodes] and TEXTS[0] in [d.page_content for d in documents]
+    assert len(nodes) < len(LlamaIndexRetriever.from_index(index).retrieve(RELEVANT))
+    assert sum(tokens_of(nodes)) <= 30
+    assert sum(get_counter("bert").count_many([d.page_content for d in documents])) <= 30

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_core.errors import InputError
-from sage_core.feedback import FeedbackConfig, FeedbackLoop
+from sage_core.feedback import Done, FeedbackConfig, FeedbackLoop, Verdict
 from sage_core.selection import FixedK, SelectionConfig, select
 from sage_core.selection.rules import EMPTY_BELOW, EMPTY_FROM
 
@@ -110,7 +110,48 @@ def test_nothing_relevant_is_the_default_where_a_probability_says_so():
         SelectionConfig(empty_below="never")  # type: ignore[arg-type]
 
 
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 400)), min_size=1, max_size=20),
+    st.integers(1, 900),
+    st.sampled_from([{}, {"min_k": 5}, {"min_tokens": 500}, {"rule": FixedK(9)}, {"rule": "gradient"}]),
+)
+def test_a_ceiling_overrules_every_floor(rows, most, settings):
+    scores, tokens = [s for s, _ in rows], [t for _, t in rows]
+    config = SelectionConfig(max_context_tokens=most, empty_below=None, **settings)
+    kept = config.select(scores, tokens=tokens)
+    assert kept.cut >= 1 and (kept.cut == 1 or sum(tokens[i] for i in kept.indices) <= most)
+    wanted = SelectionConfig(max_context_tokens=10**6, empty_below=None, **settings).select(
+        scores, tokens=tokens
+    )
+    assert kept.cut <= wanted.cut
+    assert kept.cut == wanted.cut or f"max_context_tokens={most}" in kept.reason
+    assert config.select(scores).cut >= 1, "without tokens there is nothing to count"
+
+
+def test_a_ceiling_replaces_that_of_auto():
+    large = [0.6, 0.5, 0.45, 0.4]
+    assert select(large, tokens=[900] * 4).cut == 1
+    assert select(large, tokens=[900] * 4, max_context_tokens=2700).cut == 3
+
+
+@pytest.mark.parametrize("policy", ["adaptive", "paper"])
+def test_no_round_goes_over_the_ceiling(policy):
+    config = FeedbackConfig(
+        policy=policy, max_rounds=5, selection=SelectionConfig(max_context_tokens=500, empty_below=None)
+    )
+    loop = FeedbackLoop([0.9 - i / 100 for i in range(20)], config=config, sizes=[100] * 20)
+    step, cuts = loop.start(), []
+    while not isinstance(step, Done):
+        cuts.append(step.selection.cut)
+        loop.answered("a")
+        step = loop.judged(Verdict(3, 1))
+    assert cuts[0] > 1 and max(cuts) == 5
+
+
 def test_values_out_of_range():
+    assert SelectionConfig(max_context_tokens=1).counts_tokens
+    with pytest.raises(InputError, match="max_context_tokens"):
+        SelectionConfig(max_context_tokens=0)
     for wrong in ({"min_tokens": -1}, {"empty_below": 1.5}, {"min_tokens": 1.5}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             SelectionConfig(**wrong)
