@@ -8,7 +8,7 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.prompts import BasePromptTemplate, ChatPromptTemplate, PromptType
 
 from sage_core.feedback.critic import CRITIC_MISSING, CRITIC_SYSTEM, CRITIC_USER
-from sage_core.llm.prompting import delimiter, quote_block
+from sage_core.llm.prompting import delimiter, quote_block, quote_question
 from sage_core.llm.prompts import ANSWER_SYSTEM, ANSWER_USER
 
 
@@ -51,4 +51,4 @@ def _fenced_context(query_str: str = "", context_str: str = "", **_: Any) -> str
 
 
 def _fenced_question(query_str: str = "", context_str: str = "", **_: Any) -> str:
-    return quote_block("QUESTION", query_str, delimiter((query_str, context_str)))
+    return quote_question(query_str, delimiter((query_str, context_str)), query_str)

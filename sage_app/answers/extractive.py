@@ -19,7 +19,7 @@ from sage_app.answers.forms import asks_yes_or_no, form_answer, list_below
 from sage_core._checks import check_float, check_int, check_part, checked_options
 from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
-from sage_core.llm.prompting import NO_ANSWER, NOT_SURE, is_abstention, option_letter
+from sage_core.llm.prompting import PHRASES, is_abstention, is_unsure, option_letter, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, Located
@@ -40,7 +40,8 @@ _LEAST_OPTION = 0.6
 MIN_PROBABILITY = threshold("min_probability")
 ABSENT_BELOW = threshold("absent_below")
 _HALF = 0.5  # Of a question's words, by rarity: a sentence with them may answer, whatever the judge says.
-_LEAD = re.compile(r"The documents (?:say|suggest (?:yes|no)): ")
+_SAYS = "|".join(re.escape(phrases.says) for phrases in PHRASES.values())
+_LEAD = re.compile(rf"(?:{_SAYS}|The documents suggest (?:yes|no):) ")
 
 
 class _DocumentEmbedder(Protocol):
@@ -150,7 +151,7 @@ class ExtractiveAnswerer:
         sentences = sentences_of(context)
         if options:
             return self._choose(question, sentences, options), NO_USAGE
-        judge = self.local_judge
+        judge, says = self.local_judge, phrases_for(question)
         if (formed := form_answer(question, context, self._affirms, places)) is not None:
             return formed.text, NO_USAGE
         located = judge.locate(question, context) if judge is not None else None
@@ -160,16 +161,16 @@ class ExtractiveAnswerer:
             place = places[located.passage] if places else ""
             unlikely = located.probability < min(ABSENT_BELOW, self.min_probability)
             if unlikely and share(weights, closest.words) < _HALF:
-                return NO_ANSWER, NO_USAGE
+                return says.no_answer, NO_USAGE
             return self._marked(question, located, context[located.passage], place), NO_USAGE
         picked = self._pick(question, sentences, weights)
         if not self._match(weights, picked):
             # What the judge cannot read, a table alone or another language, may answer if it shares a word.
             if judge is not None and closest.words & (set(weights) - {NUMBER}):
-                return f"{NOT_SURE} The closest passage: “{closest.text}”", NO_USAGE
-            return NO_ANSWER, NO_USAGE
+                return f"{says.not_sure} {says.closest}: “{closest.text}”", NO_USAGE
+            return says.no_answer, NO_USAGE
         quotes = " ".join(f"“{s.text}”" for s in picked)
-        return f"The documents say: {quotes}", NO_USAGE
+        return f"{says.says} {quotes}", NO_USAGE
 
     def judge(
         self,
@@ -192,7 +193,7 @@ class ExtractiveAnswerer:
             reason = f"the form of the question fits; {formed.share:.0%} of its words are there"
             return Verdict(1 + round(9 * formed.share, 1), 0, source="heuristic", reason=reason), NO_USAGE
         if judge is not None:
-            if answer.startswith(NOT_SURE) or is_abstention(answer):
+            if is_unsure(answer) or is_abstention(answer):
                 probability = judge.answerable(question, context) or 0.0
                 reason = f"P(the passages answer the question) = {probability:.2f}"
                 # The passages selected hold the closest one already: another round would say the same.
@@ -226,17 +227,18 @@ class ExtractiveAnswerer:
     def _marked(self, question: str, located: Located, passage: str, place: str) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
         (start, end), text = located.marked, located.quote
+        says = phrases_for(question)
         if located.probability < self.min_probability:
             about = f"{located.probability:.0%} likely to answer{f', from {place}' if place else ''}"
-            return f"{NOT_SURE} The closest passage ({about}): “{' '.join(text.split())}”"
+            return f"{says.not_sure} {says.closest} ({about}): “{' '.join(text.split())}”"
         if (listed := list_below(text, passage)) is not None:
-            return f"The documents say: “{listed}”"
+            return f"{says.says} “{listed}”"
         whole = end - start == len(text) or asks_yes_or_no(question)  # No words of it are a yes.
         before, marked, after = (
             part.replace("**", "") for part in (text[:start], text[start:end], text[end:])
         )
         said = text if whole else f"{before}**{marked}**{after}"
-        return f"The documents say: “{' '.join(said.split())}”"
+        return f"{says.says} “{' '.join(said.split())}”"
 
     async def agenerate(
         self,
@@ -309,5 +311,5 @@ class ExtractiveAnswerer:
                 if match > best_match + 1e-12:
                     best, best_match, quote = position, match, sentence.text
         if best < 0 or best_match < _LEAST_OPTION:
-            return NO_ANSWER
+            return phrases_for(question).no_answer
         return f"{option_letter(best)}. {options[best]} (the documents say: “{quote}”)"

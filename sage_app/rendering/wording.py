@@ -34,7 +34,7 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
         parts.append(f"{counts['unsupported']} not found in them")
     if counts["unsure"]:
         unread = any(mark.support == "unsure" and mark.probability is None for mark in marks)
-        reason = "not English, or too long to read" if unread else "the evidence is weak"
+        reason = "not measured in its language, or too long to read" if unread else "the evidence is weak"
         parts.append(f"{counts['unsure']} unsure ({reason})")
     return f"{', '.join(parts)}; by the local judge, no LLM"
 

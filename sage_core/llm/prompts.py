@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from sage_core.llm import Message
-from sage_core.llm.prompting import NO_ANSWER, delimiter, numbered, option_letter, question_text, quote_block
+from sage_core.llm.prompting import (
+    NO_ANSWER,
+    delimiter,
+    numbered,
+    option_letter,
+    question_text,
+    quote_block,
+    quote_question,
+)
 
 _SOURCES = """\
 You answer questions from passages of documents. Use only what the passages say.
@@ -54,7 +62,7 @@ def answer_fields(
     mark = delimiter((task, passages))
     return {
         "context": quote_block("PASSAGES", passages, mark),
-        "question": quote_block("QUESTION", task, mark),
+        "question": quote_question(task, mark, question),
     }
 
 

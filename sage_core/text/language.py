@@ -22,11 +22,63 @@ _FOREIGN_ASKING = """
     wann wer wie warum welche welcher welches wieviel quand où quel quelle quels quelles combien pourquoi qué
     quién quiénes cuál cuáles cuánto cuánta cuántos cuántas cómo cuándo dónde qual quais quanto quantos
     quantas quem onde quale quali quanti perché hoeveel welke waarom siapa berapa kapan bagaimana nasıl
-    nerede kaç hangi kto gdzie kiedy jaki jaka
+    quando nerede kaç hangi kto gdzie kiedy jaki jaka
 """
 _ASKING = frozenset(_FOREIGN_ASKING.split())
 _FOREIGN = frozenset(_FOREIGN_WORDS.split()) | _ASKING
 _LETTERS = re.compile(r"[^\W\d_]+")
+
+
+# First what only one language of a script has: kana, and letters of Urdu and of Persian.
+_SCRIPTS = tuple(
+    (language, re.compile(f"[{letters}]"))
+    for language, letters in (
+        ("Japanese", "\u3040-\u30ff"),
+        ("Urdu", "ٹڈڑںےہھ"),
+        ("Persian", "پچژگ"),
+        ("Ukrainian", "іїєґ"),
+        ("Chinese", "\u3400-\u9fff"),
+        ("Korean", "\uac00-\ud7a3"),
+        ("Hindi", "\u0900-\u097f"),
+        ("Bengali", "\u0980-\u09ff"),
+        ("Arabic", "\u0600-\u06ff"),
+        ("Russian", "\u0400-\u04ff"),
+        ("Thai", "\u0e00-\u0e7f"),
+    )
+)
+_RARE = ("Japanese", "Urdu", "Persian", "Ukrainian")
+# Small words and letters of what is written in Latin letters; a word of several languages counts for each.
+_LATIN = {
+    "German": "der die das und ist von mit wie wer wann was wo welche welches viele wurde hat im ß ä ö ü",
+    "Spanish": "el los las es qué quién quiénes cuándo cuál cuáles cuántos dónde cómo del por una y en ¿ ñ",
+    "French": "le les des est quel quelle quels quelles qui quand où combien comment du une et dans ê è ç œ",
+    "Portuguese": "os as é qual quais quem quando onde quantos como do da em uma não ã õ ç",
+    "Italian": "il gli che di è quale quando dove chi come quanti della nel sono una perché",
+}
+_SIGNS = {language: frozenset(listed.split()) for language, listed in _LATIN.items()}
+
+
+def language_of(text: str) -> str | None:
+    """English name of the language of a text, by its script and small words; None where it is another.
+
+    Examples:
+        >>> language_of("Wann fährt die Fähre?"), language_of("渡轮几点开？")
+        ('German', 'Chinese')
+    """
+    if is_english(text, 8):
+        return "English"
+    letters = sum(map(str.isalpha, text))
+    for language, pattern in _SCRIPTS:
+        own = len(pattern.findall(text))
+        # Few letters tell Urdu from Arabic; the others are a script, of which a name may be in any text.
+        if own and own >= (0.02 if language in _RARE else 0.3) * letters:
+            return language
+    words = _LETTERS.findall(text.lower())
+    counts = {
+        language: sum(map(signs.__contains__, [*words, *text.lower()])) for language, signs in _SIGNS.items()
+    }
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] > 1 else None
 
 
 _SAMPLE_CHARS = 1500

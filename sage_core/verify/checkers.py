@@ -116,17 +116,14 @@ class ModelJudge(LocalJudge):
         self._loading = threading.Lock()
 
     def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[Claim]:
-        """As `LocalJudge.claims_at`, with the model's probabilities."""
+        """As `LocalJudge.claims_at`, with the model's probabilities, in whatever language the claims are."""
         claims = super().claims_at(answer, spans, passages)
         windows = _windows(passages, self._words)
-        known = [c for c in claims if c.probability is not None]
-        if not known or not windows:
+        if not claims or not windows:
             return claims
-        scores = self._score([(window, claim.text) for claim in known for window in windows])
-        best = {
-            id(claim): max(scores[i * len(windows) : (i + 1) * len(windows)]) for i, claim in enumerate(known)
-        }
-        return [_by_model(claim, best[id(claim)]) if id(claim) in best else claim for claim in claims]
+        scores = self._score([(window, claim.text) for claim in claims for window in windows])
+        best = [max(scores[i : i + len(windows)]) for i in range(0, len(scores), len(windows))]
+        return [_by_model(claim, score) for claim, score in zip(claims, best, strict=True)]
 
     def _entailed(self, pairs: Sequence[Pair]) -> None:
         """Nothing: its own model reads."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sage_core.errors import InputError
-from sage_core.llm.prompting import NOT_SURE, is_abstention
+from sage_core.llm.prompting import PHRASES, is_abstention, is_unsure
 from sage_core.text.blocks import line_breaks, sentence_kinds
+from sage_core.text.language import language_of, sample
 from sage_core.text.sentences import split_sentences
 from sage_core.text.spans import Span, trim
 from sage_core.verify.claim_features import log_odds
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 MAX_CLAIMS = 300
 """Claims of an answer that are judged: beyond it a model repeats itself. The rest is unsure."""
 CONTRADICTED = 0.3
+_NOT_SURE, _SAYS = ("|".join(re.escape(p[i]) for p in PHRASES.values()) for i in (1, 3))
 # What opens an answer without claiming anything.
 _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
 _OPENER = re.compile(
@@ -30,10 +32,10 @@ _OPENER = re.compile(
     rf"{_SOURCE}[\w ]{{0,12}}?,\s*"
     rf"|(?:the )?{_SOURCE} (?:say|state|mention|note|explain|indicate|suggest)s?(?: that| yes| no)?:?\s+"
     r"|(?:yes|no|sure|certainly|additionally|furthermore|moreover|overall|in summary|in conclusion|however)"
-    r",\s*)"
+    rf",\s*|(?:{_SAYS})\s*)"
 )
 # How `ExtractiveAnswerer` shows a passage that it is not sure of: where it is from claims nothing.
-_UNSURE = re.compile(rf"{re.escape(NOT_SURE)} [^(“]*\(.*?\): (?=“)", re.DOTALL)
+_UNSURE = re.compile(rf"(?:{_NOT_SURE}) [^(“]*\(.*?\): (?=“)", re.DOTALL)
 _NO_CLAIM = re.compile(
     r"(?i)(?:i am not sure\.|i hope|let me know|here (?:is|are)\b.{0,60}:$|sure\b|certainly\b|feel free|"
     r"(?:these|the following)\b.{0,80}:$)"
@@ -111,7 +113,10 @@ class Claim:
 
 def unread_claim(answer: str, span: Span) -> Claim:
     """A claim that the judge does not know anything of."""
-    reason = "unsure: not English, or too long to read"
+    language = language_of(sample(answer))
+    reason = f"unsure: not measured in {language or 'this language'}"
+    if language == "English":  # its passages may be in another
+        reason = "unsure: not English, or too long to read"
     return Claim(span, span.of(answer), None, None, None, reason)
 
 
@@ -172,7 +177,7 @@ def split_claims(answer: str) -> list[Span]:
         text = answer[start : span.end]
         if kind in ("heading", "code") or text.endswith("?") or not stems(text):
             continue
-        if is_abstention(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
+        if is_abstention(text) or is_unsure(text) or _ABSTAINS.match(text) or _NO_CLAIM.match(text):
             continue
         for match in _CLAUSE.finditer(answer, start, span.end):
             before, after = answer[start : match.start()], answer[match.end() : span.end]

@@ -13,7 +13,7 @@ from sage_app.answers import Answerer, ExtractiveAnswerer, LLMAnswerer
 from sage_core.errors import LLMError
 from sage_core.feedback import FeedbackLoop, FeedbackResult, arun_loop, run_loop
 from sage_core.llm import Completion, OpenAIChat
-from sage_core.llm.prompting import NO_ANSWER, is_abstention
+from sage_core.llm.prompting import NO_ANSWER, PHRASES, is_abstention
 from sage_core.llm.prompts import (
     ANSWER_SYSTEM,
     ANSWER_SYSTEM_CHOICE,
@@ -23,6 +23,8 @@ from sage_core.llm.prompts import (
 )
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.selection import Selection
+from sage_core.verify import abstains
+from sage_core.verify.claims import split_claims
 from tests.fakes.llm_server import LLMServer, Reply, Request
 
 KEY = "sk-secret-0123456789abcdef"
@@ -286,8 +288,42 @@ def test_whatever_the_texts_it_quotes_them_or_says_there_is_nothing(
     question: str, context: list[str]
 ) -> None:
     answer, usage = EXTRACTIVE.generate(question, context)
-    assert answer == NO_ANSWER or answer.startswith("The documents say: “")
+    assert is_abstention(answer) or answer.startswith(tuple(f"{p.says} “" for p in PHRASES.values()))
     verdict, _ = EXTRACTIVE.judge(question, context, answer)
     assert verdict.parsed
     assert usage == NO_USAGE
     assert (answer, usage) == EXTRACTIVE.generate(question, context)
+
+
+QUESTIONS = {
+    "Chinese": "渡轮几点离开港口？",
+    "Hindi": "नौका बंदरगाह से कब निकलती है?",
+    "Spanish": "¿Cuándo sale el transbordador?",
+    "French": "Quand part le ferry du port ?",
+    "Arabic": "متى تغادر العبارة الميناء؟",
+    "Bengali": "ফেরি কখন বন্দর ছাড়ে?",
+    "Portuguese": "Quando a balsa sai do porto?",
+    "Russian": "Когда паром отходит из гавани?",
+    "Urdu": "فیری بندرگاہ سے کب روانہ ہوتی ہے؟",
+    "German": "Wann verlässt die Fähre den Hafen?",
+    "Japanese": "フェリーは何時に出発しますか？",
+}
+
+
+@pytest.mark.parametrize("language", sorted(QUESTIONS))
+def test_it_speaks_the_question_s_language(language: str) -> None:
+    own = PHRASES[language]
+    answer, _ = EXTRACTIVE.generate(QUESTIONS[language], ["Seals sleep."])
+    assert answer == own.no_answer and is_abstention(answer) and abstains(answer)
+    assert EXTRACTIVE.judge(QUESTIONS[language], ["Seals sleep."], answer)[0].score < 5
+    (_, user) = answer_messages(QUESTIONS[language], ["Seals sleep."])
+    assert f"Answer in {language}" in user.content and own.no_answer in user.content
+    (claim,) = split_claims(unsure := f"{own.not_sure} {own.closest} (from a.md): “Seals sleep.”")
+    assert claim.of(unsure) == "“Seals sleep.”"
+
+
+def test_an_english_prompt_names_no_language() -> None:
+    (_, user) = answer_messages("When does the ferry leave?", ["Seals sleep."])
+    assert "English" not in user.content
+    (_, user) = answer_messages("Feribot limandan ne zaman ve nasıl kalkıyor?", ["Seals sleep."])
+    assert "Answer in the language of the question" in user.content

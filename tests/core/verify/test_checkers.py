@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,27 @@ def test_wrong_models(wrong: Any) -> None:
 def test_probabilities_that_are_none(returned: list[float]) -> None:
     with pytest.raises(ModelError):
         ModelJudge(lambda pairs: returned, max_words=8).grounding(ANSWER, PASSAGES)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage"),
+    [
+        ("Die Fähre fährt um sieben Uhr morgens ab.", "Die Fähre verlässt den Hafen um sieben Uhr."),
+        ("渡轮早上七点离开。", "渡轮每天早上七点离开港口。"),
+        ("नौका सुबह सात बजे निकलती है।", "नौका हर सुबह सात बजे बंदरगाह से निकलती है।"),
+    ],
+)
+def test_a_model_is_asked_whatever_the_language(answer: str, passage: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        asked.extend(pairs)
+        return [0.9] * len(pairs)
+
+    judge = ModelJudge(score)
+    (claim,) = judge.grounding(answer, [passage])
+    assert asked == [(passage, answer)]
+    assert (claim.probability, claim.contradicted) == (0.9, False)
+    assert judge.supported("?", answer, [passage]) == pytest.approx(0.9)
+    (mark,) = mark_answer(answer, [passage], judge=judge)
+    assert mark.support == "supported"

@@ -38,7 +38,7 @@ def test_other_languages_are_unsure_and_say_why():
     answer = "Die Fähre fährt um sieben Uhr morgens und sie ist nicht blau, das ist klar."
     (mark,) = mark_answer(answer, PASSAGES, judge=WORDS)
     assert (mark.support, mark.probability) == ("unsure", None)
-    assert "not English" in mark.reason
+    assert mark.reason == "unsure: not measured in German"
 
 
 @pytest.mark.parametrize("answer", ["", "  ", NO_ANSWER])
