@@ -16,7 +16,8 @@ _MAX_UNPACKED_BYTES = 30_000_000
 _MAX_RATIO = 200  # unpacked to packed, from a megabyte on: ordinary files have 5 to 50
 _MEDIA = ("word/media/", "word/embeddings/", "word/fonts/")
 _TITLE = re.compile(rb"<dc:title[^<>]*>([^<>]{1,1000})</dc:title>")
-_STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
+_STYLES = "p[style-name='Title'] => h1.title:fresh\np[style-name='Subtitle'] => p:fresh"
+_STYLED_TITLE = re.compile(r'<h1 class="title">(.{1,2000}?)</h1>')
 _OLE = b"\xd0\xcf\x11\xe0"
 
 
@@ -50,6 +51,10 @@ def read_docx(data: bytes, *, name: str = "the file") -> HtmlPage:
             f"{name} is not a readable Word file: {str(error) or type(error).__name__}"
         ) from error
     page = read_html(converted.value, name=name, whole=True)
+    if not title and (
+        styled := _STYLED_TITLE.search(converted.value)
+    ):  # where other headings are of level 1, too
+        title = read_html(styled[1], whole=True).text
     return page._replace(title=title or page.title)
 
 

@@ -1,8 +1,8 @@
 """The text of an HTML page: what a person came to read, with its structure as Markdown.
 
 Headings, lists, tables, quotations and code keep their form, so that a segmenter sees them. Navigation,
-headers, footers, banners about cookies, buttons and marks for links to headings are left out. Linear in the
-page.
+headers, footers (but for lines that say how to reach somebody), banners about cookies, buttons and marks for
+links to headings are left out. Linear in the page.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import codecs
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -186,6 +186,7 @@ class _Page:
         self._count()
         self.total = self.stats[root]
         self.chrome: set[Any] = set()
+        self.footers: set[Any] = set()
         self.main: Any = None
         self.around_main: set[Any] = set()
         self.h1_outside: Any = None
@@ -198,6 +199,7 @@ class _Page:
             self.in_content = _nearest_above(self.elements, _is_content)
             self.openers = _nearest_above(self.elements, lambda e: e.tag in _HEADINGS or e.tag == "summary")
             self.chrome = {e for e in self.elements if self._is_chrome(e)}
+            self.footers = {e for e in self.elements if e.tag == "footer" or e.get("role") == "contentinfo"}
             if self.main is not None and not self.stats[self.main].h1:
                 hidden = _nearest_above(self.elements, lambda e: e in self.chrome or e in self.unseen)
                 titles = (e for e in self.elements if e.tag == "h1" and e not in hidden)
@@ -394,6 +396,13 @@ _LANGUAGE = re.compile(
     r"(?:^|\s)(?:language|lang|highlight|brush:|sourceCode|highlight-source)[- ]([\w+#-]{1,20})"
 )
 _NO_LANGUAGE = frozenset(["default", "none", "text", "plaintext", "notranslate", "plain", "source"])
+_CONTACT = re.compile(
+    r"[\w.+-]{1,64}@[\w-]{1,63}\.\w"
+    r"|(?i:\b(?:tel|phone|fax|mobile|telefon|fon|call)\b[^\d\n]{0,20}\d)"
+    r"|(?<!\d)(?:\+\d|\(?0\d)[\d ()/.-]{5,20}\d|\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}"
+    r"|(?i:\b(?:mon|tue|wed|thu|fri|sat|sun|montag|freitag|mo|fr|sa|daily|täglich)\w{0,6}\b[^\n]{0,40}\d)"
+)
+_MOST_CONTACTS, _LONGEST_CONTACT = 20, 300  # lines of a page; characters
 _FARTHEST_LINK = 20_000  # characters behind the link before in which a link is looked for
 _BREAK = "\x1d"  # stands for <br> until the white space around it is known
 
@@ -505,6 +514,7 @@ def _write(page: _Page) -> tuple[str, list[Heading], list[Hyperlink]]:
 
     writer = _Writer()
     state = _Walk(page, writer)
+    contacts = _contacts(page)
     events = etree.iterwalk(page.root, events=("start", "end"))
     for event, element in events:
         if not isinstance(element.tag, str):
@@ -514,7 +524,29 @@ def _write(page: _Page) -> tuple[str, list[Heading], list[Hyperlink]]:
                 events.skip_subtree()
         else:
             state.end(element)
+    writer.flush()
+    if contacts and writer.parts:
+        text = "".join(writer.parts)
+        for line in (line for line in contacts if line not in text):
+            writer.block(line)
     return writer.finish()
+
+
+def _contacts(page: _Page) -> list[str]:
+    """Lines of the footers that say how to reach somebody: they often stand nowhere else on a site."""
+    footers = page.footers
+    within = _nearest_above(page.elements, footers.__contains__) if footers else {}
+    lines: dict[str, None] = {}
+    for element in page.elements:
+        is_address = element.tag == "address" and element in within and element not in page.unseen
+        if not is_address and (element not in footers or element in within):
+            continue
+        above = ""
+        for piece in _pieces(_texts(element, page, frozenset())):
+            if len(piece) <= _LONGEST_CONTACT and (is_address or _CONTACT.search(piece)):
+                lines |= dict.fromkeys([above, piece] if above.endswith(":") else [piece])
+            above = piece
+    return list(itertools.islice(lines, _MOST_CONTACTS))
 
 
 class _Walk:
@@ -695,30 +727,35 @@ class _Walk:
 
     def _cell(self, element: Any) -> str:
         """A cell in one line: its blocks parted by semicolons where they do not end in a stop."""
-        pieces = [""]
-        for text, node in _texts(element, self.page):
-            if node is not None and (node.tag in _BLOCKS or node.tag == "br"):
-                pieces.append("")
-            pieces[-1] += text
         out = ""
-        for piece in pieces:
-            words = _SPACE.sub(" ", piece).strip()
-            if words:
-                out += ("" if not out else " " if out[-1] in ".!?:;," else "; ") + words
+        for words in _pieces(_texts(element, self.page)):
+            out += ("" if not out else " " if out[-1] in ".!?:;," else "; ") + words
         return out.replace("|", "\\|")
 
 
-def _texts(element: Any, page: _Page) -> Iterator[tuple[str, Any]]:
+def _pieces(texts: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """The text between the beginnings and ends of blocks, what is blank left out; texts as from `_texts`."""
+    pieces: list[list[str]] = [[]]
+    for text, node in texts:
+        if node is not None and (node.tag in _BLOCKS or node.tag == "br"):
+            pieces.append([])
+        pieces[-1].append(text)
+    words = (_SPACE.sub(" ", "".join(piece)).strip() for piece in pieces)
+    return filter(None, words)
+
+
+def _texts(element: Any, page: _Page, chrome: Collection[Any] | None = None) -> Iterator[tuple[str, Any]]:
     """Runs of seen text below an element, each with the element that starts or ends there."""
     from lxml import etree
 
+    chrome = page.chrome if chrome is None else chrome
     skipped: Any = None
     events = etree.iterwalk(element, events=("start", "end"))
     for event, node in events:
         if not isinstance(node.tag, str):
             continue
         if event == "start":
-            if node is not element and (node in page.unseen or node in page.chrome):
+            if node is not element and (node in page.unseen or node in chrome):
                 events.skip_subtree()
                 skipped = node
             else:

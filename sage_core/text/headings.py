@@ -107,7 +107,8 @@ def find_title(text: str, headings: Sequence[Heading]) -> str | None:
 
     Returns:
         ``title:`` of its front matter; the ``<title>`` of a page that was not read but given as it is; else
-        its first heading, where nothing else has that level or stands before it; else None.
+        its first heading, where nothing else has that level or stands before it; else up to three lines in
+        capitals that stand on top of a text in other letters; else None.
     """
     if _PAGE.match(text) and (page := _PAGE_TITLE.search(text, 0, _PAGE_HEAD)):
         words = " ".join(html.unescape(page.group(1)).split())
@@ -118,11 +119,26 @@ def find_title(text: str, headings: Sequence[Heading]) -> str | None:
         title = _plain_words(line.group(1).strip().strip("\"'")) if line else ""
         if title:
             return title[:MAX_HEADING_CHARS]
-    if not headings or any(h.level <= headings[0].level for h in headings[1:]):
+    top = matter.end() if matter else 0
+    if headings and not any(h.level <= headings[0].level for h in headings[1:]):
+        first = headings[0]
+        if not text[top : first.start].strip("\ufeff \t\r\n"):
+            return first.text
+    return _capitals_on_top(text[top : top + _MOST_BEFORE_LOWER])
+
+
+def _capitals_on_top(text: str) -> str | None:
+    """A contract begins "SERVICE AGREEMENT", and then says between whom, which no heading does."""
+    lines = text.lstrip("\ufeff \t\r\n").splitlines()
+    title = list(itertools.takewhile(_in_capitals, (line.strip() for line in lines[:4])))
+    below = next((line.strip() for line in lines[len(title) :] if line.strip()), "")
+    if not 0 < len(title) < 4 or below.upper() == below:
         return None
-    first = headings[0]
-    before = text[matter.end() if matter else 0 : first.start]
-    return None if before.strip("\ufeff \t\r\n") else first.text
+    return " ".join(" ".join(title).split())
+
+
+def _in_capitals(line: str) -> bool:
+    return line.upper() == line != line.lower() and _TITLE_LINE.match(line) is not None
 
 
 def heading_path(headings: Sequence[Heading], offset: int) -> tuple[str, ...]:
@@ -244,6 +260,8 @@ _THEMATIC = re.compile(r"(?:[-*_][ \t]*){3,}\Z")
 _PAGE = re.compile(r"\ufeff?\s*(?:<\?xml[^<>]*>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _PAGE_TITLE = re.compile(r"<title\b[^<>]*>([^<>]*)</title", re.IGNORECASE)
 _PAGE_HEAD = 20_000  # characters in which a page has its title
+_MOST_BEFORE_LOWER = 2_000  # characters in which a title in capitals and what is below it stand
+_TITLE_LINE = re.compile(r"(?=.*[^\W\d_]{5})[^\W\d_][\w '’&,/()-]{4,68}\Z")
 _RAW_HTML = re.compile(r"<(pre|script|style|textarea)\b", re.IGNORECASE)
 _HTML_HEADING = re.compile(r"<h([1-6])(?:\s[^<>]*)?>(.+)</h\1\s*>\Z", re.IGNORECASE)
 

@@ -163,3 +163,15 @@ def test_entities_do_not_grow() -> None:
     with pytest.raises(InputError):
         read_docx(out.getvalue())
     assert time.process_time() - began < 10
+
+
+def test_the_title_is_that_of_the_style_where_headings_of_level_1_follow() -> None:
+    body = paragraph("The harbor &amp; its", "Titel") + "".join(
+        paragraph(t, "berschrift1") + paragraph("All pay.") for t in "AB"
+    )
+    page = read_docx(word_file(body, core="<a/>"))
+    assert page.title == "The harbor & its" and [h.text for h in page.headings] == [
+        "The harbor & its",
+        "A",
+        "B",
+    ]

@@ -132,6 +132,18 @@ def test_paths_of_spans_agree_with_paths_of_offsets(lines: list[str]) -> None:
         ),
         ("<html><head></head><body>\n<h1>Dues</h1>\n<p>All pay.</p>\n</body></html>", None),
         ("The tag <title>is</title> no page.", None),
+        (
+            "SERVICE AGREEMENT\n\nbetween A and B\n\n1. Scope\n\nThe lamps.\n\n2. Fees\n\nFour.\n",
+            "SERVICE AGREEMENT",
+        ),
+        (
+            "LEASE FOR\nSHOP PREMISES\nbetween A and B\n\n1. Scope\n\nAll.\n\n2. Fees\n\nFour.\n",
+            "LEASE FOR SHOP PREMISES",
+        ),
+        ("MIETVERTRAG ÜBER GERÄTE\r\n\r\nzwischen A und B\r\n", "MIETVERTRAG ÜBER GERÄTE"),
+        ("ALL IS IN\nCAPITALS, EVEN\nTHIS LINE,\nAND THIS.\n", None),
+        ("NATO met today.\n\nIt was short.\n", None),
+        ("A;B;C\nD;E;F\n", None),
     ],
 )
 def test_the_title_a_text_gives_itself(text, title) -> None:
