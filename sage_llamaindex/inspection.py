@@ -15,7 +15,6 @@ from llama_index.core.instrumentation.events.llm import LLMChatStartEvent, LLMCo
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
-from llama_index.core.utils import get_tokenizer
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.dispatcher import active_instrument_tags, instrument_tags
 from llama_index_instrumentation.event_handlers import BaseEventHandler
@@ -27,6 +26,7 @@ from sage_core.errors import InputError
 from sage_core.inspecting import TOP_K, Comparison, Inspection, Passage, Record, Recorder, Survey
 from sage_core.selection import Selection
 from sage_llamaindex._private import without_filters
+from sage_llamaindex.node_parser import text_counter
 from sage_llamaindex.postprocessor import Ranking
 
 _TAG = "sage_inspect"
@@ -129,13 +129,12 @@ def _inspected(
         else:
             ask = subject.chat if isinstance(subject, BaseChatEngine) else subject.query
             answer = str(ask(question))
-    tokenizer = get_tokenizer()
     return recorder.inspection(
         question,
         type(subject).__name__,
         answer=answer,
         hidden=_hidden(spans.searched, question, recorder),
-        count=lambda text: len(tokenizer(text)),
+        count=text_counter().count,
         **options,
     )
 

@@ -536,6 +536,12 @@ class EncodedLength:
         return len(self.encode(text))
 
 
+def text_counter() -> TokenCounter:
+    """What sizes nodes where nothing is said: ``Settings.tokenizer``, or ``"bert"``."""
+    counter = chosen_tokenizer()
+    return get_counter(counter) if isinstance(counter, str) else counter
+
+
 def chosen_tokenizer() -> str | TokenCounter:
     """A counter for ``Settings.tokenizer`` where the user has set one; else ``"bert"``.
 

@@ -17,7 +17,6 @@ from llama_index.core.schema import (
     NodeWithScore,
     QueryBundle,
 )
-from llama_index.core.utils import get_tokenizer
 from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 from typing_extensions import Self
@@ -52,6 +51,7 @@ from sage_core.selection import (
 )
 from sage_llamaindex._component import SageComponent
 from sage_llamaindex._neighbors import neighbors_of, titled
+from sage_llamaindex.node_parser import text_counter
 from sage_llamaindex.pruner import SagePruner
 
 logger = logging.getLogger(__name__)
@@ -459,9 +459,8 @@ def postprocessed(
 
 
 def tokens_of(nodes: Sequence[NodeWithScore]) -> list[int]:
-    """Tokens of each node as the LLM sees it."""
-    count = get_tokenizer()
-    return [len(count(node.node.get_content(metadata_mode=MetadataMode.LLM))) for node in nodes]
+    """Tokens of each node as the LLM sees it, by the counter that sizes nodes."""
+    return text_counter().count_many([n.node.get_content(metadata_mode=MetadataMode.LLM) for n in nodes])
 
 
 def _query_of(query_bundle: QueryBundle | None) -> QueryBundle:

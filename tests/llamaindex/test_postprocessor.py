@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llama_index.core import Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
@@ -18,6 +19,7 @@ from llama_index.core.schema import IndexNode, MetadataMode, NodeWithScore, Quer
 
 from sage_core.selection import Gradient
 from sage_core.selection.rules import Earliest, ExpectedF, TopP
+from sage_core.text.tokens import get_counter
 from sage_llamaindex import SageNodePostprocessor
 from tests.fakes.llamaindex import Recorder, scored
 from tests.fakes.models import WordReranker
@@ -229,3 +231,17 @@ class TestSaving:
             SageNodePostprocessor(**wrong)
         with pytest.raises(ValueError, match="LongContextReorder"):
             SageNodePostprocessor(reranker=LongContextReorder()).postprocess_nodes(scored(0.5), query_str="q")
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_the_floor_is_as_much_to_read_in_hindi(chosen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llama_index.core.global_tokenizer", None)
+    if chosen:
+        Settings.tokenizer = str.split
+    sentence = "नौका हर सुबह सात बजे बंदरगाह से निकलती है और शाम को लौटती है। "
+    nodes = [NodeWithScore(node=TextNode(text=sentence * 3 + str(i)), score=0.9 * 0.2**i) for i in range(20)]
+    postprocessor = SageNodePostprocessor(reranker="none", min_tokens=250)
+    sent = postprocessor.postprocess_nodes(nodes, QueryBundle("नौका कब निकलती है?"))
+    counter = get_counter("words" if chosen else "bert")
+    tokens = counter.count_many([node.text for node in sent])
+    assert sum(tokens) >= 250 and sum(tokens[:-1]) < 250
