@@ -50,8 +50,7 @@ def test_readme_has_an_example_for_each_way_in():
     assert {"README.md-quickstart", "README.md-shell"} <= set(STORIES)
     code = "".join(block.code for block in STORIES["README.md-quickstart"])
     assert all(
-        f"from {package} import" in code
-        for package in ("sage_core", "sage_app", "sage_llamaindex", "sage_langchain")
+        f"from {package} import" in code for package in ("sage_app", "sage_llamaindex", "sage_langchain")
     )
 
 

@@ -51,8 +51,8 @@ _LEAST_WORDS = 8
 def words(text: str) -> list[str]:
     """Words in lower case, as search and ranking compare them. Numbers are words.
 
-    Of scripts without spaces between words every two neighboring characters, with their marks. Of English
-    text without stop words and plural endings; what is common in another language, the list tells.
+    Of scripts without spaces between words every two neighboring characters, with their marks. A plural
+    in s loses it. Of English text without stop words; what is common in another language, the list tells.
     """
     plain = text.lower()
     if plain.isascii():
@@ -62,7 +62,10 @@ def words(text: str) -> list[str]:
         if UNSPACED.search(plain):
             found = [part for word in found for part in _pairs(word)]
     if is_english(text, _LEAST_WORDS):
-        found = [_singular(word) for word in found if word not in _STOPPED]
+        found = [word for word in found if word not in _STOPPED]
+    # Whatever the language: a question of three words does not show its own, and would lose the ending that
+    # its text keeps.
+    found = [_singular(word) for word in found]
     # Interned: the words of many texts that are kept are then the same few strings.
     return [sys.intern(word) for word in found]
 

@@ -12,7 +12,7 @@ from sage_core.text.keywords import bm25_share, gram_share, index_terms, words
         ("আবহাওয়া কেমন।", ["আবহাওয়া", "কেমন"]),
         ("汽车电池。iPhone15和", ["汽车", "车电", "电池", "iphone15", "和"]),
         ("น้ำที่นี่", ["น้ํา" + "ที่", "ที่นี่"]),
-        ("Die Batterien des Autos", ["die", "batterien", "des", "autos"]),
+        ("Die Batterien des Autos", ["die", "batterien", "des", "auto"]),
         ("The batteries of the cars", ["battery", "car"]),
         ("كِتَابٌ كـبير", ["كتاب", "كبير"]),
         ("می‌خواهم", ["میخواهم"]),
