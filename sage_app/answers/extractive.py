@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
@@ -21,19 +22,12 @@ from sage_core.errors import InputError
 from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import PHRASES, is_abstention, is_unsure, option_letter, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.text.sentences import read_sentences
 from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge, Located
 from sage_core.verify.local_check import LocalCritic, shared_judge
-from sage_core.verify.words import (
-    NUMBER,
-    Sentence,
-    all_words,
-    question_words,
-    sentences_of,
-    share,
-    stems,
-    weigh,
-)
+from sage_core.verify.passages import idf_weights
+from sage_core.verify.words import NUMBER, question_words, says_something, stems
 
 # Weighted share of an option's words that a sentence must hold, raised where it holds the question's too.
 _LEAST_OPTION = 0.6
@@ -42,6 +36,50 @@ ABSENT_BELOW = threshold("absent_below")
 _HALF = 0.5  # Of a question's words, by rarity: a sentence with them may answer, whatever the judge says.
 _SAYS = "|".join(re.escape(phrases.says) for phrases in PHRASES.values())
 _LEAD = re.compile(rf"(?:{_SAYS}|The documents suggest (?:yes|no):) ")
+
+
+_MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence and its content words; ``heading``: also a row of a table or bare words."""
+
+    text: str
+    words: frozenset[str]
+    heading: bool = False
+
+
+def sentences_of(context: Sequence[str]) -> list[Sentence]:
+    """The passages' sentences, each text once, in order."""
+    seen: dict[str, Sentence] = {}
+    for passage in context:
+        spans, _, kinds = read_sentences(passage)
+        for span, kind in zip(spans, kinds, strict=True):
+            text = " ".join(span.of(passage).split())
+            heading = kind in ("heading", "table") or (
+                (kind == "item" or _MARKS.search(text) is not None) and not says_something(text)
+            )
+            if text and text not in seen:
+                seen[text] = Sentence(text, stems(text), heading)
+    return list(seen.values())
+
+
+def weigh(words: frozenset[str], sentences: Sequence[Sentence]) -> dict[str, float]:
+    """Rarity of each word among the sentences, sorted for determinism."""
+    counts = {w: sum(w in s.words for s in sentences) for w in sorted(words)}
+    return idf_weights(counts, max(len(sentences), 1))
+
+
+def share(weights: Mapping[str, float], words: Set[str]) -> float:
+    """Weighted share of the weighted words found; 0 where there are none."""
+    total = sum(weights.values())
+    return sum(v for w, v in weights.items() if w in words) / total if total else 0.0
+
+
+def all_words(sentences: Iterable[Sentence]) -> frozenset[str]:
+    """Every content word of the sentences."""
+    return frozenset().union(*(s.words for s in sentences))
 
 
 class _DocumentEmbedder(Protocol):

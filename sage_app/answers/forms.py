@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sage_core.errors import InputError
-from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
+from sage_core.text.blocks import points_back
 from sage_core.text.header import SEPARATOR
-from sage_core.text.sentences import split_sentences
+from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tables import cells_of, is_ruler
 from sage_core.verify.words import stem_list
@@ -150,8 +150,7 @@ def list_below(lead: str, passage: str) -> str | None:
 
 def _lines(passage: str, place: _Above = _NOTHING_ABOVE) -> list[_Line]:
     """The sentences and items of a passage, each with the heading above it."""
-    spans = split_sentences(passage)
-    kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
+    spans, _, kinds = read_sentences(passage)
     lines, heading, above = [], place.heading, frozenset(stem_list(place.text))
     for span, kind in zip(spans, kinds, strict=True):
         text = span.of(passage).strip()

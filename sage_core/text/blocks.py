@@ -61,14 +61,14 @@ def classified(text: str) -> tuple[list[Line], dict[int, int]]:
     return lines, levels
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str, lines: Sequence[Line] | None = None) -> Iterator[Block]:
     """Blocks of ``text`` in order; together they hold every character that is not white space.
 
     A line break parts two blocks at a blank line, at a heading, list item, table row or fence, and where the
     next word would still have fitted on the line above, so that nobody wrapped it there. Linear in
-    ``len(text)``.
+    ``len(text)``. ``lines`` are those of `classified`, where the caller has them.
     """
-    lines, _ = classified(text)
+    lines = classified(text)[0] if lines is None else lines
     index = 0
     while index < len(lines):
         line = lines[index]
@@ -101,7 +101,7 @@ def _may_continue(above: Line, line: Line) -> bool:
     return line.kind == "text" or (line.kind == "rule" and above.kind == "text")
 
 
-def _wrapped(text: str, lines: list[Line]) -> Iterator[Block]:
+def _wrapped(text: str, lines: Sequence[Line]) -> Iterator[Block]:
     """Part a paragraph where its line breaks are not those of wrapping."""
     if len(lines) == 1:
         yield Block(lines[0].start, lines[0].end, False)
@@ -163,7 +163,7 @@ def sentence_kinds(
     if not spans:
         return []
     if lines is None:
-        lines = classified(text)[0] if any(gaps) or text[spans[0].start] in _FIRST_MARKS else []
+        lines = classified(text)[0] if lines_matter(text, spans, gaps) else []
     if not lines:
         return ["lead" if text[end - 1] in ":：" else "text" for _, end in spans]
     kinds: list[str] = []
@@ -179,6 +179,11 @@ def sentence_kinds(
             kind = "lead"
         kinds.append(kind)
     return kinds
+
+
+def lines_matter(text: str, spans: Sequence[Span], gaps: Sequence[int]) -> bool:
+    """Whether a text of these sentences has more to it than one line of prose."""
+    return any(gaps) or text[spans[0].start] in _FIRST_MARKS
 
 
 _KINDS: dict[str, str] = {

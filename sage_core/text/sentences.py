@@ -7,9 +7,12 @@ It is rule-based, exact about offsets and linear in the length of any input.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-from sage_core.text.blocks import Block, blocks
+from sage_core.text.blocks import Block, blocks, classified, line_breaks, lines_matter, sentence_kinds
+from sage_core.text.lines import Line
 from sage_core.text.spans import Span, trim
 
 SentenceSplitter = Callable[[str], Iterable[tuple[int, int]]] | Callable[[str], Iterable[str]]
@@ -81,7 +84,7 @@ _NEXT_WORD = re.compile(r"[A-Za-z]+")
 _CLOSING = frozenset("\"')]”’»›")
 
 
-def split_sentences(text: str) -> list[Span]:
+def split_sentences(text: str, lines: Sequence[Line] | None = None) -> list[Span]:
     """Split ``text`` into sentence candidates.
 
     Ends of sentences are known in Latin, Cyrillic, CJK, Arabic, Indic and other scripts; Thai, Lao, Khmer
@@ -91,6 +94,7 @@ def split_sentences(text: str) -> list[Span]:
 
     Args:
         text: Any string.
+        lines: Those of `sage_core.text.blocks.classified`, where the caller has them.
 
     Returns:
         Ordered spans without white space at their ends, which together cover every character that is not
@@ -99,7 +103,7 @@ def split_sentences(text: str) -> list[Span]:
     pattern = _ASCII_END if text.isascii() else _END
     phrases = not text.isascii() and _UNSPACED_CHAR.search(text) is not None
     result: list[Span] = []
-    for block in blocks(text):
+    for block in blocks(text, lines):
         if block.verbatim:
             result.append(Span(block.start, block.end))
             continue
@@ -112,6 +116,31 @@ def split_sentences(text: str) -> list[Span]:
             start = cut
         result.append(Span(start, block.end))
     return result
+
+
+class Reading(NamedTuple):
+    """The sentences of a text.
+
+    Attributes:
+        spans: Where they stand.
+        gaps: Line breaks between them, see `sage_core.text.blocks.line_breaks`.
+        kinds: What each is, see `sage_core.text.blocks.sentence_kinds`.
+    """
+
+    spans: tuple[Span, ...]
+    gaps: tuple[int, ...]
+    kinds: tuple[str, ...]
+
+
+# The passages of a question, some 60 candidates, are read to prune, locate, ground and mark.
+@lru_cache(maxsize=128)
+def read_sentences(text: str) -> Reading:
+    """The sentences of a text and what they are, its lines classified once for all who ask."""
+    lines, _ = classified(text)
+    spans = split_sentences(text, lines)
+    gaps = line_breaks(text, spans)
+    kinds = sentence_kinds(text, spans, gaps, lines if spans and lines_matter(text, spans, gaps) else [])
+    return Reading(tuple(spans), tuple(gaps), tuple(kinds))
 
 
 def _sentence_cuts(text: str, block: Block, pattern: re.Pattern[str]) -> Iterator[int]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from sage_core.text.blocks import points_back
 from sage_core.text.language import COMMON_ENGLISH
 from sage_core.text.spans import Span
+from sage_core.verify.passages import ParsedPassages, Sentence
 from sage_core.verify.quantities import missing, quantities
 from sage_core.verify.words import stem_list, terms
 
@@ -39,16 +39,8 @@ _NAME = re.compile(r"\b[A-Z][\w’'-]*")
 _NEIGHBORS = 3  # Content words on each side that say what a name did.
 _ABOUT = 0.75  # Weighted share of a claim's other words in a sentence about the same.
 _FAMILY = 5  # Letters that words of one family share at their beginning.
-_WINDOW = 3
-
-
-class _Sentence(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def stems(self) -> tuple[str, ...]: ...
-    @property
-    def passage(self) -> int: ...
+_WINDOW = 3  # Sentences in a row that may support a claim together.
+_LONGER = 0.03  # Share that each further sentence has to add.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +54,7 @@ class _Named:
 def rule_features(
     text: str,
     own: Sequence[str],
-    sentences: Sequence[_Sentence],
-    weights: Mapping[str, float],
+    passages: ParsedPassages,
     *,
     contradicted: bool,
     verbatim: bool,
@@ -73,12 +64,12 @@ def rule_features(
     Args:
         text: The claim.
         own: Its content words in order, stemmed; at least one.
-        sentences: The passages' sentences.
-        weights: Weight of each word of the passages; a word that they lack weighs most.
+        passages: The passages.
         contradicted: Whether a sentence about the same says something else.
         verbatim: Whether the passages hold the claim word for word.
     """
-    window = _best_window(frozenset(own), sentences, weights)
+    sentences = passages.sentences
+    window = _best_window(frozenset(own), passages)
     claimed = quantities(text)
     everywhere = [q for s in sentences for q in quantities(s.text)]
     absent = missing(claimed, everywhere)
@@ -92,7 +83,7 @@ def rule_features(
     unknown = {w for w in own if w not in known}
     related = sum(w[:_FAMILY] in families for w in unknown if len(w) >= _FAMILY)
     named = names(text)
-    replaced, exchanged = _names_elsewhere(named, frozenset(own), sentences, weights)
+    replaced, exchanged = _names_elsewhere(named, frozenset(own), passages)
     return [
         absent / max(1, len(claimed)),
         float(absent > 0),
@@ -130,21 +121,17 @@ def names(text: str) -> tuple[_Named, ...]:
     return tuple(result)
 
 
-def _best_window(
-    own: frozenset[str], sentences: Sequence[_Sentence], weights: Mapping[str, float]
-) -> Sequence[_Sentence]:
+def _best_window(own: frozenset[str], passages: ParsedPassages) -> Sequence[Sentence]:
     """The one to three neighboring sentences of a passage with most of a claim's words; short ones first."""
-    best, chosen = 0.0, (0, 0)
-    top = max(weights.values(), default=1.0)
-    total = sum(weights.get(w, top) for w in own) or 1.0
+    best, chosen, sentences = 0.0, (0, 0), passages.sentences
     for i, sentence in enumerate(sentences):
         held: set[str] = set()
         for j in range(i, min(i + _WINDOW, len(sentences))):
             if sentences[j].passage != sentence.passage:
                 break
             held.update(own.intersection(sentences[j].stems))
-            value = sum(weights.get(w, top) for w in held) / total - 0.03 * (j - i)
-            if value > best + 1e-12:
+            value = passages.share(own, held) - _LONGER * (j - i)
+            if value > best + 1e-12:  # of sums in another order
                 best, chosen = value, (i, j + 1)
     return sentences[chosen[0] : chosen[1]]
 
@@ -152,19 +139,15 @@ def _best_window(
 def _names_elsewhere(
     named: Sequence[_Named],
     own: frozenset[str],
-    sentences: Sequence[_Sentence],
-    weights: Mapping[str, float],
+    passages: ParsedPassages,
 ) -> tuple[float, float]:
     """Whether the sentence about the rest of a claim has other names instead, or exchanges them."""
     if not named:
         return 0.0, 0.0
     stems = {n.stem for n in named}
     rest = own - stems
-    top = max(weights.values(), default=1.0)
-    total = sum(weights.get(w, top) for w in rest)
-    if not total:
-        return 0.0, 0.0
-    shares = [sum(weights.get(w, top) for w in rest.intersection(s.stems)) / total for s in sentences]
+    sentences = passages.sentences
+    shares = [passages.share(rest, s.words) for s in sentences]
     best = max(shares, default=0.0)
     if best < _ABOUT:
         return 0.0, 0.0

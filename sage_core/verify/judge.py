@@ -34,7 +34,6 @@ from sage_core.verify.passages import cell_places as _cell_places
 from sage_core.verify.passages import checked_passages as _checked
 from sage_core.verify.passages import parse_passages as _material
 from sage_core.verify.passages import row_sentence as _row
-from sage_core.verify.passages import weighted_share as _weighted
 from sage_core.verify.passages import without_other_codes as _said_of
 from sage_core.verify.reader import Reader
 from sage_core.verify.support import VERBATIM_REASON as _SAID
@@ -409,12 +408,11 @@ def _located(probability: float, sentence: _Sentence, start: int, end: int) -> L
 
 def _query_rows(material: _Material, query: frozenset[str]) -> list[list[_Sentence]]:
     """The rows with most of a question's words in their cells, each with the columns that are asked for."""
-    top = max(material.weights.values(), default=1.0)
     held: list[tuple[float, _Sentence]] = []
     for row in (s for s in material.sentences if s.cells):
         own = {w for cell in row.cells for w in stem_list(cell.text)} & query
         if own:
-            held.append((sum(material.weights.get(w, top) for w in own), row))
+            held.append((sum(map(material.weight, own)), row))
     best = max((weight for weight, _ in held), default=0.0)
     result = []
     for _, row in [item for item in held if item[0] >= 0.9 * best][:_MOST_ROWS]:
@@ -555,3 +553,7 @@ def _hints(
         shared = _weighted(material, query, sentence.words)
         hints[sentence.span.start : sentence.span.end, 0] += _SHARED_WORDS * shared
     return hints
+
+
+def _weighted(material: _Material, query: frozenset[str], words: frozenset[str]) -> float:
+    return material.share(sorted(query - {NUMBER}), words)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sage_core.errors import InputError
-from sage_core.text.blocks import line_breaks, sentence_kinds
 from sage_core.text.language import is_english
 from sage_core.text.lines import is_delimiter_row
-from sage_core.text.sentences import split_sentences
+from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tables import cell_spans, cell_text
 from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.quantities import has_minus
-from sage_core.verify.words import NUMBER, stem_list
+from sage_core.verify.words import stem_list
 
 _MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
 _IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
@@ -75,7 +74,17 @@ class ParsedPassages:
     flat: str
     exact: str
     weights: Mapping[str, float]
+    rarest: float
     readable: bool
+
+    def weight(self, word: str) -> float:
+        """What a word weighs; one that they lack, as much as their rarest."""
+        return self.weights.get(word, self.rarest)
+
+    def share(self, words: Collection[str], held: Set[str]) -> float:
+        """How much of ``words`` is among ``held``, by weight; 0 for no words."""
+        total = sum(map(self.weight, words))
+        return sum(self.weight(w) for w in words if w in held) / total if total else 0.0
 
 
 def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
@@ -94,12 +103,11 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
     """The passages' sentences, words, numbers and weights."""
     size = sum(len(p.split()) for p in passages)
     if size > _MOST_WORDS or any(len(w) > 5_000 for p in passages for w in p.split()):
-        return ParsedPassages((), frozenset(), frozenset(), frozenset(), "", "", "", {}, False)
+        return ParsedPassages((), frozenset(), frozenset(), frozenset(), "", "", "", {}, 1.0, False)
     sentences = []
     pairs: set[tuple[str, str]] = set()
     for i, passage in enumerate(passages):
-        spans = split_sentences(passage)
-        kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
+        spans, _, kinds = read_sentences(passage)
         rows = _rows(passage, i, spans, kinds)
         for j, (span, kind) in enumerate(zip(spans, kinds, strict=True)):
             own = tuple(stem_list(span.of(passage)))
@@ -111,7 +119,7 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
     for sentence in sentences:
         for word in sentence.words:
             counts[word] = counts.get(word, 0) + 1
-    weights = {w: math.log1p(len(sentences) / (1 + n)) for w, n in counts.items()}
+    weights = idf_weights(counts, len(sentences))
     return ParsedPassages(
         tuple(sentences),
         frozenset(counts),
@@ -121,6 +129,7 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         f" {flat_words(whole)} ",
         f" {exact_words(whole)} ",
         weights,
+        max(weights.values(), default=1.0),
         is_english(whole[:20_000], 20),
     )
 
@@ -170,12 +179,9 @@ def cell_places(cells: Sequence[Cell]) -> list[Span]:
     return places
 
 
-def weighted_share(material: ParsedPassages, query: frozenset[str], words: frozenset[str]) -> float:
-    """Share of a question's words that are among ``words``, by rarity in the passages; 0 for no question."""
-    plain = sorted(query - {NUMBER})
-    top = max(material.weights.values(), default=1.0)
-    total = sum(material.weights.get(w, top) for w in plain)
-    return sum(material.weights.get(w, top) for w in plain if w in words) / total if total else 0.0
+def idf_weights(counts: Mapping[str, int], n: int) -> dict[str, float]:
+    """The weight of each word by the number of sentences that hold it: ``log(1 + n / (1 + df))``."""
+    return {word: math.log1p(n / (1 + df)) for word, df in counts.items()}
 
 
 def _identifiers(text: str) -> dict[str, set[str]]:

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from sage_core._checks import check_float
 from sage_core.errors import InputError
 from sage_core.selection.scales import Scale, rank_order, to_ratio_scale
-from sage_core.text.blocks import line_breaks, points_back, sentence_kinds
+from sage_core.text.blocks import points_back
 from sage_core.text.keywords import bm25_share, gram_share, words
 from sage_core.text.language import is_english
-from sage_core.text.sentences import split_sentences
+from sage_core.text.sentences import read_sentences
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.words import NUMBER, question_words, stems
@@ -190,16 +190,14 @@ class ChunkSentences:
 
 def chunk_sentences(text: str) -> ChunkSentences:
     """The sentences of a chunk, and what has to stay together."""
-    spans = split_sentences(text)
-    gaps = line_breaks(text, spans)
-    kinds = sentence_kinds(text, spans, gaps)
+    spans, gaps, kinds = read_sentences(text)
     fixed = [
         kind in _WHOLE or (kind == "lead" and following in _WHOLE)
         for kind, following in zip(kinds, [*kinds[1:], ""], strict=False)
     ]
     back = [i > 0 and gaps[i - 1] < 2 and points_back(text, span) for i, span in enumerate(spans)]
     headings = tuple(kind == "heading" for kind in kinds)
-    return ChunkSentences(text, tuple(spans), headings, tuple(fixed), tuple(back))
+    return ChunkSentences(text, spans, headings, tuple(fixed), tuple(back))
 
 
 def sentence_features(

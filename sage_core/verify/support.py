@@ -134,9 +134,7 @@ def support_features(
     numbers = numbers_in(text)
     names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
     share = len(words & material.words) / len(words)
-    rules = rule_features(
-        text, own, sentences, material.weights, contradicted=contradicted, verbatim=verbatim
-    )
+    rules = rule_features(text, own, material, contradicted=contradicted, verbatim=verbatim)
     absent = len(numbers - material.numbers) / max(1, len(numbers))
     return [
         share,
@@ -195,10 +193,7 @@ def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | N
     """
     claim = terms(_drop_converted_quantities(text, material.sentences))
     plain = {t.stem for t in claim if t.beside is None and not t.sides}
-    top = max(material.weights.values(), default=1.0)
-    weights = {t.stem: material.weights.get(t.stem, top) for t in claim}
-    total = sum(weights[w] for w in plain)
-    if not total:
+    if not plain:
         return None
     near: list[tuple[float, Sentence, frozenset[str]]] = []
     previous = None
@@ -208,7 +203,7 @@ def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | N
             # "It" is what the sentence before is about.
             back = points_back(sentence.text, Span(0, len(sentence.text)))
             held |= previous.words & plain if back else frozenset()
-        near.append((sum(weights[w] for w in held) / total, sentence, held))
+        near.append((material.share(plain, held), sentence, held))
         previous = sentence
     least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - 0.2)
     rivals = [
@@ -218,7 +213,7 @@ def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | N
     ]
     for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
         rest = [
-            sum(weights.get(w, 0.0) for w in (held | agreed) - other.keys() - {stem})
+            sum(map(material.weight, (held | agreed) - other.keys() - {stem}))
             for _, held, other, agreed in rivals
         ]
         about = [f for f, share in zip(rivals, rest, strict=True) if share >= 0.9 * max(rest)]

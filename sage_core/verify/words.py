@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sage_core.text.blocks import line_breaks, sentence_kinds
-from sage_core.text.sentences import split_sentences
 from sage_core.verify.quantities import has_minus
 
 _VERB = (
@@ -21,7 +18,6 @@ _PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}(?:ed|es|ing|s))\b")
 # Without a full stop an ending says too little: "aliases" is a noun.
 _SURE_PREDICATE = re.compile(rf"\b(?:{_VERB}|\w{{3,}}ed)\b")
 _ENDS = re.compile(r"[.!?:;…][\"'”’)\]*_]*$")
-_MARKS = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s|\||\]\s*[\[(]")
 
 # Stands for "a number or a date" among the words of a question that asks for one.
 NUMBER = "<number>"
@@ -144,15 +140,6 @@ _NOT_DENIED = re.compile(
 # What stands between a "not" and the word that it denies.
 _PASSED = frozenset(_listed("now still yet even ever always often currently quite"))
 _YEAR = re.compile(r"(?:1[0-9]|20)\d\d\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence and its content words; ``heading``: also a row of a table or bare words."""
-
-    text: str
-    words: frozenset[str]
-    heading: bool = False
 
 
 def question_words(question: str) -> frozenset[str]:
@@ -322,41 +309,8 @@ def _other_number(term: Term, other: Term) -> bool:
     return same_after if unit else same_before and other.beside[1] in _MARKS_OF_CLAUSES
 
 
-def sentences_of(context: Sequence[str]) -> list[Sentence]:
-    """The passages' sentences, each text once, in order."""
-    seen: dict[str, Sentence] = {}
-    for passage in context:
-        spans = split_sentences(passage)
-        kinds = sentence_kinds(passage, spans, line_breaks(passage, spans))
-        for span, kind in zip(spans, kinds, strict=True):
-            text = " ".join(span.of(passage).split())
-            heading = kind in ("heading", "table") or (
-                (kind == "item" or _MARKS.search(text) is not None) and not says_something(text)
-            )
-            if text and text not in seen:
-                seen[text] = Sentence(text, stems(text), heading)
-    return list(seen.values())
-
-
 def says_something(text: str) -> bool:
     """Whether an English sentence has a predicate, and is no row of a table or list of bare words."""
     if len(text.split()) < 3 or text.count("|") > 2:
         return False
     return (_PREDICATE if _ENDS.search(text) else _SURE_PREDICATE).search(text) is not None
-
-
-def weigh(words: frozenset[str], sentences: Sequence[Sentence]) -> dict[str, float]:
-    """Rarity of each word among the sentences: ``log(1 + n / (1 + df))``, sorted for determinism."""
-    n = max(len(sentences), 1)
-    return {w: math.log1p(n / (1 + sum(w in s.words for s in sentences))) for w in sorted(words)}
-
-
-def share(weights: Mapping[str, float], words: Set[str]) -> float:
-    """Weighted share of the weighted words found; 0 where there are none."""
-    total = sum(weights.values())
-    return sum(v for w, v in weights.items() if w in words) / total if total else 0.0
-
-
-def all_words(sentences: Iterable[Sentence]) -> frozenset[str]:
-    """Every content word of the sentences."""
-    return frozenset().union(*(s.words for s in sentences))

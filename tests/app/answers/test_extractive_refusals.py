@@ -3,8 +3,8 @@
 import pytest
 
 from sage_app.answers import ExtractiveAnswerer
+from sage_app.answers.extractive import sentences_of
 from sage_core.errors import InputError
-from sage_core.verify.words import sentences_of
 
 HIRE = (
     "# Boat hire per day\n\nA rowing boat costs nine pounds per day, paid at the kiosk.\n\nLockers are free."

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sage_core.text.blocks import line_breaks, sentence_kinds
-from sage_core.text.sentences import split_sentences
+from sage_core.text.sentences import read_sentences, split_sentences
 from sage_core.text.spans import check_tiling
 
 FRAGMENTS = st.sampled_from(
@@ -20,6 +20,15 @@ MESSY = st.one_of(st.text(), st.lists(FRAGMENTS, max_size=40).map("".join))
 
 def pieces(text: str) -> list[str]:
     return [span.of(text) for span in split_sentences(text)]
+
+
+@given(MESSY)
+@example("# H")
+def test_one_reading_is_what_its_parts_are(text: str) -> None:
+    spans = split_sentences(text)
+    gaps = line_breaks(text, spans)
+    kinds = sentence_kinds(text, spans, gaps)
+    assert read_sentences(text) == (tuple(spans), tuple(gaps), tuple(kinds))
 
 
 @given(MESSY)

@@ -16,7 +16,15 @@ from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
 from sage_core.llm.prompting import NO_ANSWER, NOT_SURE
 from sage_core.llm.usage import TokenUsage
 from sage_core.selection import select
-from sage_core.verify import LocalCritic, LocalJudge, local_check, mark_answer, split_claims, support
+from sage_core.verify import (
+    LocalCritic,
+    LocalJudge,
+    abstains,
+    local_check,
+    mark_answer,
+    split_claims,
+    support,
+)
 from sage_core.verify.entailment import Entailment
 from sage_core.verify.pair_model import PairModel
 
@@ -333,14 +341,15 @@ SURVEY = [
     [
         ("How many kittiwake nests were there in 2021?", "Species: Kittiwake, nests; 2021: 2,210", "2,210"),
         ("How many puffin burrows were there in 2018?", "Species: Puffin, burrows; 2018: 1,610", "1,610"),
-        ("How many fulmars were there in 2021?", "Species: Fulmar \\| petrel; 2021: 420", "420"),
+        ("How many fulmars were there in 2021?", "Species: Fulmar | petrel; 2021: 420", "420"),
     ],
 )
 def test_a_row_of_a_table_answers_together_with_its_header(judge, question, quote, answer):
     found = judge.locate(question, SURVEY)
     assert found.passage == 1
     assert found.quote == quote
-    assert found.sentence.of(SURVEY[1]).startswith(f"| {quote.split(';')[0].split(': ')[1]} |")
+    row = found.sentence.of(SURVEY[1]).replace("\\|", "|")
+    assert row.startswith(f"| {quote.split(';')[0].split(': ')[1]} |")
     if judge.reads:
         assert found.answer.of(SURVEY[1]) == found.marked.of(quote) == answer
         text, _ = ExtractiveAnswerer(judge=judge, min_probability=0.0).generate(question, SURVEY)
@@ -594,3 +603,10 @@ def test_runs_of_marks_take_linear_time():
     for mark in ("<", "$ ", "- ", "-", "%", ".", "1-", "1.", "1 ", "1 million ", "² "):
         words.grounding("The lamp costs 9 francs.", [f"The lamp costs {mark * 9_000} francs."])
     assert time.process_time() - start < 20
+
+
+def test_openings_of_an_abstention_take_linear_time():
+    start = time.process_time()
+    for word in ("but ", "however but ", "sorry, but ", "unfortunately "):
+        assert not abstains(word * 2_000)
+    assert time.process_time() - start < 5
