@@ -51,6 +51,7 @@ from sage_core.selection import (
 )
 from sage_llamaindex._component import SageComponent
 from sage_llamaindex._neighbors import neighbors_of, titled
+from sage_llamaindex._places import show_places
 from sage_llamaindex.node_parser import text_counter
 from sage_llamaindex.pruner import SagePruner
 
@@ -447,7 +448,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
                     update[excluded] = [*getattr(node, excluded), RETRIEVAL_SCORE]
                 node = node.model_copy(update=update)
             copies.append(NodeWithScore(node=node, score=finite_score(score)))
-        return Ranking(tuple(copies), scale)
+        # Columns, lead-ins and headings reach whatever LLM reads the nodes, and are counted.
+        return Ranking(tuple(show_places(copies)), scale)
 
 
 def postprocessed(

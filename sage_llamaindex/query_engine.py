@@ -39,7 +39,6 @@ from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import Rule, RuleName, SelectionConfig
 from sage_core.verify import AnswerMark, LocalJudge, mark_answer
 from sage_llamaindex._critic import make_critic
-from sage_llamaindex._places import show_places
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
 from sage_llamaindex._question import RESULT, Parts, SageQuestion
 from sage_llamaindex._streams import drained
@@ -501,14 +500,14 @@ class SageQueryEngine(RetrieverQueryEngine):
         nodes = self._retriever.retrieve(query_bundle)
         for postprocessor in self._node_postprocessors[: self._at]:
             nodes = postprocessor.postprocess_nodes(nodes, query_bundle=query_bundle)
-        return _placed(self._sage.rerank(nodes, query_bundle)) if nodes else Ranking((), "probability")
+        return self._sage.rerank(nodes, query_bundle) if nodes else Ranking((), "probability")
 
     async def _aranked(self, query_bundle: QueryBundle) -> Ranking:
         """The candidates with their scores."""
         nodes = await self._retriever.aretrieve(query_bundle)
         for postprocessor in self._node_postprocessors[: self._at]:
             nodes = await postprocessor.apostprocess_nodes(nodes, query_bundle=query_bundle)
-        return _placed(await self._sage.arerank(nodes, query_bundle)) if nodes else Ranking((), "probability")
+        return await self._sage.arerank(nodes, query_bundle) if nodes else Ranking((), "probability")
 
     def _parts(self) -> Parts:
         return Parts(
@@ -525,11 +524,6 @@ class SageQueryEngine(RetrieverQueryEngine):
     @property
     def _with_feedback(self) -> bool:
         return self._options.feedback != "off" and self._parts().can_improve
-
-
-def _placed(ranking: Ranking) -> Ranking:
-    """The ranking with nodes that tell the LLM where they are from, before their tokens are counted."""
-    return replace(ranking, nodes=tuple(show_places(ranking.nodes)))
 
 
 def checked_question(question: QueryType) -> QueryType:

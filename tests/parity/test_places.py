@@ -5,7 +5,10 @@ from pathlib import Path
 
 from langchain_core.documents import Document
 from langchain_core.prompts import PromptTemplate
+from llama_index.core import Document as LlamaIndexDocument
+from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from sage_app import Sage, SageConfig
@@ -14,7 +17,8 @@ from sage_core.llm import OpenAIChat
 from sage_core.text.outline import header_of, passage_header, source_names
 from sage_core.text.tokens import get_counter
 from sage_langchain import SageRetriever, create_sage_chain
-from sage_llamaindex import SageQueryEngine
+from sage_llamaindex import MiniLMEmbedding, SageNodeParser, SageQueryEngine
+from sage_llamaindex import SageRetriever as NodeRetriever
 from sage_llamaindex._places import show_places
 from tests.fakes.langchain import ScriptedChat, graded
 from tests.fakes.llamaindex import ScriptedLLM
@@ -137,3 +141,22 @@ def test_a_document_prompt_of_one_s_own_stands() -> None:
     )
     chain.invoke("When is the rent due?")
     assert "Lease" not in str(llm.seen[0]) and "* The rent" in str(llm.seen[0])
+
+
+def test_a_stock_engine_over_our_retriever_is_sent_the_columns() -> None:
+    rows = "\n".join(
+        f"| Farm {i} | {20 + i}.00 | Berth {i} is beside the crane of the north pier |" for i in range(40)
+    )
+    table = f"# Fees\n\n| Farm | Dues in crowns | Where |\n|---|---|---|\n{rows}\n"
+    parser = SageNodeParser(max_tokens=100)
+    nodes = parser.get_nodes_from_documents([LlamaIndexDocument(text=table)])
+    index = VectorStoreIndex(nodes, embed_model=MiniLMEmbedding())
+    llm = ScriptedLLM.of(["51.00"])
+    engine = RetrieverQueryEngine.from_args(NodeRetriever.from_index(index, max_k=1, min_k=1), llm=llm)
+    response = engine.query("Where is Berth 31 of Farm 31?")
+    [sent] = response.source_nodes
+    assert "Farm 31 |" in sent.text and "Dues in crowns" not in sent.text
+    [prompt] = llm.asked("answer")
+    assert "Farm | Dues in crowns | Where" in prompt and table[sent.node.start_char_idx :].startswith(
+        sent.text
+    )
