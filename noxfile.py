@@ -15,7 +15,12 @@ nox.options.reuse_existing_virtualenvs = True
 
 ROOT = Path(__file__).parent
 TOOLS = ("pytest>=8", "pytest-asyncio>=0.24", "hypothesis>=6.100")
-ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "ANONYMIZED_TELEMETRY": "False"}
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "ANONYMIZED_TELEMETRY": "False",
+    "OMP_NUM_THREADS": "1",  # threads of small matrix products wait for one another on a busy machine
+}
 EXTRAS = ("llamaindex", "langchain", "chroma", "openai", "files", "tiktoken")
 # Releases of the time of the lowest langchain-core, for what its tests need besides.
 LANGCHAIN_PEERS = ("langchain-classic==1.0.0", "langchain-tests==1.1.5", "langchain-chroma==1.1.0")
