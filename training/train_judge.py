@@ -1,11 +1,11 @@
-"""Train the heads of the local judge, from the weights of a packed cross-encoder.
+"""Train the cross-encoder on, together with heads for what the judge asks; reader and entailment start there.
 
     python training/train_judge.py START model/ --minutes 60 --install
 
 ``START`` is a folder that ``train_cross_encoder.py --pack`` or this script wrote. Examples are made on the
 way, see ``judge_examples.py``. A run that was cut off goes on from its last checkpoint. At the end the
-weights are packed to 8 bits, the relevance head is brought to the scale of the one it started from, and
-``fit_judge.py`` fits the calibration; ``--install`` puts both into the package. The loss is a binary cross-
+weights are packed to 8 bits and the relevance head is brought to the scale of the one it started from;
+``--install`` puts them into the package. The loss is a binary cross-
 entropy each for answerability and support, a cross-entropy for the first and last token of the answer (the
 first token of the pair where there is none), and, for relevance, the softmax over a group with a smaller
 binary cross-entropy, which keeps what the first training taught. The word embeddings and the two lowest
@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fit_judge import fit
 from judge_examples import Example, Maker, prepared
 from sage_train.folders import save_folder
 from tokenizers import Tokenizer
@@ -34,11 +33,10 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers import BertConfig, BertModel
 
+from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.storage import load_folder
 from sage_core.ranking.packed import PackedCrossEncoder
 from sage_core.text.wordpiece import TOKENIZER_FILE
-from sage_core.verify.coefficients import COEFFICIENTS
-from sage_core.verify.pair_model import FOLDER
 
 logger = logging.getLogger(__name__)
 
@@ -223,7 +221,7 @@ def match_relevance(trainer: Trainer, start: Path, maker: Maker) -> None:
         for example in maker.ranked():
             groups.setdefault(example.group, []).append(example)
     examples = [e for group in groups.values() for e in group]
-    before = PackedCrossEncoder(start, device="cpu").predict([(e.first, e.passage) for e in examples])
+    before = PackedCrossEncoder(start, device="cpu").logits([(e.first, e.passage) for e in examples])
     after = np.concatenate(
         [trainer.relevance(examples[i : i + PAIRS]) for i in range(0, len(examples), PAIRS)]
     )
@@ -255,7 +253,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--install", action="store_true", help="put weights and calibration into the package")
+    parser.add_argument("--install", action="store_true", help="put the weights into the package")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -281,11 +279,8 @@ def main() -> None:
     trainer.checkpoint(checkpoint, time.monotonic() - begin, step)
     match_relevance(trainer, arguments.start, Maker(bundle, SEED, near=near, held=True))
     trainer.save(arguments.output)
-    fitted = json.dumps(fit(arguments.output, bundle, near), indent=1) + "\n"
-    (arguments.output / COEFFICIENTS.name).write_text(fitted, encoding="utf-8")
     if arguments.install:
-        shutil.copy(arguments.output / "model.safetensors", FOLDER)
-        shutil.copy(arguments.output / COEFFICIENTS.name, COEFFICIENTS)
+        shutil.copy(arguments.output / "model.safetensors", MINILM)
     logger.info("%d steps, %d pairs, %.0f minutes", step, step * PAIRS, arguments.minutes)
 
 

@@ -126,7 +126,7 @@ class CrossEncoderReranker:
             folder = BUNDLED_FOLDER if self.name == BUNDLED else Path(self.name)
             if self.name == BUNDLED or is_packed(folder):
                 packed = PackedCrossEncoder(folder, device=self._device, max_length=self._max_length)
-                self._model = packed.predict
+                self._model = packed.logits
             else:
                 self._model = self._of_sentence_transformers()
         return self._model

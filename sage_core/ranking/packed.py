@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sage_core.embedding.encoder import MINILM, load_encoder
-from sage_core.embedding.ops import linear
+from sage_core.embedding.encoder import MINILM
+from sage_core.embedding.pairs import PAIR_TOKENS, PairEncoder
 from sage_core.embedding.storage import CONFIG_FILE
 from sage_core.errors import InputError, ModelError
-from sage_core.text.wordpiece import TOKENIZER_FILE
 
 BUNDLED = MINILM.name
 """Name of the cross-encoder that comes with this package."""
@@ -21,8 +16,6 @@ BUNDLED = MINILM.name
 BUNDLED_FOLDER = MINILM
 
 KIND = "cross-encoder"
-_LONGEST = 256  # Word pieces of a pair, where nobody says.
-_PAIRS = 256  # Whose word pieces are in memory at a time.
 
 
 def is_packed(folder: Path) -> bool:
@@ -34,7 +27,7 @@ def is_packed(folder: Path) -> bool:
     return isinstance(config, dict) and config.get("kind") == KIND
 
 
-class PackedCrossEncoder:
+class PackedCrossEncoder(PairEncoder):
     """A packed cross-encoder, unpacked and ready. It runs on the CPU.
 
     Args:
@@ -54,26 +47,6 @@ class PackedCrossEncoder:
                 f"the packed cross-encoder {folder.name!r} runs on the CPU, not on {device!r}: leave "
                 "device out, or give the name of a cross-encoder that sentence-transformers loads"
             )
-        from tokenizers import Tokenizer
-
-        model = load_encoder(folder)
-        if model.config.get("kind") != KIND:
+        super().__init__(folder, "classifier", max_tokens=max_length or PAIR_TOKENS)
+        if self.config.get("kind") != KIND:
             raise ModelError(f"{folder} does not hold a packed cross-encoder")
-        self._encoder = model.encoder
-        self._head = model.head("classifier", 1)
-        self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
-        longest = min(max_length or _LONGEST, self._encoder.max_tokens)
-        self._tokenizer.enable_truncation(longest, strategy="longest_first")
-
-    def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """One raw logit per pair of question and text, shape ``(len(pairs),)``."""
-        logits = np.zeros(len(pairs), dtype=np.float32)
-        order = np.argsort([len(query) + len(text) for query, text in pairs], kind="stable")
-        for at in range(0, len(order), _PAIRS):
-            portion = order[at : at + _PAIRS]
-            encoded = self._tokenizer.encode_batch([pairs[i] for i in portion])
-            ids, kinds = [one.ids for one in encoded], [one.type_ids for one in encoded]
-            for rows, first, _ in self._encoder.passes(ids, kinds, first_only=True):
-                pooled = self._encoder.pooled(first)
-                logits[portion[rows]] = linear(pooled, self._head, "classifier")[:, 0]
-        return logits

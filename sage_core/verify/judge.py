@@ -2,7 +2,7 @@
 
 Support is a logistic model of counts (which of the words, neighboring words, quantities and names of a claim
 are in the passages) and of rules (opposites, denial, names exchanged), to which a small entailment model adds
-its logit. Answerability adds the logits of a small cross-encoder. The coefficients are in ``judge.json``;
+its logit. Answerability adds the margin of a small extractive reader. The coefficients are in ``judge.json``;
 ``training/fit_grounding.py`` and ``training/fit_judge.py`` make them.
 """
 
@@ -27,7 +27,6 @@ from sage_core.verify.coefficients import chance as _chance
 from sage_core.verify.coefficients import log_odds_of as _odds
 from sage_core.verify.coefficients import probability_of as _apply
 from sage_core.verify.entailment import Entailment
-from sage_core.verify.pair_model import ANSWERABLE, FOLDER, RELEVANT, PairModel, Spans, has_heads
 from sage_core.verify.passages import ParsedPassages as _Material
 from sage_core.verify.passages import Sentence as _Sentence
 from sage_core.verify.passages import cell_places as _cell_places
@@ -35,7 +34,7 @@ from sage_core.verify.passages import checked_passages as _checked
 from sage_core.verify.passages import parse_passages as _material
 from sage_core.verify.passages import row_sentence as _row
 from sage_core.verify.passages import without_other_codes as _said_of
-from sage_core.verify.reader import Reader
+from sage_core.verify.reader import Answer, Reader
 from sage_core.verify.support import VERBATIM_REASON as _SAID
 from sage_core.verify.support import entailed_odds, score_claim
 from sage_core.verify.words import (
@@ -49,8 +48,7 @@ from sage_core.verify.words import (
 )
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
-_WINDOW_WORDS = 80  # Of the pieces of passages that a question is compared with.
-_READ = 1_000  # Characters of a passage around that window, in which the reader looks for the answer.
+_WINDOW_WORDS = 150  # Of the pieces of passages that a question is read with: what the reader takes at once.
 _KEPT = 32  # Results for the last questions and answers.
 _KEPT_LOGITS = 500  # Of the last claims.
 _SHORT_ANSWER = 4
@@ -67,9 +65,10 @@ _REASON = re.compile(
 )
 # In the sentence that answers, less will do.
 _MAY_BE_REASON = re.compile(rf"{_REASON.pattern}|\b(?:to|as|for|so|by|from|when|if|would|could|had)\b|[;:]")
-# Of what else is known when the reader reads, see `_hints`: the weight of the cross-encoder's odds, which are
-# bounded; of the share of the question's words in a sentence.
-_FARTHEST, _SECOND_READER, _SHARED_WORDS = 12.0, 0.3, 1.0
+# Log-odds that an answer begins in a sentence with all of the question's words, over one with none; chosen on
+# 215 questions that the reader's training left out.
+_SHARED_WORDS = 1.0
+_NO_ANSWER = Answer(Span(0, 0), 0.0, -20.0)  # Of a window without anything to read.
 _MOST_ROWS = 3  # Of tables that are read for a question.
 
 
@@ -103,15 +102,6 @@ class Located:
     marked: Span
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """What the model says of a question and a window: logits, and where the answer stands."""
-
-    answers: float
-    relevant: float
-    spans: Spans
-
-
 class LocalJudge:
     """Says whether passages answer a question, and whether they support an answer. English; no LLM.
 
@@ -139,16 +129,14 @@ class LocalJudge:
         self._lock = threading.Lock()
         # An answer is looked for, graded and then shown with its marks: each reads the same texts.
         self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
-        self._model: PairModel | None = None
-        self._missing = self._use_model is False
         self._reader: Reader | None = None
         self._entailment: Entailment | None = None
         self._logits: dict[tuple[str, str], float] = {}
 
     @property
     def reads(self) -> bool:
-        """Whether it reads pairs with the cross-encoder, not only counts words; loads the model."""
-        return self._loaded() is not None
+        """Whether it reads with the bundled models, not only counts words."""
+        return self._use_model is not False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self._use_model})"
@@ -214,64 +202,31 @@ class LocalJudge:
         windows = _windows(material, query)
         if not query or not windows:
             return None
-        read = self._read_windows(question, windows)
-        rows = [answer_features(material, query, w, r) for w, r in zip(windows, read, strict=True)]
-        name = "answerable" if read[0] is not None else "answerable_words"
+        answers = self._read_windows(question, material, query, windows)
+        rows = [answer_features(material, query, w, a) for w, a in zip(windows, answers, strict=True)]
+        name = "answerable" if self.reads else "answerable_words"
+        places = [_answer_place(material, query, w, a) for w, a in zip(windows, answers, strict=True)]
         odds = [
-            _odds(name, row) - _against(question, w, _likeliest(material, query, w, r))
-            for row, w, r in zip(rows, windows, read, strict=True)
+            _odds(name, row) - _against(question, window, sentence)
+            for row, window, (sentence, _, _) in zip(rows, windows, places, strict=True)
         ]
         at = max(range(len(odds)), key=lambda i: (odds[i], -i))
-        probability = _apply(f"{name}_all", case_features(odds, windows))
-        window, best = windows[at], read[at]
-        if best is None:
-            return _located(probability, _likeliest(material, query, window, None), 0, 0)
-        pairs = [(w, r) for w, r in zip(windows, read, strict=True) if r is not None]
-        if not window[0].cells and (words := self._words_at(question, passages, material, window, pairs)):
-            return _located(probability, *words)
-        return _located(probability, *_sentence_at(window, best))
-
-    def _words_at(
-        self,
-        question: str,
-        passages: Sequence[str],
-        material: _Material,
-        window: Sequence[_Sentence],
-        read: Sequence[tuple[Sequence[_Sentence], _Reading]],
-    ) -> tuple[_Sentence, int, int] | None:
-        """The words that answer, in the window's passage or the part of a long one around it.
-
-        Returns:
-            The sentence, and where in it they stand; None where the reader sees none that may be quoted.
-        """
-        place = window[0].passage
-        passage = passages[place]
-        start = max(0, (window[0].span.start + window[-1].span.end - _READ) // 2)
-        start = min(start, window[0].span.start, max(0, len(passage) - _READ))
-        own = [(w, r) for w, r in read if w[0].passage == place and not w[0].cells]
-        hints = _hints(material, question_words(question), len(passage), own)[start : start + _READ]
-        (answer,) = self._loaded_reader().read(question, [passage[start : start + _READ]], [hints])
-        if answer is None:
-            return None
-        span = answer.span.shift(start)
-        for sentence in _quotable(material, place):
-            first = sentence.span.start
-            if first <= span.start < sentence.span.end and not _asks_otherwise(question, sentence):
-                return sentence, span.start - first, min(span.end, sentence.span.end) - first
-        return None
+        return _located(_apply(f"{name}_all", case_features(odds)), *places[at])
 
     def _read_windows(
-        self, question: str, windows: Sequence[Sequence[_Sentence]]
-    ) -> Sequence[_Reading | None]:
-        """What the model says of each window; None for all without it."""
-        model = self._loaded()
-        if model is None:
+        self,
+        question: str,
+        material: _Material,
+        query: frozenset[str],
+        windows: Sequence[Sequence[_Sentence]],
+    ) -> Sequence[Answer | None]:
+        """Where the reader sees the answer in each window's text; None for all without models."""
+        reader = self._loaded_reader()
+        if reader is None:
             return [None] * len(windows)
-        logits, spans = model.spans([(question, " ".join(s.text for s in w)) for w in windows])
-        return [
-            _Reading(float(row[ANSWERABLE]), float(row[RELEVANT]), span)
-            for row, span in zip(logits, spans, strict=True)
-        ]
+        texts = [" ".join(s.text for s in window) for window in windows]
+        hints = [_hints(material, query, window) for window in windows]
+        return [answer or _NO_ANSWER for answer in reader.read(question, texts, hints)]
 
     # -- is the answer supported? ------------------------------------------------------------------------
 
@@ -368,23 +323,16 @@ class LocalJudge:
     def _loaded_entailment(self) -> Entailment | None:
         """The entailment model; None where no model is wanted."""
         with self._lock:
-            if self._entailment is None and self._use_model is not False:
+            if self._entailment is None and self.reads:
                 self._entailment = Entailment()
             return self._entailment
 
-    def _loaded_reader(self) -> Reader:
+    def _loaded_reader(self) -> Reader | None:
+        """The reader; None where no model is wanted."""
         with self._lock:
-            if self._reader is None:
+            if self._reader is None and self.reads:
                 self._reader = Reader()
             return self._reader
-
-    def _loaded(self) -> PairModel | None:
-        """The model; None where it is not wanted or cannot be had."""
-        with self._lock:
-            if self._model is None and not self._missing:
-                self._model = PairModel() if has_heads(FOLDER) else None
-                self._missing = self._model is None
-            return self._model
 
 
 def _located(probability: float, sentence: _Sentence, start: int, end: int) -> Located:
@@ -455,46 +403,38 @@ def _windows(material: _Material, query: frozenset[str]) -> list[list[_Sentence]
 
 
 def answer_features(
-    material: _Material, query: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
+    material: _Material, query: frozenset[str], window: Sequence[_Sentence], answer: Answer | None
 ) -> list[float]:
     """What is known of a window as an answer: see ``training/fit_judge.py``.
 
-    The weighted share of the question's words in the sentence with the answer and the one before it, and in
-    the whole window; whether a number is there where the question wants one; and what the model says.
+    The share of the question's words, weighted by rarity, in the sentence with the answer and the one before
+    it; their plain share in the whole window; whether a number is there where the question wants one; and the
+    reader's margin, where it reads.
     """
-    whole = frozenset().union(*(s.words for s in window))
-    if read is None:
+    plain, whole = query - {NUMBER}, frozenset().union(*(s.words for s in window))
+    share = len(plain & whole) / max(1, len(plain))
+    if answer is None:
         near = max(_weighted(material, query, s.words) for s in window)
-        number = NUMBER not in query or any(NUMBER in stems(s.text) for s in window)
-        return [near, _weighted(material, query, whole), float(number)]
-    sentence, _, _ = _sentence_at(window, read)
+        return [near, share, float(NUMBER not in query or any(NUMBER in stems(s.text) for s in window))]
+    sentence, _, _ = _sentence_at(window, answer)
     at = window.index(sentence)
     words = sentence.words | (window[at - 1].words if at else frozenset())
     number = NUMBER not in query or NUMBER in stems(sentence.text)
-    margin = max(-12.0, min(12.0, read.spans.margin))
-    return [
-        _weighted(material, query, words),
-        _weighted(material, query, whole),
-        float(number),
-        read.answers,
-        read.relevant,
-        margin,
-    ]
+    return [_weighted(material, query, words), share, float(number), answer.margin]
 
 
-def case_features(odds: Sequence[float], windows: Sequence[Sequence[_Sentence]]) -> list[float]:
-    """The odds of the best window, and how much was read: the best of much is high by chance."""
-    size = sum(len(s.stems) for window in windows for s in window)
-    return [max(odds), math.log(len(windows)), min(math.log(1 + size), 5.0)]
+def case_features(odds: Sequence[float]) -> list[float]:
+    """The odds of the best window, and how many were read: the best of many is high by chance."""
+    return [max(odds), math.log(len(odds))]
 
 
-def _likeliest(
-    material: _Material, query: frozenset[str], window: Sequence[_Sentence], read: _Reading | None
-) -> _Sentence:
-    """The sentence of a window that answers: where the model saw the answer, or with most of the words."""
-    if read is not None:
-        return _sentence_at(window, read)[0]
-    return max(window, key=lambda s: (_weighted(material, query, s.words), -s.span.start))
+def _answer_place(
+    material: _Material, query: frozenset[str], window: Sequence[_Sentence], answer: Answer | None
+) -> tuple[_Sentence, int, int]:
+    """The sentence of a window that answers, and where in it; without the reader the one with most words."""
+    if answer is not None:
+        return _sentence_at(window, answer)
+    return max(window, key=lambda s: (_weighted(material, query, s.words), -s.span.start)), 0, 0
 
 
 def _asks_otherwise(question: str, sentence: _Sentence) -> bool:
@@ -513,46 +453,22 @@ def _against(question: str, window: Sequence[_Sentence], sentence: _Sentence) ->
     return lost
 
 
-def _sentence_at(window: Sequence[_Sentence], read: _Reading) -> tuple[_Sentence, int, int]:
+def _sentence_at(window: Sequence[_Sentence], answer: Answer) -> tuple[_Sentence, int, int]:
     """The sentence in which the answer of a window begins, and where in it the answer stands."""
     offset = 0
     for sentence in window:
-        if read.spans.start < offset + len(sentence.text) + 1 or sentence is window[-1]:
-            start = min(len(sentence.text), max(0, read.spans.start - offset))
-            return sentence, start, max(start, min(len(sentence.text), read.spans.end - offset))
+        if answer.span.start < offset + len(sentence.text) + 1 or sentence is window[-1]:
+            start = min(len(sentence.text), max(0, answer.span.start - offset))
+            return sentence, start, max(start, min(len(sentence.text), answer.span.end - offset))
         offset += len(sentence.text) + 1
     raise AssertionError("a window has sentences")
 
 
-def _hints(
-    material: _Material,
-    query: frozenset[str],
-    length: int,
-    read: Sequence[tuple[Sequence[_Sentence], _Reading]],
-) -> NDArray[np.float64]:
-    """What is known before the reader reads a passage of this length, see `Reader.read`.
-
-    Args:
-        material: The passages.
-        query: The question's words.
-        length: Of the passage.
-        read: Its windows, and what the cross-encoder says of them.
-    """
-    hints = np.full((length, 2), -_FARTHEST)
-    for window, reading in read:
-        offset = 0
-        places, odds = reading.spans.places, np.clip(reading.spans.odds, -_FARTHEST, _FARTHEST)
-        for sentence in window:
-            own = (places[:, 0] >= offset) & (places[:, 1] <= offset + len(sentence.text))
-            move = sentence.span.start - offset
-            np.maximum.at(hints[:, 0], places[own, 0] + move, odds[own, 0])
-            np.maximum.at(hints[:, 1], places[own, 1] - 1 + move, odds[own, 1])
-            offset += len(sentence.text) + 1
-    hints *= _SECOND_READER
-    for sentence in {s for window, _ in read for s in window}:
-        shared = _weighted(material, query, sentence.words)
-        hints[sentence.span.start : sentence.span.end, 0] += _SHARED_WORDS * shared
-    return hints
+def _hints(material: _Material, query: frozenset[str], window: Sequence[_Sentence]) -> NDArray[np.float64]:
+    """What the words of a window's sentences say about where the answer begins, see `Reader.read`."""
+    shares = [_SHARED_WORDS * _weighted(material, query, s.words) for s in window]
+    first = np.repeat(shares, [len(s.text) + 1 for s in window])[:-1]  # A space stands between two.
+    return np.column_stack([first, np.zeros_like(first)])
 
 
 def _weighted(material: _Material, query: frozenset[str], words: frozenset[str]) -> float:

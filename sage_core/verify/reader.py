@@ -9,15 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_core.embedding.encoder import MINILM, load_encoder
-from sage_core.embedding.ops import linear
+from sage_core.embedding.encoder import MINILM
+from sage_core.embedding.pairs import PairEncoder
 from sage_core.text.spans import Span
-from sage_core.text.wordpiece import TOKENIZER_FILE
 
 FOLDER = MINILM.with_name("sage-reader")
-"""Weights of its own in the upper layers; the others are those of the bundled cross-encoder."""
 
-_PIECES = 256  # Word pieces of question and passage, as in training.
 _QUESTION = 400  # Characters of a question that are read.
 _ANSWER = 30  # Most word pieces of an answer.
 
@@ -29,13 +26,16 @@ class Answer:
     Attributes:
         span: Characters of the text.
         probability: That the answer begins and ends there, if the text holds it.
+        margin: Logits of its first and last word piece, less those of the pair's first position, where the
+            model that the reader was trained from points for "no answer". Comparable between texts.
     """
 
     span: Span
     probability: float
+    margin: float
 
 
-class Reader:
+class Reader(PairEncoder):
     """Finds the words that answer a question. English; no LLM; safe across threads.
 
     Trained by ``training/train_reader.py``; see the model card in its folder.
@@ -48,16 +48,10 @@ class Reader:
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        from tokenizers import Tokenizer
-
-        model = load_encoder(folder)
-        self._encoder = model.encoder
-        self._head = model.head("span", 2)
-        self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
-        self._tokenizer.enable_truncation(_PIECES, strategy="longest_first")
+        super().__init__(folder, "span", 2)
 
     def read(
-        self, question: str, texts: list[str], hints: Sequence[NDArray[np.float64]] = ()
+        self, question: str, texts: Sequence[str], hints: Sequence[NDArray[np.float64]] = ()
     ) -> list[Answer | None]:
         """The likeliest answer in each text.
 
@@ -71,29 +65,27 @@ class Reader:
         Returns:
             One for each text; None where there is nothing to read.
         """
-        encoded = self._tokenizer.encode_batch([(question[:_QUESTION], text) for text in texts])
         answers: list[Answer | None] = [None] * len(texts)
-        ids, kinds = [one.ids for one in encoded], [one.type_ids for one in encoded]
-        for rows, states, begins in self._encoder.passes(ids, kinds):
-            logits = linear(states, self._head, "span")
-            for i, begin in zip(rows, begins, strict=True):
-                own = logits[begin : begin + len(ids[i])]
-                inside = (np.array(kinds[i]) == 1) & (np.array(encoded[i].special_tokens_mask) == 0)
-                first = int(inside.argmax())
-                count = int(inside.sum())
-                if not count:
-                    continue
-                odds = own[first : first + count].astype(np.float64)
-                places = encoded[i].offsets[first : first + count]
-                if hints:
-                    odds[:, 0] += hints[i][[start for start, _ in places], 0]
-                    odds[:, 1] += hints[i][[end - 1 for _, end in places], 1]
-                odds -= odds.max(0)
-                odds -= np.log(np.exp(odds).sum(0))
-                joint = odds[:, None, 0] + odds[None, :, 1]
-                allowed = np.triu(np.ones_like(joint)) - np.triu(np.ones_like(joint), _ANSWER)
-                joint[allowed == 0] = -np.inf
-                start, end = divmod(int(joint.argmax()), count)
-                span = Span(places[start][0], places[end][1])
-                answers[i] = Answer(span, float(np.exp(joint[start, end])))
+        pairs = [(question[:_QUESTION], text) for text in texts]
+        for i, encoded, logits in self.token_logits(pairs):
+            inside = (np.array(encoded.type_ids) == 1) & (np.array(encoded.special_tokens_mask) == 0)
+            count = int(inside.sum())
+            if not count:
+                continue
+            first = int(inside.argmax())
+            margins = logits[first : first + count] - logits[0]
+            odds = margins.astype(np.float64)
+            places = encoded.offsets[first : first + count]
+            if hints:
+                odds[:, 0] += hints[i][[start for start, _ in places], 0]
+                odds[:, 1] += hints[i][[end - 1 for _, end in places], 1]
+            odds -= odds.max(0)
+            odds -= np.log(np.exp(odds).sum(0))
+            joint = odds[:, None, 0] + odds[None, :, 1]
+            allowed = np.triu(np.ones_like(joint)) - np.triu(np.ones_like(joint), _ANSWER)
+            joint[allowed == 0] = -np.inf
+            start, end = divmod(int(joint.argmax()), count)
+            span = Span(places[start][0], places[end][1])
+            margin = float(margins[start, 0] + margins[end, 1])
+            answers[i] = Answer(span, float(np.exp(joint[start, end])), margin)
         return answers

@@ -89,7 +89,7 @@ def test_an_abstention_says_what_it_knows() -> None:
 def test_a_sentence_that_introduces_a_list_brings_it() -> None:
     passages = ["The tenant must give back at the end:\n\n- all keys\n- the parking permit"]
     answer, _ = ExtractiveAnswerer().generate(
-        "Which things must be given back at the end of the lease?", passages
+        "What must the tenant give back at the end of the lease?", passages
     )
     assert answer == "The documents say: “The tenant must give back at the end: all keys; the parking permit”"
 

@@ -4,7 +4,6 @@ import pickle
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +25,6 @@ from sage_core.verify import (
     support,
 )
 from sage_core.verify.entailment import Entailment
-from sage_core.verify.pair_model import PairModel
 
 PASSAGES = [
     "The Kestrel Bridge was opened in 1932 by Jack Lang. It carries eight lanes of traffic over the harbor. "
@@ -257,7 +255,7 @@ def test_what_was_graded_is_shown_without_reading_it_again(monkeypatch):
     judge = LocalJudge(model=True)
     question, answer = "When was the footbridge built?", "The bridge of oak was built in 1871."
     LocalCritic(question, lambda s: [], judge=judge, alone=True).grade(FOOTBRIDGE, answer)
-    monkeypatch.setattr(judge, "_loaded", lambda: pytest.fail("the model was asked again"))
+    monkeypatch.setattr(judge, "_loaded_reader", lambda: pytest.fail("the model was asked again"))
     assert [m.passage for m in mark_answer(answer, FOOTBRIDGE, question=question, judge=judge)] == [0]
     assert judge.locate(question, FOOTBRIDGE) is not None
 
@@ -499,14 +497,6 @@ def test_a_code_that_does_not_mean_it_is_contradicted(judge):
     (claim,) = judge.grounding("Error E17 does not mean that the thermocouple is disconnected.", CODES)
     assert claim.contradicted and claim.probability <= 0.3
     assert claim.reason == "the passages say “means” where it says “not mean”"
-
-
-def test_the_first_position_reads_alike_alone_and_among_all():
-    model = PairModel()
-    pairs = [
-        (question, passage) for question in ("Who opened it?", "Do seals sleep?") for passage in PASSAGES
-    ]
-    assert np.allclose(model.logits(pairs), model.spans(pairs)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize(
