@@ -83,7 +83,7 @@ def all_words(sentences: Iterable[Sentence]) -> frozenset[str]:
 
 
 class _DocumentEmbedder(Protocol):
-    """The part of `sage_core.embedding.sentence_transformer.Embedder` used here."""
+    """The part of `sage_core.embedding.SentenceTransformerEmbedder` used here."""
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
 
@@ -115,7 +115,7 @@ class ExtractiveAnswerer:
         (True, 0)
 
     Args:
-        embedder: Optional; a `sage_core.embedding.sentence_transformer.Embedder`. Not used with a judge.
+        embedder: Optional; a `sage_core.embedding.SentenceTransformerEmbedder`. Not used with a judge.
         min_match: Least weighted share of the question's words that one of the quoted sentences must hold.
         min_together: What also suffices where all of them hold it together, and one alone less.
         max_sentences: Most sentences to quote.
@@ -182,7 +182,7 @@ class ExtractiveAnswerer:
             question: The question.
             context: Texts of the passages.
             options: Of a multiple-choice question.
-            places: Where each passage is from, see `sage_app.pipeline.Retrieval.places`: shown with a
+            places: Where each passage is from, see `sage_app.pipeline.results.Retrieval.places`: shown with a
                 quotation that may not be the answer, and read as what stands above a passage.
         """
         options = checked_options(options)

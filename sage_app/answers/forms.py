@@ -95,8 +95,8 @@ def form_answer(
         passages: Texts of the passages.
         affirms: How likely a sentence says yes to a question, see `LocalJudge.affirms`. Without it a question
             for yes or no gets the sentence alone.
-        places: Where each passage is from, see `sage_app.pipeline.Retrieval.places`: headings, and the names
-            of the columns where a table goes on.
+        places: Where each passage is from, see `sage_app.pipeline.results.Retrieval.places`: headings, and
+            the names of the columns where a table goes on.
 
     Raises:
         InputError: Where there are not as many places as passages.

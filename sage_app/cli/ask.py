@@ -25,7 +25,6 @@ Examples:
   sage-rag ask "When does the ferry leave?" --store .sage
   OPENAI_API_KEY=... sage-rag ask "Why was it closed?" --model gpt-4o-mini
   sage-rag ask "Why?" --base-url http://localhost:11434/v1 --model llama3.1
-  sage-rag ask "Why was it closed?" --model gpt-4o-mini
   sage-rag ask "Which?" --option north --option south --json
   sage-rag ask "When does the ferry leave?" --html report.html
   sage-rag ask "When does the ferry leave?" --chat
@@ -276,7 +275,7 @@ def _settings_of(sage: Sage) -> dict[str, object]:
         "rule": selection.rule if isinstance(selection.rule, str) else repr(selection.rule),
         **floor,
         "max_k": selection.max_k,
-        "gradient": selection.gradient if selection.gradient is not None else "0.3",
+        **({"gradient": selection.gradient or 0.3} if isinstance(selection.rule, str) else {}),
         "max_rounds": feedback.max_rounds,
         "accept_score": feedback.accept_score,
         "embedding model": sage.embedder.name,

@@ -335,4 +335,6 @@ def listen_locally(port: int) -> socket.socket:
 def print_json(value: object) -> None:
     """JSON on standard output, with one line break after it; what could steer a terminal is escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-    sys.stdout.write(re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+    sys.stdout.write(
+        re.sub("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+    )

@@ -409,7 +409,10 @@ class FolderStore(NameTables):
             )
 
     def _has_vectors(self) -> bool:
-        return any((self.path / _VECTORS).glob("*.vec"))
+        try:
+            return any((self.path / _VECTORS).glob("*.vec"))
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be read: {error.strerror or error}") from error
 
     def _damaged(self, what: str) -> StoreError:
         return StoreError(

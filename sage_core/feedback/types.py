@@ -515,11 +515,16 @@ def _selection(item: Mapping[str, Any]) -> Selection:
 
 
 def _verdict(item: Mapping[str, Any] | None) -> Verdict | None:
-    return None if item is None else Verdict(**{k: v for k, v in item.items() if k != "parsed"})
+    return None if item is None else Verdict(**_known(Verdict, item))
 
 
 def _usage(item: Mapping[str, Any] | None) -> TokenUsage:
-    return NO_USAGE if item is None else TokenUsage(**item)
+    return NO_USAGE if item is None else TokenUsage(**_known(TokenUsage, item))
+
+
+def _known(owner: type[Verdict | TokenUsage], item: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(owner) if field.init and field.name != "parsed"}
+    return {name: value for name, value in item.items() if name in names}
 
 
 ASKED = {1: "asked for more", -1: "asked for less", 0: "context left as it is"}

@@ -16,6 +16,13 @@ def server_url(value: str | None) -> str:
     """The address given, else OPENAI_BASE_URL, else OpenAI's own; InputError for what is no address."""
     url = value or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     check_url(url)
+    parts = urlsplit(url)
+    if parts.query or parts.fragment:  # logs and pickles would hold it, and paths be joined to it
+        host = parts.netloc.rpartition("@")[2]
+        raise InputError(
+            f"the address of {host} ends in a query (after '?' or '#'), where a key would show in logs: "
+            "leave it out, and give the key as api_key or OPENAI_API_KEY"
+        )
     return url
 
 

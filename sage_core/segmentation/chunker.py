@@ -25,6 +25,7 @@ from sage_core.text.language import sample
 from sage_core.text.spans import Span
 from sage_core.text.tokens import TokenCounter
 
+_LONG_TABLE = 10_000
 _PIECE_KEEP = 6.0  # log-odds that two pieces of one long sentence belong together
 # White space to Python, not to every tokenizer.
 _ODD_SPACE = re.compile(r"[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
@@ -111,7 +112,9 @@ def chunks(
     if max(lengths) > limits.max_tokens or max(keep, default=0.0) >= GLUED:
         units = _fit_units(text, units, counter, limits.max_tokens)
     if limits.strategy == "optimal":
-        size_cost = SizeCost(limits.usual_tokens, limits.max_tokens, limits.min_tokens)
+        # A limit that stands for none needs no table of costs beyond the text.
+        most = min(limits.max_tokens, max(_LONG_TABLE, sum(units.lengths)))
+        size_cost = SizeCost(limits.usual_tokens, most, limits.min_tokens)
         if limits.by_topic:
             starts = optimal_boundaries(units.lengths, units.keep, size_cost)
         else:

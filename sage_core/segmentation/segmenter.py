@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import asdict
@@ -29,6 +31,28 @@ from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, withou
 
 _ALGORITHM = 6  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
+
+
+logger = logging.getLogger(__name__)
+
+_HEAD = 4096  # characters of a text that are looked at
+_TAGS = re.compile(r"</(?:p|div|td|li|span|body|head|script)\s*>", re.IGNORECASE)
+_PAGE = re.compile(r"\s*(?:<\?xml[^<>]*>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+
+
+def _no_text(text: str) -> str | None:
+    """What a text is that is none: a file's bytes or HTML; None for any other."""
+    head = text[:_HEAD]
+    if head.startswith("%PDF-"):
+        return "begins with %PDF-: it is a PDF file's bytes"
+    unprintable = sum(not (c.isprintable() or c.isspace()) or c == "\ufffd" for c in head)
+    if head.startswith("PK") and unprintable:
+        return "begins with PK: it is the bytes of an office file or archive"
+    if unprintable > 0.3 * len(head):
+        return "is mostly unprintable: it is a binary file's bytes"
+    if _PAGE.match(head) or len(_TAGS.findall(head)) > max(9, len(head) // 200):
+        return "is HTML with its tags"
+    return None
 
 
 class Segmenter:
@@ -105,6 +129,7 @@ class Segmenter:
         # Only the bundled models are known to be English.
         self._english = isinstance(model, str) and (model == "default" or model in bundled_models())
         self._model: BoundaryModel | None = None if isinstance(model, str | Path) else model
+        self._warned = False
         self._lock = threading.Lock()
         self.counter: TokenCounter = get_counter(counter) if isinstance(counter, str) else counter
         if not isinstance(self.counter, TokenCounter):
@@ -344,10 +369,22 @@ class Segmenter:
         """The text as the tokenizers can read it (same indices), and its sentences."""
         if not isinstance(text, str):
             raise InputError(f"a text is a string, not {type(text).__name__}")
+        self._warn_of_no_text(text)
         text = without_lone_surrogates(text)
         if self.sentences is split_sentences:
             return text, split_sentences(text)
         return text, check_tiling(text, self.sentences(text))
+
+    def _warn_of_no_text(self, text: str) -> None:
+        """Warn once where readers of a framework handed on the bytes of a file, or a page with its tags."""
+        if self._warned or (what := _no_text(text)) is None:
+            return
+        self._warned = True
+        logger.warning(
+            "a text %s, not prose: read such files with sage_app.documents.read_document (extra files), "
+            "as the guides of both frameworks show",
+            what,
+        )
 
     def _score_gaps(self, documents: list[list[str]]) -> tuple[list[NDArray[np.float32]], list[int] | None]:
         """P(same) of all gaps; and all sentences' lengths where the model counts as the counter does."""

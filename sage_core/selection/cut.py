@@ -183,9 +183,7 @@ def select(
             reason = f"nothing relevant: the best has a probability of {best:.3f} (limit {limit:g})"
             return Selection((), (), total, reason)
     floor = token_floor(name, min_k, gradient, min_tokens)
-    if tokens is not None and len(tokens) != total:
-        raise InputError(f"{len(tokens)} token counts for {total} scores: one per candidate")
-    counts = [] if tokens is None else [tokens[i] for i in order]
+    counts = _token_counts(tokens, order)
     if counts and floor:
         reached = _reaching(counts, floor) if min_tokens is not None else _nearest(counts, floor)
         least = reached if min_k is None else max(reached, min_k)
@@ -213,6 +211,17 @@ def _least_probability(empty_below: EmptyBelow, scale: Scale, by_itself: bool) -
     if empty_below == "auto":
         return EMPTY_BELOW if by_itself and scale == "probability" else 0.0
     return (empty_below or 0.0) if scale in ("probability", "logit") else 0.0
+
+
+def _token_counts(tokens: Sequence[int] | None, order: Sequence[int]) -> list[int]:
+    """The lengths of the candidates from best to worst; empty where they are not given."""
+    if tokens is None:
+        return []
+    if isinstance(tokens, str) or not hasattr(tokens, "__len__") or not hasattr(tokens, "__getitem__"):
+        raise InputError(f"tokens are the lengths of the candidates, one number each, not {tokens!r}")
+    if len(tokens) != len(order):
+        raise InputError(f"{len(tokens)} token counts for {len(order)} scores: one per candidate")
+    return [check_int("a length in tokens", tokens[i], minimum=0) for i in order]
 
 
 def _reaching(tokens: Sequence[int], floor: int) -> int:

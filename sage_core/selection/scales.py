@@ -42,7 +42,8 @@ def plain_scores(scores: Iterable[Any]) -> list[float | None]:
     Raises:
         InputError: For anything else. Text is refused even where it reads as a number.
     """
-    if isinstance(scores, str | bytes | Mapping) or not isinstance(scores, Iterable):
+    single = isinstance(scores, str | bytes | Mapping) or getattr(scores, "ndim", 1) == 0
+    if single or not isinstance(scores, Iterable):
         raise InputError(f"scores are a list of numbers, one per candidate, not {type(scores).__name__}")
     return [None if score is None else _plain(score, position) for position, score in enumerate(scores)]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x85]")
-# C0 but tab and line break, DEL, C1, the two overrides that reverse what follows, and what UTF-8 cannot hold.
-_UNSAFE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff\ufffe\uffff]")
+# C0 but tab and line break, DEL, C1, what puts text into another order, and what UTF-8 cannot hold.
+_UNSAFE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _PICTURES = 0x2400  # the block of control pictures: U+241B shows ESC
 
 

@@ -87,3 +87,7 @@ def test_names_in_brackets_are_names_not_styles():
     assert "[bold]name[/bold].txt" in printed(
         selection_view([0.9], ["x"], sources=["/docs/[bold]name[/bold].txt".replace("/bold", "|bold")])
     ).replace("|", "/")
+
+
+def test_marks_that_put_text_into_another_order_are_shown() -> None:
+    assert terminal_safe("a\u202eb\u2066c\u2069") == "a�b�c�"

@@ -83,3 +83,13 @@ def test_rounds_of_other_candidates_are_refused(scores):
     loop.answered("one")
     with pytest.raises(InputError, match="candidates"):
         FeedbackLoop(scores).resume(loop.rounds)
+
+
+def test_unknown_keys_are_ignored_at_every_depth() -> None:
+    from sage_core.feedback.types import _usage, _verdict
+
+    verdict, usage = (
+        _verdict({"score": 8.0, "adjust": 0, "later": 1}),
+        _usage({"prompt": 1, "completion": 2, "calls": 1, "later": 1}),
+    )
+    assert verdict is not None and verdict.score == 8 and usage.prompt == 1

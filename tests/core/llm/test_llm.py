@@ -312,8 +312,8 @@ def test_the_key_is_in_no_repr_log_or_pickle(caplog: pytest.LogCaptureFixture) -
         assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_user_and_query_of_an_address_are_not_shown() -> None:
-    chat = OpenAIChat("m", base_url=f"http://user:{KEY}@localhost:1/v1?api-key={KEY}")
+def test_the_user_of_an_address_is_not_shown() -> None:
+    chat = OpenAIChat("m", base_url=f"http://user:{KEY}@localhost:1/v1")
     assert repr(chat) == "OpenAIChat('m', base_url='http://localhost:1/v1')"
 
 
@@ -350,3 +350,10 @@ def test_a_key_loses_its_newline_and_one_that_is_no_key_is_told() -> None:
         assert server.requests[0].headers["authorization"] == "Bearer sk-test"
         with pytest.raises(InputError, match="OPENAI_API_KEY"):
             OpenAIChat("m", base_url=server.base_url, api_key="sk-ключ").complete([Message("user", "?")])
+
+
+@pytest.mark.parametrize("url", ["http://ann:pw@h/v1?key=sk-secret", "https://h/v1#sk-secret"])
+def test_an_address_with_a_query_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(InputError, match="api_key") as told:
+        OpenAIChat("m", base_url=url)
+    assert "secret" not in str(told.value) and "pw" not in str(told.value)

@@ -258,3 +258,44 @@ def test_a_splitter_may_give_the_sentences_themselves() -> None:
 def test_a_splitter_that_gives_something_else_is_told(given: list[object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Segmenter(HashModel(), sentences=lambda _: given).segment("One here. Two there.")
+
+
+def test_a_limit_that_stands_for_none_takes_no_longer() -> None:
+    text = "The ferry leaves at nine. It returns before dark. " * 40
+    chunks = [Segmenter(max_tokens=limit).segment(text) for limit in (10**5, 10**12)]
+    assert all(c and c[-1].end <= len(text) for c in chunks)
+
+
+PAGE = "<html><head><title>x</title></head><body><p>The ferry leaves.</p></body></html>"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("%PDF-1.4\n4 0 obj << /Contents 5 0 R >>\n", "PDF"),
+        ("PK\x03\x04\x14\x00\x06\x00\x08\x00 word/document.xml", "PK"),
+        ("\ufffd\x00\x01ab\ufffd\ufffd\x05" * 9, "unprintable"),
+        (PAGE, "HTML"),
+        ("<p>One.</p> " * 40, "HTML"),
+    ],
+)
+def test_what_is_no_text_is_told_once(text: str, what: str, caplog: pytest.LogCaptureFixture) -> None:
+    segmenter = Segmenter()
+    for _ in range(2):
+        segmenter.segment(text)
+    assert [what in r.getMessage() and "read_document" in r.getMessage() for r in caplog.records] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PK is the sign of the firm.",
+        "A tag such as <p> or </p> ends a paragraph.",
+        "Πλοίο στις εννέα.\n\t",
+        "",
+        "\x0c",
+    ],
+)
+def test_text_is_no_cause_for_a_warning(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    Segmenter().segment(text)
+    assert not caplog.records
