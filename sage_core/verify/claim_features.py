@@ -36,7 +36,9 @@ NAMES = (
 """The features of `rule_features`, in order."""
 
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
+# All chosen by hand; the weights of the features are fitted by ``training/fit_grounding.py``.
 _NEIGHBORS = 3  # Content words on each side that say what a name did.
+_SAME_REST = 0.9  # Of the best sentence's share: another one about the same.
 _ABOUT = 0.75  # Weighted share of a claim's other words in a sentence about the same.
 _FAMILY = 5  # Letters that words of one family share at their beginning.
 _WINDOW = 3  # Sentences in a row that may support a claim together.
@@ -153,7 +155,7 @@ def _names_elsewhere(
         return 0.0, 0.0
     replaced, exchanged = 1.0, 1.0
     for i, share in enumerate(shares):
-        if share < 0.9 * best:
+        if share < _SAME_REST * best:
             continue
         sentence = sentences[i]
         held = set(sentence.stems)

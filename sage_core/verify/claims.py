@@ -22,8 +22,12 @@ from sage_core.verify.words import stem_list, stems
 _log = logging.getLogger(__name__)
 
 MAX_CLAIMS = 300
-"""Claims of an answer that are judged: beyond it a model repeats itself. The rest is unsure."""
+"""Claims of an answer that are judged, by hand: beyond it a model repeats itself. The rest is unsure."""
 CONTRADICTED = 0.3
+"""Most probability of a contradicted claim, by hand: `Claim.refuted` gives how often that is wrong."""
+# A clause is a claim of its own where both sides have this many content words, of a sentence of at least so
+# many words: less is not a statement, and the entailment model reads whole sentences better.
+_CLAUSE_WORDS, _LONG_SENTENCE = 3, 12
 _NOT_SURE, _SAYS = ("|".join(re.escape(p[i]) for p in PHRASES.values()) for i in (1, 3))
 # What opens an answer without claiming anything.
 _SOURCE = r"(?:passages?|context|documents?|text|information|sources?|excerpts?|article)"
@@ -159,6 +163,7 @@ def support(claims: Sequence[Claim]) -> float | None:
         return None
     odds = np.array([log_odds(p) for p in known])
     sizes = np.array([len(c.text.split()) for c in claims], dtype=float)
+    # The mean alone forgives one false claim among many; the weakest alone condemns every long answer.
     middle = (float(odds @ sizes / sizes.sum()) + float(odds.min())) / 2
     return chance(middle)
 
@@ -182,7 +187,8 @@ def split_claims(answer: str) -> list[Span]:
             continue
         for match in _CLAUSE.finditer(answer, start, span.end):
             before, after = answer[start : match.start()], answer[match.end() : span.end]
-            if len(stem_list(before)) >= 3 and len(stem_list(after)) >= 3 and len(text.split()) >= 12:
+            sides = min(len(stem_list(before)), len(stem_list(after)))
+            if sides >= _CLAUSE_WORDS and len(text.split()) >= _LONG_SENTENCE:
                 result.append(trim(answer, Span(start, match.start())))
                 start = match.end()
         result.append(trim(answer, Span(start, span.end)))

@@ -35,10 +35,11 @@ def probability_of(name: str, values: Sequence[float]) -> float:
 
 def chance(odds: float) -> float:
     """The probability of log-odds."""
-    return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))  # beyond 30 `exp` may overflow
 
 
 def log_odds_of(name: str, values: Sequence[float]) -> float:
     """Log-odds by a logistic model of ``judge.json``."""
     weights: NDArray[np.float64] = np.asarray(coefficients()[name]["weights"])
+    # The last weight is the intercept.
     return float(weights[:-1] @ np.asarray(values, dtype=float) + weights[-1])

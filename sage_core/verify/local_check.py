@@ -21,12 +21,16 @@ from sage_core.verify.coefficients import threshold
 from sage_core.verify.judge import LocalJudge
 from sage_core.verify.words import stem_list
 
+# Probabilities that ``training/fit_judge.py`` and ``training/fit_grounding.py`` choose on training data.
 ACCEPT_AT = threshold("accept_at")
 SUPPORT_AT = threshold("support_at")
 AGREE_AT = 0.5  # Two readers that agree need less: `benchmarks/feedback_cost.py --sweep`.
 WIDEN_BELOW = threshold("widen_below")
 VETO_BELOW = threshold("veto_below")
+# A vetoed answer is at most as good as one that says that the documents do not hold the answer.
 VETOED_GRADE = 3.0
+_SHORT_ANSWER = 5  # Content words; fewer are a name, a number or a few words rather than a sentence. By hand.
+_SAME_ANSWER = 0.5  # Share of the shorter answer's words that both have. By hand.
 
 
 class LocalCritic:
@@ -241,13 +245,13 @@ def named_judge(model: str) -> ModelJudge:
 
 def _is_short(answer: str) -> bool:
     """Whether an answer is a name, a number or a few words rather than a sentence."""
-    return len(stem_list(answer)) < 5
+    return len(stem_list(answer)) < _SHORT_ANSWER
 
 
 def _agree(answer: str, located: str) -> bool:
     """Whether two short answers share at least half of the words of the shorter one."""
     own, other = set(stem_list(answer)), set(stem_list(located))
-    return bool(own and other) and len(own & other) >= 0.5 * min(len(own), len(other))
+    return bool(own and other) and len(own & other) >= _SAME_ANSWER * min(len(own), len(other))
 
 
 def _shown(probability: float | None) -> str:

@@ -19,7 +19,9 @@ from sage_core.text.tokens import without_lone_surrogates
 from sage_core.verify.quantities import has_minus
 from sage_core.verify.words import stem_list
 
-_MOST_WORDS = 20_000  # Of all passages; beyond that the judge says that it is unsure.
+# Words of all passages, and characters of one word: more takes seconds, and the judge says that it is unsure.
+_MOST_WORDS, _LONGEST_WORD = 20_000, 5_000
+_LANGUAGE_CHARACTERS = 20_000  # that show whether passages are English
 _IDENTIFIER = re.compile(r"\b([A-Za-z]{1,6})-?(\d+[A-Za-z\d]*)\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _SPACE = re.compile(r"\W+")
@@ -64,7 +66,20 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class ParsedPassages:
-    """Passages, taken apart once."""
+    """Passages, taken apart once.
+
+    Attributes:
+        sentences: Of all passages, in order.
+        words: Their content words, stemmed.
+        pairs: Content words that stand side by side.
+        numbers: Numbers in digits, with their minus.
+        lower: All passages in lower case, to look for names in.
+        flat: Their words alone, see `flat_words`.
+        exact: Their words and numbers, see `exact_words`.
+        weights: How rare each word is among the sentences.
+        rarest: The weight of the rarest word.
+        readable: Whether they are English, and short enough to read.
+    """
 
     sentences: tuple[Sentence, ...]
     words: frozenset[str]
@@ -98,11 +113,12 @@ def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:
     return tuple(without_lone_surrogates(p) for p in passages)
 
 
+# A question is asked of few selections: the first one, and wider or narrower ones.
 @lru_cache(maxsize=16)
 def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
     """The passages' sentences, words, numbers and weights."""
     size = sum(len(p.split()) for p in passages)
-    if size > _MOST_WORDS or any(len(w) > 5_000 for p in passages for w in p.split()):
+    if size > _MOST_WORDS or any(len(w) > _LONGEST_WORD for p in passages for w in p.split()):
         return ParsedPassages((), frozenset(), frozenset(), frozenset(), "", "", "", {}, 1.0, False)
     sentences = []
     pairs: set[tuple[str, str]] = set()
@@ -130,7 +146,7 @@ def parse_passages(passages: tuple[str, ...]) -> ParsedPassages:
         f" {exact_words(whole)} ",
         weights,
         max(weights.values(), default=1.0),
-        is_english(whole[:20_000], 20),
+        is_english(whole[:_LANGUAGE_CHARACTERS], 20),
     )
 
 
@@ -148,7 +164,7 @@ def _rows(text: str, passage: int, spans: Sequence[Span], kinds: Sequence[str]) 
             above = (Cell("", words, span),)
         if kind != "table":
             header = []
-        elif is_delimiter_row(span.of(text)):
+        elif is_delimiter_row(span.of(text)):  # the row above it names the columns
             header = _cells(text, spans[i - 1]) if i and kinds[i - 1] == "table" else []
         elif header and len(own := _cells(text, span)) == len(header):
             named = zip(header, own, strict=True)
@@ -173,7 +189,7 @@ def cell_places(cells: Sequence[Cell]) -> list[Span]:
     """Where the texts of the cells stand in the text of their row."""
     places, at = [], 0
     for cell in cells:
-        at += len(cell.header) + 2 if cell.header else 0
+        at += len(cell.header) + 2 if cell.header else 0  # ": ", and "; " behind the cell
         places.append(Span(at, at + len(cell.text)))
         at += len(cell.text) + 2
     return places

@@ -41,7 +41,7 @@ FEATURES = (
     "log_length",
 )
 
-# A chunk with a smaller share of the best score than this counts as one with it.
+# A chunk with a smaller share of the best score than this counts as one with it: its logarithm is bounded.
 _LEAST_SHARE = 0.003
 _WHOLE = frozenset(("table", "code", "item"))
 # A gap of fewer words is not worth a break in the text.
@@ -251,7 +251,7 @@ def _standing(n: int, scores: Sequence[float | None] | None, scale: Scale) -> tu
     return np.exp(-_FALL * rank), rank
 
 
-_FALL = 0.25
+_FALL = 0.25  # Of the share's logarithm with each rank; chosen by hand.
 
 
 def _beside(values: Floats, owner: NDArray[np.int64]) -> Floats:

@@ -62,7 +62,7 @@ _SPOKEN = re.compile(
 )
 _SHARE = re.compile(r"\b(?:(?P<count>a|one|two|three) (?P<part>half|thirds?|quarters?)|half) of\b")
 _SIGNS = ("-", "−", "–")
-_TOLERANCE = 0.005
+_TOLERANCE = 0.005  # Relative, of converted quantities: "1.2 km" for 1,203 m. By hand.
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     for start, end, quantity in _clock_times(lower):
         result.append((start, replace(quantity, span=Span(start, end))))
         taken.append((start, end))
+    # Blanked out, so that the digits of a time of day are not read again as numbers; the length stays.
     for start, end in taken:
         lower = lower[:start] + ";" * (end - start) + lower[end:]
     tokens = [(m.start(), m[0]) for m in _TOKEN.finditer(lower)]
@@ -204,6 +205,7 @@ def _clock_times(lower: str) -> list[tuple[int, int, Quantity]]:
         if half is None and match["sep"] != ":":
             continue  # A number, not a time.
         hour, minute = int(match["hour"]), int(match["minute"] or 0)
+        # "9:30" may be morning or evening, "09:30" is not.
         sure = half is not None or hour > 12 or hour == 0 or len(match["hour"]) == 2
         if half is not None:
             hour = hour % 12 + (12 if half == "p" else 0)
@@ -233,7 +235,7 @@ def _words_value(text: str) -> float:
 def _number(tokens: list[tuple[int, str]], at: int) -> tuple[float, int] | None:
     """The number that begins at a token, and the position behind it."""
     word = tokens[at][1]
-    words = [token for _, token in tokens[at : at + 8]] + [""] * 8
+    words = [token for _, token in tokens[at : at + 8]] + [""] * 8  # no number has more; no end to look for
     if word[0].isdecimal():
         value, i = float(word.replace(",", "")), 1
         if words[1] in _FRACTIONS:

@@ -25,16 +25,25 @@ from sage_core.verify.passages import (
 from sage_core.verify.quantities import missing, quantities
 from sage_core.verify.words import contrary, stem_list, terms
 
+# Numbers here were chosen by hand; what ``training/fit_grounding.py`` fits is in ``judge.json``.
 MOST_LOGIT = 4.0
-"""Bound of what the entailment model says of a claim."""
-_EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45  # Of the sentences that a claim is read with, and of one.
-_LONGEST_CLAIM = 120
-_QUOTE_WORDS = 3
-_SAME_MATTER = 0.6  # Share of a claim's words in a sentence about the same.
-_VERBATIM, _VERBATIM_WORDS = 0.97, 5
+"""Bound of the entailment model's logit, so that it alone does not decide."""
+# Words of the sentences that a claim is read with, and of one of them; for speed fewer than in training.
+_EVIDENCE_WORDS, _LONGEST_EVIDENCE = 50, 45
+_EVIDENCE_SENTENCES = 4
+_LONGEST_CLAIM = 120  # Words; a longer one is a text that was not parted, of which counts say little.
+_QUOTE_WORDS = 3  # Fewer between quotation marks are a title or a word spoken of.
+_SAME_MATTER = 0.6  # Weighted share of a claim's words in a sentence about the same.
+_RIVAL = 0.2  # A sentence with so much less of them than the best one is about something else.
+_SAME_REST = 0.9  # Of the best sentence's weight without the word in question: another one about the same.
+_VERBATIM_WORDS = 5  # Fewer stand word for word in many passages by chance.
+_VERBATIM = 0.97  # Least probability of a claim that the passages hold word for word.
 VERBATIM_REASON = "word for word in the passages"
-_FALSE_QUOTATION = 0.05
-_NOT_SURE = 0.3
+_FALSE_QUOTATION = 0.05  # Most of one with a quotation that they do not hold.
+_OTHER_CODE = 0.3  # Most of one that they say of another code: it may still hold for this one.
+_REPEATED = 0.25  # What a word still weighs once a chosen sentence holds it.
+# Exponent and offset, in words, of the length that a sentence's weight is divided by: short ones win ties.
+_LENGTH_POWER, _LENGTH_OFFSET = 0.3, 12
 _NAME = re.compile(r"\b[A-Z][\w’'-]*")
 _QUOTED = re.compile(r"[“\"]([^”\"]{8,300})[”\"]")
 _Place = tuple[int | None, Span | None]
@@ -66,22 +75,25 @@ def score_claim(span: Span, text: str, material: ParsedPassages) -> ClaimScores 
     own = stem_list(text)
     if len(text.split()) > _LONGEST_CLAIM or not own:
         return None
+    # Of "error E22" only what is said of E22 is evidence, though E17 may share all other words.
     about = without_other_codes(text, material)
     sentences = find_evidence(own, about)
     place: _Place = (sentences[0].passage, sentences[0].span) if sentences else (None, None)
     said = _contradicted(text, about)
     verbatim = _verbatim(text, material)
     values = support_features(text, own, about, contradicted=said is not None, verbatim=verbatim)
+    # The first rule that holds bounds the probability and gives the reason.
     reason, least, most = _why(values), 0.0, 1.0
     if verbatim:
         reason, least = VERBATIM_REASON, _VERBATIM
     elif _false_quotation(text, material):
         reason, most = "a quotation is not in the passages", _FALSE_QUOTATION
     elif about is not material and _most_held(own, material) > _most_held(own, about):
-        reason, most = "the passages say it of another code", _NOT_SURE
+        reason, most = "the passages say it of another code", _OTHER_CODE
     elif said is not None:
         most, (reason, place) = CONTRADICTED, said
     claim = Claim(span, text, None, *place, reason, said is not None and not verbatim)
+    # What is there word for word, or not at all, the model need not read: 25 ms a claim.
     logit = MOST_LOGIT if verbatim else None if sentences else 0.0
     return ClaimScores(claim, values, least, most, evidence_text(own, sentences), logit)
 
@@ -99,6 +111,7 @@ def _densest(words: Sequence[str], own: set[str], longest: int) -> str:
     """At most so many words in a row, with most of a claim's among them."""
     if len(words) <= longest:
         return " ".join(words)
+    # before[i]: words of the claim among the first i, so that a window's count is one subtraction.
     before = [0, *itertools.accumulate(not own.isdisjoint(stem_list(word)) for word in words)]
     start = max(range(len(words) - longest + 1), key=lambda i: (before[i + longest] - before[i], -i))
     return " ".join(words[start : start + longest])
@@ -124,7 +137,7 @@ def support_features(
     sentences = material.sentences
     own = stem_list(_drop_converted_quantities(text, sentences)) or own
     words = set(own)
-    near = 0
+    near = 0  # Most words of the claim in three sentences in a row.
     for i, sentence in enumerate(sentences):
         held = words & sentence.words
         for other in sentences[i + 1 : i + 3]:
@@ -132,6 +145,7 @@ def support_features(
         near = max(near, len(held))
     pairs = set(itertools.pairwise(own))
     numbers = numbers_in(text)
+    # Not the first letter: every sentence has a capital there.
     names = {n.lower() for n in _NAME.findall(text[1:])} - COMMON_ENGLISH
     share = len(words & material.words) / len(words)
     rules = rule_features(text, own, material, contradicted=contradicted, verbatim=verbatim)
@@ -140,9 +154,10 @@ def support_features(
         share,
         near / len(words),
         len(pairs & material.pairs) / len(pairs) if pairs else share,
+        # A number is missing where neither its digits nor its quantity in another unit is there.
         min(absent, rules[0]) if numbers else 0.0,
         sum(n not in material.lower for n in names) / max(1, len(names)),
-        min(math.log(len(words)), 3.5),
+        min(math.log(len(words)), 3.5),  # 33 words: longer claims are as uncertain as these
         *rules,
     ]
 
@@ -150,7 +165,7 @@ def support_features(
 def _drop_converted_quantities(text: str, sentences: Sequence[Sentence]) -> str:
     """A claim less the quantities that the passages give in other words, such as 1,200 m for 1.2 km."""
     there = [q for s in sentences for q in quantities(s.text)]
-    for quantity in reversed(quantities(text)):
+    for quantity in reversed(quantities(text)):  # from the end, so that spans before it stay true
         if quantity.dimension and missing([quantity], there) == 0:
             start, end = quantity.span
             if not any(text[start:end].lower() in s.text.lower() for s in sentences):
@@ -195,28 +210,18 @@ def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | N
     plain = {t.stem for t in claim if t.beside is None and not t.sides}
     if not plain:
         return None
-    near: list[tuple[float, Sentence, frozenset[str]]] = []
-    previous = None
-    for sentence in material.sentences:
-        held = sentence.words & plain
-        if held and previous is not None and previous.passage == sentence.passage:
-            # "It" is what the sentence before is about.
-            back = points_back(sentence.text, Span(0, len(sentence.text)))
-            held |= previous.words & plain if back else frozenset()
-        near.append((material.share(plain, held), sentence, held))
-        previous = sentence
-    least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - 0.2)
     rivals = [
         (s, held, *contrary(terms(_drop_converted_quantities(text, [s])), terms(s.text)))
-        for share, s, held in near
-        if share >= least
+        for s, held in _about_the_same(plain, material)
     ]
     for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
+        # What each sentence shares with the claim beside the word in question: it must be about the same.
         rest = [
             sum(map(material.weight, (held | agreed) - other.keys() - {stem}))
             for _, held, other, agreed in rivals
         ]
-        about = [f for f, share in zip(rivals, rest, strict=True) if share >= 0.9 * max(rest)]
+        about = [f for f, share in zip(rivals, rest, strict=True) if share >= _SAME_REST * max(rest)]
+        # One that agrees acquits: the other one is of another year, person or row.
         if any(stem in agreed for _, _, _, agreed in about):
             continue
         for sentence, _, other, _ in about:
@@ -227,6 +232,22 @@ def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | N
     return None
 
 
+def _about_the_same(plain: set[str], material: ParsedPassages) -> list[tuple[Sentence, frozenset[str]]]:
+    """The sentences that hold most of a claim's words, and which; see `_contradicted`."""
+    near: list[tuple[float, Sentence, frozenset[str]]] = []
+    previous = None
+    for sentence in material.sentences:
+        held = sentence.words & plain
+        if held and previous is not None and previous.passage == sentence.passage:
+            # "It" is what the sentence before is about.
+            back = points_back(sentence.text, Span(0, len(sentence.text)))
+            held |= previous.words & plain if back else frozenset()
+        near.append((material.share(plain, held), sentence, held))
+        previous = sentence
+    least = max(_SAME_MATTER, max((share for share, _, _ in near), default=0.0) - _RIVAL)
+    return [(sentence, held) for share, sentence, held in near if share >= least]
+
+
 def find_evidence(
     own: Sequence[str],
     material: ParsedPassages,
@@ -234,16 +255,15 @@ def find_evidence(
     longest: int = _LONGEST_EVIDENCE,
 ) -> list[Sentence]:
     """The sentences that together hold most of a claim's words, the best first."""
-    missing = dict.fromkeys(own, 1.0)
-    for word in missing:
-        missing[word] = material.weights.get(word, 0.0)
+    weights = {word: material.weights.get(word, 0.0) for word in own}  # what is still to be found
     chosen: list[Sentence] = []
     size = 0
-    rest = [s for s in material.sentences if not s.words.isdisjoint(missing)]
-    while rest and len(chosen) < 4:
-        gain = [sum(missing[w] for w in s.words if w in missing) for s in rest]
+    rest = [s for s in material.sentences if not s.words.isdisjoint(weights)]
+    while rest and len(chosen) < _EVIDENCE_SENTENCES:
+        gain = [sum(weights[w] for w in s.words if w in weights) for s in rest]
         # A short sentence wins over a long one that holds as much.
-        best = max(range(len(rest)), key=lambda i: (gain[i] / (12 + len(rest[i].stems)) ** 0.3, -i))
+        size_of = [(_LENGTH_OFFSET + len(s.stems)) ** _LENGTH_POWER for s in rest]
+        best = max(range(len(rest)), key=lambda i: (gain[i] / size_of[i], -i))
         words = min(len(rest[best].text.split()), longest)
         if gain[best] <= 0 or (chosen and size + words > most):
             break
@@ -251,7 +271,7 @@ def find_evidence(
         chosen.append(sentence)
         size += words
         for word in sentence.words:
-            if word in missing:
+            if word in weights:
                 # Said again elsewhere counts a little: the best sentence may not be the one that is meant.
-                missing[word] *= 0.25
+                weights[word] *= _REPEATED
     return chosen

@@ -139,6 +139,7 @@ _NOT_DENIED = re.compile(
 )
 # What stands between a "not" and the word that it denies.
 _PASSED = frozenset(_listed("now still yet even ever always often currently quite"))
+_ROUNDED = 0.05  # Relative difference below which one number is the other, rounded. By hand.
 _YEAR = re.compile(r"(?:1[0-9]|20)\d\d\Z")
 
 
@@ -164,6 +165,7 @@ def _stem(word: str) -> str:
     """The word without common English endings, so that "built" stays and "bridges" meets "bridge"."""
     word = re.sub(r"['’]s?$", "", word)
     for ending in _ENDINGS:
+        # Three letters stay, or "sing" and "red" would lose all; "glass" is no plural.
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word[: -len(ending)]
     return word
@@ -220,6 +222,7 @@ def terms(text: str) -> tuple[Term, ...]:
             sign = "-" if has_minus(lower, match.start()) else ""
             parsed.append((sign + word, sign + value, 1, (before, after)))
         elif word not in _STOP or word in _CONTRARY_WORDS:
+            # "Not yet open": what stands between does not end the denial.
             parsed.append((word, _stem(word), -1 if denied else 1, None))
             denied = denied and (word in _PASSED or word.endswith("ly"))
     stems_ = [stem for _, stem, _, _ in parsed]
@@ -266,6 +269,7 @@ def contrary(
         excludes it, the word denied or not denied, or another number; and the stems that it says likewise.
     """
     own = {term.stem for term in claim}
+    # A sentence may both say and deny a word: it agrees with either.
     signs: dict[str, set[int]] = {}
     for term in sentence:
         signs.setdefault(term.stem, set()).add(term.sign)
@@ -303,7 +307,7 @@ def _other_number(term: Term, other: Term) -> bool:
     if term.is_year or other.is_year:
         return term.is_year and other.is_year and same_before
     a, b = float(term.stem), float(other.stem)
-    if abs(a - b) <= 0.05 * max(abs(a), abs(b)):  # Rounded.
+    if abs(a - b) <= _ROUNDED * max(abs(a), abs(b)):
         return False
     unit = term.beside[1] not in _MARKS_OF_CLAUSES
     return same_after if unit else same_before and other.beside[1] in _MARKS_OF_CLAUSES
