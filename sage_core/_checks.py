@@ -53,7 +53,10 @@ def check_float(name: str, value: object, *, minimum: float = -math.inf, maximum
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, not {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int of so many digits cannot even be written down
+        raise InputError(f"{name} is too large: it must be a float, up to 1.8e308") from None
     if math.isnan(number):
         raise InputError(f"{name} must be a number, not NaN")
     if not minimum <= number <= maximum:

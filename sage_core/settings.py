@@ -97,6 +97,8 @@ class SageSettings:
         """
         path = as_path(path)
         try:
+            if path.exists() and not path.is_file():  # a pipe would be waited for, a device read for ever
+                raise InputError(f"the settings file {path} is not a regular file")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise InputError(f"there is no settings file {path}: `sage-rag tune` writes one") from None
@@ -104,6 +106,8 @@ class SageSettings:
             raise InputError(f"cannot read the settings file {path}: {error}") from None
         try:
             data = json.loads(text)
+            # Infinity, NaN and half a surrogate pair are read, but could not be written again.
+            json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError) as error:
             raise InputError(f"the settings file {path} is not valid JSON: {error}") from None
         try:

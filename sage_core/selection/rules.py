@@ -375,9 +375,9 @@ def rule_from_data(data: Any) -> Any:
         return data
     settings = dict(data)
     name = settings.pop("rule", None)
-    if name == "Earliest":
-        return Earliest(tuple(rule_from_data(part) for part in settings.get("rules", ())))
-    if name not in _BY_NAME:
+    if name == "Earliest" and isinstance(rules := settings.get("rules", ()), Sequence):
+        return Earliest(tuple(rule_from_data(part) for part in rules))
+    if not isinstance(name, str) or name not in _BY_NAME:
         known = ", ".join([*_BY_NAME, "Earliest"])
         raise InputError(f"the rule {name!r} is not one of {known}: pass it again, from_dict(data, rule=...)")
     try:

@@ -1,6 +1,7 @@
 """Settings in a file: what is written is what every part gets."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,28 @@ def test_both_frameworks_cut_as_the_segmenter_does(tmp_path: Path) -> None:
         assert parser.from_settings(path).split_text(text) == expected
     assert splitter.from_settings(path, add_start_index=True).create_documents([text])[1].metadata
     assert parser.from_settings(path, max_tokens=30).max_tokens == 30
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"embedder": "\\ud800"}',
+        '{"selection": {"gradient": ' + "9" * 400 + "}}",
+        '{"selection": {"min_k": Infinity}}',
+        '{"measured": {"value": 1e999}}',
+        *('{"selection": {"rule": {"rule": ' + rule + "}}}" for rule in ("[]", "{}", "1", "null")),
+        '{"selection": {"rule": {"rule": "Earliest", "rules": 5}}}',
+    ],
+)
+def test_values_that_no_setting_has_are_input_errors(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"settings\.json"):
+        SageSettings.load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_no_settings_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "settings.json")
+    with pytest.raises(InputError, match="regular"):
+        SageSettings.load(tmp_path / "settings.json")
