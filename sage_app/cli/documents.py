@@ -48,8 +48,6 @@ def list_documents(
     as_json: cli.JsonOption = False,
 ) -> None:
     """List the documents of a store: id, chunks, path and title."""
-    from rich.table import Table
-
     cli.require_packages(store=store)
     with _opened(store) as opened:
         records = _named(opened, names) if names else opened.documents()
@@ -57,15 +55,16 @@ def list_documents(
     if as_json:
         cli.print_json({"store": location, "documents": [_to_dict(record) for record in records]})
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("id", no_wrap=True)
-    table.add_column("chunks", justify="right", no_wrap=True)
-    table.add_column("document", overflow="fold")
+    rows = [("id", "chunks", "document")] if records else []
     for record in records:
         title = f" ({one_line(record.title)})" if record.title else ""
-        table.add_row(record.id, f"{record.chunks:,}", f"{one_line(record.source)}{title}")
-    if records:
-        cli.console().print(table)
+        rows.append((record.id, f"{record.chunks:,}", f"{one_line(record.source)}{title}"))
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
+    for (
+        row
+    ) in rows:  # a line for each: a path that is broken over lines can be neither copied nor searched for
+        line = f"{row[0]:{wide[0]}} {row[1]:>{wide[1]}} {row[2]}"
+        cli.console().print(line, soft_wrap=True, markup=False, highlight=False)
     chunks = counted(sum(record.chunks for record in records), "chunk")
     cli.say(f"{counted(len(records), 'document')}, {chunks} in {location}")
 

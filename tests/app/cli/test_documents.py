@@ -92,3 +92,9 @@ def test_it_asks_before(
 def test_without_a_terminal_yes_is_needed(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, message = mistake(capsys, "remove", "mill.txt", "--store", made)
     assert code == 2 and "--yes" in message and left(made) == set(TEXTS)
+
+
+def test_a_long_path_stays_on_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"{'far-' * 40}[red].txt"
+    ingest(tmp_path / "store", fill(tmp_path / "docs", {name: "At seven."}))
+    assert str(tmp_path / "docs" / name) in shown(capsys, "list", "--store", tmp_path / "store")

@@ -137,8 +137,7 @@ def test_every_kind_is_among_them() -> None:
 def check_is_read_to_its_end(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     assert read_bytes(path) == data
-    document = read_document(path)
-    assert LAST in document.text and document == parse_document(path, data)
+    assert LAST in read_document(path).text
 
 
 @pytest.mark.parametrize("suffix", FILES)
