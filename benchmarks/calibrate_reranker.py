@@ -32,7 +32,7 @@ from sage_core.ranking import CrossEncoderReranker, Links, vouch
 from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
 from sage_core.ranking.features import MEANING, WORDS, standardized, word_matrix
 from sage_core.ranking.neighbors import WEIGHT
-from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER
+from sage_core.ranking.packed import OFFLINE, require_offline_folder
 from sage_core.text.keywords import words
 
 FEATURES = (MEANING, *WORDS)
@@ -93,7 +93,7 @@ def examples(dev: DevSet, shown: Sequence[Candidates] | None = None) -> list[Exa
 
 def crossed(dev: DevSet, found: Sequence[Example], reranker: CrossEncoderReranker) -> list[Example]:
     """The same questions with the cross-encoder's logit as the last feature."""
-    folder = BUNDLED_FOLDER if reranker.name == BUNDLED else Path(reranker.name)
+    folder = require_offline_folder() if reranker.name == OFFLINE else Path(reranker.name)
     key = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     return [
         replace(e, features=np.concatenate([e.features, row[:, None].astype(np.float64)], axis=1))

@@ -118,7 +118,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     reranker: Any = Field(
         default="hybrid",
         description="'hybrid': the retriever's scores and the words shared, as one probability, without a "
-        "model; 'hybrid+sage-minilm': with the bundled cross-encoder. Any other name: a cross-encoder. None: "
+        "model; 'hybrid+sage-minilm': with that of sage-rag-models. Any other name: a cross-encoder. None: "
         "select on the scores that are there, as after another reranker. Or a "
         "`sage_core.ranking.Reranker` object, or a reranker of LlamaIndex's own, whose top_n then does not "
         "matter.",

@@ -47,7 +47,8 @@ def main() -> None:
         given = minor_version(own["version"])
         assert given == ours, f"{folder.name} is {given}.x and sage-rag {ours}.x: release them together"
         floors = {d for d in own["dependencies"] if not d.startswith("sage-rag[")}
-        assert floors and floors <= frameworks, f"{folder.name} asks for {floors}, sage-rag for {frameworks}"
+        known = floors <= frameworks and (floors or not own["dependencies"])
+        assert known, f"{folder.name} asks for {floors}, sage-rag for {frameworks}"
         with tempfile.TemporaryDirectory() as target:
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, "--no-deps", "--target", target, str(folder)], check=True)

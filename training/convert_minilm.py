@@ -1,11 +1,11 @@
-"""Write the bundled embedding model: all-MiniLM-L6-v2 in 8 bits, without the table of words.
+"""Write the bundled embedding model: all-MiniLM-L6-v2 in 8 bits.
 
     python training/convert_minilm.py FOLDER [--target FOLDER]
 
 FOLDER is that of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): ``model.safetensors``, ``config.json``.
 Each 32 numbers of a row share a scale: the vectors' cosine to those of the original is .9998 on average; with
-64 it is .9998, with a whole row .9995. The table of words is the one in the bundled cross-encoder, which was
-trained from this model with the table frozen; the script fails where it is another.
+64 it is .9998, with a whole row .9995. In the table of words a whole row shares one, and entries that no text
+uses are 0. Of the positions the first 256 are kept: texts are read that far.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import numpy as np
 from safetensors.numpy import load_file
 from sage_train.folders import save_folder
 
-from sage_core.embedding.encoder import MINILM, WORDS
+from sage_core.embedding.encoder import WORDS
 from sage_core.embedding.minilm import DEFAULT_EMBEDDER, WEIGHTS
-from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, load_folder
+from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE
+from sage_core.text.wordpiece import TOKENIZER_FILE
 
 GROUP = 32
+POSITIONS = 256
 SETTINGS = (
     "vocab_size",
     "hidden_size",
@@ -50,22 +52,18 @@ def main() -> None:
         for name, value in load_file(options.folder / MODEL_FILE).items()
         if value.dtype == np.float32 and not name.startswith("pooler.")
     }
-    words = tensors.pop(WORDS)
-    bundled = load_folder(MINILM)[1][WORDS]
-    step = np.abs(words).max(axis=1, keepdims=True) / 127
-    if not (np.abs(bundled - words) < 0.51 * step).all():
-        raise SystemExit(f"the table of words in {MINILM} is not that of {options.folder}")
+    vocabulary = json.loads(TOKENIZER_FILE.read_text(encoding="utf-8"))["model"]["vocab"]
+    tensors[WORDS][[i for token, i in vocabulary.items() if token.startswith("[unused")]] = 0
+    positions = "bert.embeddings.position_embeddings.weight"
+    tensors[positions] = tensors[positions][:POSITIONS]
+    settings = {**{name: original[name] for name in SETTINGS}, "max_position_embeddings": POSITIONS}
+    layers = [name for name, value in tensors.items() if ".layer." in name and value.ndim == 2]
     save_folder(
         options.target,
-        {
-            "kind": "embedder",
-            "name": DEFAULT_EMBEDDER,
-            "words": MINILM.name,
-            "bert": {name: original[name] for name in SETTINGS},
-        },
+        {"kind": "embedder", "name": DEFAULT_EMBEDDER, "bert": settings},
         tensors,
-        tables=[name for name, value in tensors.items() if ".layer." in name and value.ndim == 2],
-        group=GROUP,
+        tables=[WORDS, *layers],
+        groups=dict.fromkeys(layers, GROUP),
     )
 
 

@@ -1,8 +1,8 @@
-"""Train the bundled cross-encoder from all-MiniLM-L6-v2 on groups of a right passage and wrong ones.
+"""Train sage-minilm, the cross-encoder, from all-MiniLM-L6-v2: groups of a right passage and wrong ones.
 
     python training/reranker_groups.py groups.jsonl
     python training/train_cross_encoder.py groups.jsonl model/ --minutes 76
-    python training/train_cross_encoder.py --pack model/ sage_core/ranking/weights/sage-minilm
+    python training/train_cross_encoder.py --pack model/ packages/sage-rag-models/sage_rag_models/sage-minilm
 
 The loss is the softmax over a group, which orders passages, plus a smaller binary cross-entropy, which keeps
 scores comparable between questions. Word embeddings stay as they are: they are half of the weights, and the

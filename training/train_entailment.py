@@ -2,9 +2,10 @@
 
     python training/train_entailment.py --output entailment/ --install
 
-It is the bundled cross-encoder with its own weights in the upper layers and one logit on the first position;
-the word embeddings and the lowest layers are those of ``sage-minilm``, so that it adds 7 MB. Data: questions
-for yes or no (``train/yesno``), claims that people checked (``train/grounding`` but for BEGIN, of which
+It is the cross-encoder of sage-rag-models with its own weights in the upper layers and one logit on the first
+position; the word embeddings and the lowest layers are those of the reader. Stored as its difference from
+all-MiniLM-L6-v2. Data: questions for yes or no
+(``train/yesno``), claims that people checked (``train/grounding`` but for BEGIN, of which
 `fit_grounding.py` learns how much the model may say), and claims made by rule of plain text, true and false
 (`judge_examples.py`, `fit_grounding.py`). Some claims are turned into questions. A long text is cut to the
 sentences that hold most of the claim's words. One group in twelve follows the
@@ -31,7 +32,7 @@ import torch
 from fit_grounding import lines
 from fit_judge import auroc, logistic
 from judge_examples import Maker, prepared
-from sage_train.folders import save_folder
+from sage_train.folders import save_difference
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -39,7 +40,7 @@ from train_judge import Network, padded
 from train_reader import FROZEN, LONGEST, WARM_UP, batches
 
 from sage_app.answers.forms import SURE_OF_NO, SURE_OF_YES, direct_sentence
-from sage_core.embedding.encoder import MINILM
+from sage_core.ranking.packed import require_offline_folder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_core.verify.coefficients import COEFFICIENTS
 from sage_core.verify.entailment import FOLDER
@@ -50,6 +51,7 @@ from sage_core.verify.words import stem_list
 logger = logging.getLogger(__name__)
 
 SEED = 1
+STEP = 1.45  # Of the rounding, see `quantize_differences`.
 LEARNING_RATE = 8e-5
 PASSES = {"boolq": 3.0, "pubmedqa": 1.0, "fever": 0.7, "summedits": 1.2, "twins": 0.8, "made": 1.0}
 AS_QUESTION = {"fever": 0.6, "summedits": 0.2, "twins": 0.6, "made": 0.25}
@@ -188,11 +190,11 @@ class Trainer:
         return result
 
     def save(self, folder: Path) -> None:
-        """Write what is not shared with the cross-encoder, as 8-bit rows."""
+        """Write what is not shared with the reader, as its difference from all-MiniLM-L6-v2."""
         tensors = {n: w.detach().float().numpy() for n, w in self.own.items()}
-        tables = [n for n, v in tensors.items() if v.ndim == 2 and len(v) > 1]
-        about = {"kind": "entailment", "words": MINILM.name, "shared_layers": FROZEN}
-        save_folder(folder, {**about, "bert": self.network.config["bert"]}, tensors, tables=tables)
+        bert = {**self.network.config["bert"], "max_position_embeddings": LONGEST}
+        about = {"kind": "entailment", "shared_layers": FROZEN, "bert": bert}
+        save_difference(folder, about, tensors, lambda _: STEP)
 
 
 def probability(trainer: Trainer, held: Sequence[Pair]) -> list[float]:
@@ -221,7 +223,7 @@ def probability(trainer: Trainer, held: Sequence[Pair]) -> list[float]:
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--start", type=Path, default=MINILM)
+    parser.add_argument("--start", type=Path, help="a cross-encoder; sage-minilm where left out")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("SAGE_DATA", "../shared/data")))
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--install", action="store_true", help="put weights and numbers into the package")
@@ -232,7 +234,7 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(SEED)
     every = list(pairs(arguments.data, arguments.output / "bundle.pickle"))
-    chance, trainer = random.Random(SEED), Trainer(arguments.start)
+    chance, trainer = random.Random(SEED), Trainer(arguments.start or require_offline_folder())
     held = [pair for pair in every if pair.held_out]
     follow = {kind: chance.sample(own, min(150, len(own))) for kind, own in _by_kind(held).items()}
     rows = [p for p in every if not p.held_out for _ in range(int(PASSES[p.kind] + chance.random()))]

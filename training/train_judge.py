@@ -33,9 +33,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from transformers import BertConfig, BertModel
 
-from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.storage import load_folder
-from sage_core.ranking.packed import PackedCrossEncoder
+from sage_core.ranking.packed import PackedCrossEncoder, require_offline_folder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
 logger = logging.getLogger(__name__)
@@ -280,7 +279,7 @@ def main() -> None:
     match_relevance(trainer, arguments.start, Maker(bundle, SEED, near=near, held=True))
     trainer.save(arguments.output)
     if arguments.install:
-        shutil.copy(arguments.output / "model.safetensors", MINILM)
+        shutil.copy(arguments.output / "model.safetensors", require_offline_folder())
     logger.info("%d steps, %d pairs, %.0f minutes", step, step * PAIRS, arguments.minutes)
 
 

@@ -2,8 +2,8 @@
 
     python training/train_reader.py --output reader/ --install
 
-It is the bundled cross-encoder with its own weights in the upper layers and its own head on every token; the
-word embeddings and the lowest layers are those of ``sage-minilm``, so that the reader adds 7 MB. Data:
+It is the cross-encoder of sage-rag-models with its own weights in the upper layers and its own head on every
+token; stored as its difference from all-MiniLM-L6-v2, in 4 bits. Data:
 ``reader_qa`` and ``qamr`` of the training data, with the questions of some articles left out to follow the
 training, and in the second run questions made of plain text (`cloze.py`). The loss is the cross-entropy of
 the first and the last token of the answer. In each run the learning rate rises, then falls in a straight
@@ -29,13 +29,14 @@ from typing import Any
 
 import torch
 from cloze import cloze_questions
-from sage_train.folders import save_folder
+from sage_train.folders import save_difference
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from train_judge import Network, padded
 
-from sage_core.embedding.encoder import MINILM
+from sage_core.embedding.encoder import WORDS
+from sage_core.ranking.packed import require_offline_folder
 from sage_core.text.wordpiece import TOKENIZER_FILE
 from sage_core.verify.reader import FOLDER
 
@@ -44,7 +45,9 @@ logger = logging.getLogger(__name__)
 LONGEST = 256  # Word pieces of question and passage.
 TOKENS = 3072  # A step.
 WARM_UP = 0.05
-FROZEN = 2  # Lowest layers, which the reader shares with the cross-encoder.
+FROZEN = 2  # Lowest layers, which stay those of the cross-encoder.
+# Of the rounding, see `quantize_differences`.
+OWN_STEP, FROZEN_STEP = 1.0, 1.8
 Passes = Mapping[str, float]
 """Over each kind of questions; of those made of plain text, their number."""
 
@@ -200,13 +203,18 @@ class Reader:
         self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98))
 
     def save(self, folder: Path) -> None:
-        """Write what the reader does not share with the cross-encoder, as 8-bit rows."""
+        """Write the reader as its difference from all-MiniLM-L6-v2."""
         named = self.network.named_parameters()
-        tensors = {n: w.detach().float().numpy() for n, w in named if w.requires_grad}
-        tables = [n for n, v in tensors.items() if v.ndim == 2 and len(v) > 2]
-        about = {"kind": "reader", "words": MINILM.name, "shared_layers": FROZEN}
-        config = {**about, "bert": self.network.config["bert"]}
-        save_folder(folder, config, tensors, tables=tables)
+        tensors = {n: w.detach().float().numpy() for n, w in named if n.startswith(("bert.", "span."))}
+        tensors = {n: v for n, v in tensors.items() if n != WORDS and "pooler" not in n}
+        positions = "bert.embeddings.position_embeddings.weight"
+        tensors[positions] = tensors[positions][:LONGEST]
+        bert = {**self.network.config["bert"], "max_position_embeddings": LONGEST}
+
+        def step(name: str) -> float:
+            return OWN_STEP if re.match(rf"bert\.encoder\.layer\.[{FROZEN}-9]\.", name) else FROZEN_STEP
+
+        save_difference(folder, {"kind": "reader", "bert": bert}, tensors, step)
 
     def tokens(self, encoded: Sequence[Any]) -> Tensor:
         """Logits of first and last token, shape ``(n, width, 2)``; passage tokens only."""
@@ -283,7 +291,7 @@ def _bare(text: str) -> list[str]:
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--start", type=Path, default=MINILM)
+    parser.add_argument("--start", type=Path, help="a cross-encoder; sage-minilm where left out")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--install", action="store_true", help="put the weights into the package")
@@ -293,7 +301,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     arguments.output.mkdir(parents=True, exist_ok=True)
     every = list(questions(arguments.data))
-    reader = Reader(arguments.start)
+    start = arguments.start or require_offline_folder()
+    reader = Reader(start)
     checkpoint, done, first = arguments.output / "checkpoint.pt", 0, 0
     if checkpoint.exists():
         state = torch.load(checkpoint)
@@ -304,7 +313,7 @@ def main() -> None:
         if number < done:
             continue
         if number > done:
-            reader, first = Reader(arguments.start, reader.network), 0
+            reader, first = Reader(start, reader.network), 0
         torch.manual_seed(run.seed)
         chance = random.Random(run.seed)
         follow = {kind: [q for q in every if q.held_out and q.kind == kind] for kind in run.parts[0]}

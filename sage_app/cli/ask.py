@@ -105,7 +105,7 @@ def ask(
     reranker: Annotated[
         str | None,
         cli.option(
-            "hybrid; hybrid+sage-minilm, with the bundled cross-encoder (slower); or a cross-encoder's "
+            "hybrid; hybrid+sage-minilm, with that of sage-rag-models (slower); or a cross-encoder's "
             "name or folder.",
             "NAME",
             "hybrid",

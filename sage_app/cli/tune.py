@@ -82,7 +82,7 @@ def tune(
             "--reranker",
             help="Compare this reranker; repeat it.",
             metavar="NAME",
-            show_default="hybrid+sage-minilm, hybrid and none",
+            show_default="hybrid, none, and hybrid+sage-minilm where sage-rag-models is installed",
         ),
     ] = None,
     embedder: cli.EmbedderOption = cli.DEFAULT_EMBEDDER,

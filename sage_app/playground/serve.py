@@ -29,6 +29,7 @@ from sage_app.cli import options as cli
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, near_match
 from sage_core.errors import InputError, SageError, StoreError
+from sage_core.ranking.named import HYBRID, offline_rerankers
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -61,7 +62,6 @@ _CONNECTION_SECONDS = SECONDS + 60.0
 # Beyond this the oldest one that has asked for nothing is closed.
 _MOST_CONNECTIONS = 200
 _WORKERS = 2
-_RERANKERS = ("hybrid", "hybrid+sage-minilm", "none")
 _MOST_TOKENS, _MOST_CANDIDATES = 10_000, 500
 _JSON_BYTES = 4 * MOST_CHARACTERS + 10_000
 
@@ -279,7 +279,7 @@ class Workbench:
 
     def _offered(self) -> list[str]:
         """Names of rerankers; that of the settings first."""
-        return list(dict.fromkeys([self.settings.reranker, *_RERANKERS]))
+        return list(dict.fromkeys([self.settings.reranker, HYBRID, *offline_rerankers()]))
 
     def _chosen(self, data: Any) -> SageSettings:
         """The settings of a question, as the page has them."""

@@ -21,8 +21,10 @@ from sage_core.embedding.ops import Floats, Tensors, layer_norm, linear
 from sage_core.embedding.storage import CONFIG_FILE, MODEL_FILE, Rows, read_folder, require, restored
 from sage_core.errors import ModelError
 
-MINILM = Path(__file__).parents[1] / "ranking" / "weights" / "sage-minilm"
-"""The bundled cross-encoder. Its table of words is that of all-MiniLM-L6-v2, frozen in training."""
+MINILM = Path(__file__).parent / "weights" / "all-MiniLM-L6-v2"
+"""The bundled embedding model. The encoders beside it were trained from it, its table of words frozen."""
+
+_READER = MINILM.with_name("sage-reader")  # Whose lowest layers the entailment model has.
 
 WORDS = "bert.embeddings.word_embeddings.weight"
 _VOCABULARY = 30_522  # Of the bundled tokenizer.
@@ -306,10 +308,16 @@ class Loaded:
                 )
             words = _words_of(folder, self.config, stored)
             tensors = {n: restored(stored, n) for n in stored if n != WORDS and not n.endswith(".scale")}
+            if self.config.get("difference_from") == MINILM.name:
+                # A trained model is near the one it started from: the differences need few bits.
+                start = read_folder(MINILM)[1]
+                for name in tensors.keys() & start.keys():
+                    if tensors[name].shape == start[name].shape:  # `Encoder` refuses the others.
+                        tensors[name] += restored(start, name)
             shared = self.config.get("shared_layers", 0)
             if type(shared) is not int or shared < 0:
                 raise ModelError(f"{CONFIG_FILE} says shared_layers = {shared!r}")
-            self._base: Loaded | None = load_encoder(MINILM) if shared else None
+            self._base: Loaded | None = load_encoder(_READER) if shared else None
             base = self._base.encoder if self._base else None
             self.encoder: Encoder = Encoder(settings, tensors, words, base=base, shared=shared)
             self.heads = {n: v for n, v in tensors.items() if not n.startswith("bert.")}
@@ -348,7 +356,7 @@ def load_encoder(folder: Path) -> Loaded:
 
 def _words_of(folder: Path, config: Mapping[str, Any], stored: Mapping[str, NDArray[Any]]) -> Rows | Floats:
     """The model's own table of words, or the bundled one where the configuration says so."""
-    bundled = folder == MINILM or config.get("words") == MINILM.name
+    bundled = folder == MINILM or config.get("difference_from") == MINILM.name
     if not bundled:
         require(stored, {WORDS: None})
         return Rows.of(stored, WORDS) if f"{WORDS}.scale" in stored else restored(stored, WORDS)

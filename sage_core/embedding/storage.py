@@ -110,6 +110,8 @@ class Rows:
 def restored(stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Floats:
     """A stored tensor as float32, times its scales where it has any; ModelError where these do not fit."""
     value: Floats = stored[name].astype(np.float32)
+    if stored[name].dtype == np.uint8:  # Two numbers of 4 bits in a byte, those of a row's halves.
+        value = np.concatenate([stored[name] & 15, stored[name] >> 4], axis=-1).astype(np.float32) - 8
     scale = stored.get(name + SCALE)
     if scale is None:
         return value

@@ -15,7 +15,7 @@ import numpy as np
 from sage_core._microbatch import MicroBatcher
 from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
-from sage_core.ranking.packed import BUNDLED, BUNDLED_FOLDER, PackedCrossEncoder, is_packed
+from sage_core.ranking.packed import OFFLINE, PackedCrossEncoder, is_packed, require_offline_folder
 from sage_core.ranking.protocol import Request, check_request
 from sage_core.selection import Scale
 from sage_core.text.tokens import without_lone_surrogates
@@ -32,7 +32,7 @@ _Predict = Callable[[list[tuple[str, str]]], Any]
 
 
 class CrossEncoderReranker:
-    """A cross-encoder with one output: the bundled one, or any of sentence-transformers. Gives raw logits.
+    """A cross-encoder with one output: sage-minilm, or any of sentence-transformers. Gives raw logits.
 
     A sigmoid in half precision rounds the best scores to the same 1.0 and with it loses their order, so
     none is applied and the weights are held in float32. Loads on first use, pickles without its weights, safe
@@ -45,8 +45,8 @@ class CrossEncoderReranker:
         True
 
     Args:
-        name_or_path: ``"sage-minilm"``, the cross-encoder that comes with this package (English, six layers,
-            no download), a model's name on the Hugging Face hub, or a folder.
+        name_or_path: ``"sage-minilm"``, the cross-encoder of the distribution sage-rag-models (English, six
+            layers, no download), a model's name on the Hugging Face hub, or a folder.
         device: ``"cpu"``, ``"cuda"``, ...; None lets sentence-transformers choose.
         batch_size: Pairs in one forward pass.
         max_length: Most tokens of a pair; the rest of the text is not read. None: the model's own limit.
@@ -54,15 +54,15 @@ class CrossEncoderReranker:
     Raises:
         InputError: For an empty name or sizes below 1.
         MissingExtraError: On first use, where sentence-transformers is not installed.
-        ModelError: On first use, where the model cannot be loaded, is no sequence classifier (such as an
-            embedding model), or does not give one score per pair.
+        ModelError: On first use, where sage-minilm is not installed, or the model cannot be loaded, is no
+            sequence classifier (such as an embedding model), or does not give one score per pair.
     """
 
     scale: Scale = "logit"
 
     def __init__(
         self,
-        name_or_path: str | Path = BUNDLED,
+        name_or_path: str | Path = OFFLINE,
         *,
         device: str | None = None,
         batch_size: int = 32,
@@ -123,8 +123,8 @@ class CrossEncoderReranker:
         """The function that scores pairs; its model is loaded once. Hold the lock."""
         if self._model is None:
             logger.info("loading cross-encoder %s", self.name)
-            folder = BUNDLED_FOLDER if self.name == BUNDLED else Path(self.name)
-            if self.name == BUNDLED or is_packed(folder):
+            folder = require_offline_folder() if self.name == OFFLINE else Path(self.name)
+            if self.name == OFFLINE or is_packed(folder):
                 packed = PackedCrossEncoder(folder, device=self._device, max_length=self._max_length)
                 self._model = packed.logits
             else:

@@ -86,7 +86,7 @@ class HybridReranker:
         (True, True)
 
     Args:
-        cross_encoder: Its logit joins the similarities: `CrossEncoderReranker()`, the bundled one, for which
+        cross_encoder: Its logit joins the similarities: `CrossEncoderReranker()`, sage-minilm, for which
             the package's calibration is made. It reads every candidate with the question, which takes far
             longer than all the rest.
         calibration: A file made by ``benchmarks/calibrate_reranker.py``; None for the package's.

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
-from sage_core.embedding.encoder import MINILM
 from sage_core.embedding.pairs import PAIR_TOKENS, PairEncoder
 from sage_core.embedding.storage import CONFIG_FILE
 from sage_core.errors import InputError, ModelError
 
-BUNDLED = MINILM.name
-"""Name of the cross-encoder that comes with this package."""
-
-BUNDLED_FOLDER = MINILM
+OFFLINE = "sage-minilm"
+"""Name of the cross-encoder whose weights are the distribution sage-rag-models."""
 
 KIND = "cross-encoder"
+
+
+def offline_folder() -> Path | None:
+    """Where the weights of `OFFLINE` are; None where they are not installed."""
+    spec = importlib.util.find_spec("sage_rag_models")
+    return None if spec is None or spec.origin is None else Path(spec.origin).with_name(OFFLINE)
+
+
+def require_offline_folder() -> Path:
+    """As `offline_folder`; ModelError, with what to install, where the weights are missing."""
+    folder = offline_folder()
+    if folder is None:
+        raise ModelError(
+            f"the weights of {OFFLINE!r} are not installed: in a clone of the repository of sage-rag, "
+            "pip install ./packages/sage-rag-models"
+        )
+    return folder
 
 
 def is_packed(folder: Path) -> bool:

@@ -8,7 +8,8 @@ from sage_train.folders import pack
 
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import CrossEncoderReranker, HybridReranker
-from sage_core.ranking.packed import BUNDLED_FOLDER, PackedCrossEncoder, is_packed
+from sage_core.ranking.named import named_reranker, offline_rerankers
+from sage_core.ranking.packed import PackedCrossEncoder, is_packed, require_offline_folder
 from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
@@ -93,11 +94,22 @@ def test_the_bundled_one_needs_no_download_and_knows_what_answers(bundled):
     assert all(isinstance(s, float) and np.isfinite(s) for s in scores)
 
 
-def test_the_bundled_one_is_small_and_has_a_card():
-    assert sum(f.stat().st_size for f in BUNDLED_FOLDER.iterdir()) < 25_000_000
-    card = (BUNDLED_FOLDER / "MODEL_CARD.md").read_text(encoding="utf-8")
+def test_the_offline_one_is_small_and_has_a_card():
+    folder = require_offline_folder()
+    assert sum(f.stat().st_size for f in folder.iterdir()) < 25_000_000
+    card = (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
     for word in ("License", "Seed", "python training/train_cross_encoder.py", "all-MiniLM-L6-v2"):
         assert word in card
+
+
+@pytest.mark.parametrize("name", ["sage-minilm", "hybrid+sage-minilm"])
+def test_where_the_weights_are_not_installed_the_error_says_what_to_install(name, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
+    assert offline_rerankers() == ("hybrid", "none")
+    with pytest.raises(ModelError, match=r"pip install \./packages/sage-rag-models"):
+        named_reranker(name)
+    with pytest.raises(ModelError, match=r"pip install \./packages/sage-rag-models"):
+        CrossEncoderReranker().score(QUERY, TEXTS)
 
 
 def test_odd_texts_have_a_score(bundled):

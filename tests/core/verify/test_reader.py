@@ -9,6 +9,7 @@ import pytest
 
 from sage_core.errors import ModelError
 from sage_core.verify import LocalJudge
+from sage_core.verify.entailment import Entailment
 from sage_core.verify.reader import FOLDER, Reader
 
 PASSAGE = "The bridge was built by Ana Ruiz. It was opened in 1932 and carries eight lanes of traffic."
@@ -46,12 +47,12 @@ def test_long_and_odd_texts_are_read(question: str) -> None:
 
 
 def test_more_shared_layers_than_there_are_is_an_error(tmp_path: Path) -> None:
-    folder = tmp_path / "reader"
-    shutil.copytree(FOLDER, folder)
+    folder = tmp_path / "entailment"
+    shutil.copytree(FOLDER.with_name("sage-entailment"), folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, "shared_layers": 9}), encoding="utf-8")
     with pytest.raises(ModelError, match="shared_layers"):
-        Reader(folder)
+        Entailment(folder)
 
 
 def test_a_heading_is_not_quoted() -> None:
