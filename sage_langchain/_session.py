@@ -159,7 +159,9 @@ class Session:
         )
         scores, scale = scores_of(documents), source.scale_of(documents)
         sizes = self._sizes(documents)
-        self.loop = FeedbackLoop(scores, scale, source.selecting(self.parts.feedback), sizes=sizes)
+        self.loop = FeedbackLoop(
+            scores, scale, source.selecting(self.parts.feedback), sizes=sizes, question=self.inputs["input"]
+        )
         self._first = self.loop.first_selection
 
     def _sizes(self, documents: Sequence[Document]) -> list[int]:

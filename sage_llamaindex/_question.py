@@ -217,7 +217,9 @@ class SageQuestion:
         self._config = config
         self._local = local_check(config, self._bundle.query_str, lambda _: self._shown())
         sizes = tokens_of(self._ranking.nodes)
-        return FeedbackLoop(self._ranking.scores, self._ranking.scale, config, sizes=sizes)
+        return FeedbackLoop(
+            self._ranking.scores, self._ranking.scale, config, sizes=sizes, question=self._bundle.query_str
+        )
 
     # What is missing
 

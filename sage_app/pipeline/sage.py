@@ -425,6 +425,7 @@ class Sage:
             sizes=[c.tokens_in_prompt for c in retrieval.candidates],
             first=retrieval.selection,
             context_tokens=self.config.max_context_tokens,
+            question=retrieval.question,
         )
 
     def _pruned(self, retrieval: Retrieval, selection: Selection) -> Retrieval:

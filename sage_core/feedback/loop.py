@@ -37,7 +37,7 @@ from sage_core.feedback.types import (
     StopReason,
     Verdict,
 )
-from sage_core.llm.prompting import NO_ANSWER, is_abstention
+from sage_core.llm.prompting import is_abstention, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
 from sage_core.selection.cut import Selection
 from sage_core.selection.scales import Scale, rank_order, usable_scores
@@ -70,6 +70,7 @@ class FeedbackLoop:
             ``max_tokens`` foresees how much a wider context will take.
         first: The first selection, where it was made already with ``config.selection``; None makes it here.
         context_tokens: Most tokens of the chunks of a selection that a search added to; needs ``sizes``.
+        question: The question, in whose language the loop says that nothing is relevant.
 
     Raises:
         InputError: For scores that are no numbers, where ``sizes`` has another length than ``scores`` or
@@ -85,6 +86,7 @@ class FeedbackLoop:
         sizes: Sequence[int] | None = None,
         first: Selection | None = None,
         context_tokens: int | None = None,
+        question: str = "",
     ) -> None:
         self.config = config if config is not None else FeedbackConfig()
         scores = usable_scores(scores)
@@ -94,6 +96,7 @@ class FeedbackLoop:
             raise InputError("a candidate's size cannot be negative")
         if first is not None and first.candidates != len(scores):
             raise InputError(f"the first selection is of {first.candidates} candidates, not {len(scores)}")
+        self._question = question
         self._sizes = tuple(sizes) if sizes is not None else None
         self._context_tokens = context_tokens or self.config.selection.max_context_tokens
         self._scores, self._scale = tuple(scores), scale
@@ -404,7 +407,7 @@ class FeedbackLoop:
     def _finish(self, reason: StopReason, selection: Selection | None = None) -> Done:
         best = self._best() or Round(0, 0, selection or Selection((), (), 0, ""))
         rounds = tuple(self._rounds)
-        nothing = NO_ANSWER if reason == "nothing_relevant" else ""
+        nothing = phrases_for(self._question).no_answer if reason == "nothing_relevant" else ""
         self._result = FeedbackResult(
             best.answer or nothing,
             best.score,

@@ -401,7 +401,8 @@ class FeedbackResult(Displayable):
         True
 
     Attributes:
-        answer: The best-graded answer; "The documents do not say." where nothing was relevant, empty where
+        answer: The best-graded answer; "The documents do not say." in its
+            language where nothing was relevant, empty where
             there were no candidates.
         score: Its grade; None where it was never graded.
         verdict: Its verdict; None where it was never graded.

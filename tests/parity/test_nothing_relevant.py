@@ -87,6 +87,20 @@ async def test_a_chain_says_so_without_its_llm(store: InMemoryVectorStore) -> No
     assert chain.invoke(RELEVANT)["answer"] == "at seven"
 
 
+def test_it_is_said_in_the_language_of_the_question() -> None:
+    german = [
+        f"Die Fähre Nummer {i} legt um sieben von der Insel ab und kommt am Abend zurück." for i in range(12)
+    ]
+    asked, said = (
+        "Wie heißt die Hauptstadt von Peru und wer regiert sie?",
+        "In den Dokumenten steht das nicht.",
+    )
+    index = VectorStoreIndex([TextNode(text=t) for t in german], embed_model=MiniLMEmbedding())
+    assert str(SageQueryEngine.from_index(index, llm=ScriptedLLM.of()).query(asked)) == said
+    store = InMemoryVectorStore.from_texts(german, MiniLMEmbeddings())
+    assert create_sage_chain(ScriptedChat(replies=[]), store).invoke(asked)["answer"] == said
+
+
 def test_what_another_part_rewrote_is_not_denied(store: InMemoryVectorStore) -> None:
     """The documents bear on the question that was searched, not on "and then?"."""
     rewritten = RunnableLambda(lambda values: store.similarity_search(RELEVANT, k=12))
