@@ -54,7 +54,7 @@ from sage_core.selection import Selection, rank_order
 from sage_core.selection.rules import TopP
 from sage_core.text.keywords import words
 from sage_core.text.spans import Span
-from sage_core.verify import LocalCritic, LocalJudge, Located
+from sage_core.verify import AnswerLocation, LocalCritic, LocalJudge
 
 CANDIDATES = 30
 NOISES = {
@@ -294,11 +294,11 @@ class _Remembering(LocalJudge):
             self._said[key] = make()
         return self._said[key]
 
-    def locate(self, question: str, passages: Sequence[str]) -> Located | None:
+    def locate(self, question: str, passages: Sequence[str]) -> AnswerLocation | None:
         found = self._once(
             (question, *passages), lambda: super(_Remembering, self).locate(question, passages)
         )
-        return cast("Located | None", found)
+        return cast("AnswerLocation | None", found)
 
     def supported(self, question: str, answer: str, passages: Sequence[str]) -> float | None:
         own = super().supported

@@ -36,8 +36,9 @@ import numpy as np
 from judge_examples import Maker, corrupt, keyset, prepared, statement
 from numpy.typing import NDArray
 
-from sage_core.verify import coefficients
-from sage_core.verify import judge as parts
+from sage_core.verify import LocalJudge, coefficients
+from sage_core.verify import answerability as parts
+from sage_core.verify.passages import parse_passages
 from sage_core.verify.words import question_words
 
 logger = logging.getLogger(__name__)
@@ -174,15 +175,15 @@ class Scored:
         return parts.case_features((self.rows @ fitted[:-1] + fitted[-1]).tolist())
 
 
-def features(judge: parts.LocalJudge, made: Sequence[Case]) -> list[Scored]:
+def features(judge: LocalJudge, made: Sequence[Case]) -> list[Scored]:
     """Features of all windows of all cases; those without windows are left out."""
     result = []
     for case in made:
-        material, asked = parts._material(tuple(case.passages)), question_words(case.question)
-        windows = parts._windows(material, asked)
+        material, asked = parse_passages(tuple(case.passages)), question_words(case.question)
+        windows = parts.candidate_windows(material, asked)
         if not asked or not windows or not material.readable:
             continue
-        read = judge._read_windows(case.question, material, asked, windows)
+        read = parts.read_windows(case.question, material, asked, windows, judge.loaded_reader())
         rows = [parts.answer_features(material, asked, w, r) for w, r in zip(windows, read, strict=True)]
         result.append(Scored(case, np.array(rows), [w[0].passage for w in windows]))
     return result
@@ -223,7 +224,7 @@ def probabilities(scored: Sequence[Scored], fitted: dict[str, Rows], name: str) 
 # -- thresholds ----------------------------------------------------------------------------------------------
 
 
-def thresholds(scored: Sequence[Scored], found: Rows, judge: parts.LocalJudge) -> dict[str, float]:
+def thresholds(scored: Sequence[Scored], found: Rows, judge: LocalJudge) -> dict[str, float]:
     """The three thresholds by the rules above; of answers, the lower one of both probabilities counts."""
     answered = np.array([s.case.answered for s in scored])
     wrong = []
@@ -264,7 +265,7 @@ def fit(bundle: dict[str, Any], near: dict[Any, Any]) -> dict[str, Any]:
     fitted: dict[str, Rows] = {}
     report: dict[str, Any] = {}
     for name, reads in (("answerable_words", False), ("answerable", True)):
-        judge = parts.LocalJudge(model=reads)
+        judge = LocalJudge(model=reads)
         scored = features(judge, made)
         first, second = scored[:half], scored[half:]
         found = probabilities(second, fit_answerability(first, name), name)

@@ -23,8 +23,9 @@ from sage_core.feedback.types import Verdict
 from sage_core.llm.prompting import PHRASES, is_abstention, is_unsure, option_letter, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.text.sentences import read_sentences
+from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.coefficients import threshold
-from sage_core.verify.judge import LocalJudge, Located
+from sage_core.verify.judge import LocalJudge
 from sage_core.verify.local_check import LocalCritic, shared_judge
 from sage_core.verify.passages import idf_weights
 from sage_core.verify.words import NUMBER, question_words, says_something, stems
@@ -262,7 +263,7 @@ class ExtractiveAnswerer:
         """See `LocalJudge.affirms`; None where words are counted."""
         return None if self.local_judge is None else self.local_judge.affirms(question, sentence)
 
-    def _marked(self, question: str, located: Located, passage: str, place: str) -> str:
+    def _marked(self, question: str, located: AnswerLocation, passage: str, place: str) -> str:
         """The sentence that answers, its answer marked; or that there is none."""
         (start, end), text = located.marked, located.quote
         says = phrases_for(question)

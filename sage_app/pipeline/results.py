@@ -13,7 +13,15 @@ from sage_core.feedback import FeedbackConfig, FeedbackResult
 from sage_core.selection import Scale, Selection
 from sage_core.text.header import with_header
 from sage_core.text.spans import Span
-from sage_core.verify import AnswerMark, LocalJudge, Located, Pruned, abstains, mark_answer, shared_judge
+from sage_core.verify import (
+    AnswerLocation,
+    AnswerMark,
+    LocalJudge,
+    Pruned,
+    abstains,
+    mark_answer,
+    shared_judge,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +299,7 @@ class Answer(Displayable):
         passages = self.retrieval.texts(self.feedback.selection)
         return mark_answer(self.text, passages, question=self.question, judge=judge)
 
-    def closest(self, judge: LocalJudge | None = None) -> Located | None:
+    def closest(self, judge: LocalJudge | None = None) -> AnswerLocation | None:
         """Where the answer is that the documents do not say: the sentence that comes closest to one.
 
         Returns:
@@ -303,7 +311,7 @@ class Answer(Displayable):
         passages = self.retrieval.texts(self.feedback.selection)
         return (judge if judge is not None else shared_judge()).locate(self.question, passages)
 
-    def place_of(self, located: Located) -> str:
+    def place_of(self, located: AnswerLocation) -> str:
         """Where the passage of `closest` is from, for people."""
         return self.retrieval.places(self.feedback.selection)[located.passage]
 

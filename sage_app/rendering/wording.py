@@ -9,7 +9,7 @@ from sage_app.pipeline.results import Answer
 from sage_core._checks import counted
 from sage_core.feedback.types import Verdict, short_grade
 from sage_core.text.sanitize import one_line
-from sage_core.verify import AnswerMark, Located
+from sage_core.verify import AnswerLocation, AnswerMark
 
 GRADERS = {
     "critic": "the critic",
@@ -39,7 +39,7 @@ def support_words(marks: Sequence[AnswerMark]) -> str:
     return f"{', '.join(parts)}; by the local judge, no LLM"
 
 
-def closest_words(answer: Answer, closest: Located) -> str:
+def closest_words(answer: Answer, closest: AnswerLocation) -> str:
     """How likely the closest sentence answers, and where it is from, before its text."""
     place = one_line(answer.place_of(closest))
     return f"closest sentence, {closest.probability:.0%} likely to answer, from {place}: "

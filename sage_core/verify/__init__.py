@@ -1,19 +1,20 @@
 """Check without an LLM: does a context answer a question, and do passages support an answer?"""
 
+from sage_core.verify.answerability import AnswerLocation
 from sage_core.verify.checkers import ModelJudge, checker
 from sage_core.verify.claims import Claim, abstains, claims_or_unsure, split_claims, support
-from sage_core.verify.judge import LocalJudge, Located
+from sage_core.verify.judge import LocalJudge
 from sage_core.verify.local_check import LocalCritic, local_check, shared_judge, vetoed
 from sage_core.verify.marks import AnswerMark, mark_answer
 from sage_core.verify.pruning import Pruned, SentencePruner
 from sage_core.verify.streaming import StreamMarks, amarked_stream, marked_stream
 
 __all__ = [
+    "AnswerLocation",
     "AnswerMark",
     "Claim",
     "LocalCritic",
     "LocalJudge",
-    "Located",
     "ModelJudge",
     "Pruned",
     "SentencePruner",

@@ -8,98 +8,32 @@ its logit. Answerability adds the margin of a small extractive reader. The coeff
 
 from __future__ import annotations
 
-import math
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sage_core.text.language import is_english
 from sage_core.text.spans import Span
 from sage_core.text.tokens import without_lone_surrogates
+from sage_core.verify.answerability import AnswerLocation, locate_answer
 from sage_core.verify.claims import MAX_CLAIMS, Claim, split_claims, support, unread_claim
-from sage_core.verify.coefficients import chance as _chance
-from sage_core.verify.coefficients import log_odds_of as _odds
-from sage_core.verify.coefficients import probability_of as _apply
+from sage_core.verify.coefficients import chance, log_odds_of, probability_of
 from sage_core.verify.entailment import Entailment
-from sage_core.verify.passages import ParsedPassages as _Material
-from sage_core.verify.passages import Sentence as _Sentence
-from sage_core.verify.passages import cell_places as _cell_places
-from sage_core.verify.passages import checked_passages as _checked
-from sage_core.verify.passages import parse_passages as _material
-from sage_core.verify.passages import row_sentence as _row
-from sage_core.verify.passages import without_other_codes as _said_of
-from sage_core.verify.reader import Answer, Reader
-from sage_core.verify.support import VERBATIM_REASON as _SAID
-from sage_core.verify.support import entailed_odds, score_claim
-from sage_core.verify.words import (
-    NUMBER,
-    contrary,
-    question_words,
-    says_something,
-    stem_list,
-    stems,
-    terms,
-)
+from sage_core.verify.passages import checked_passages, parse_passages
+from sage_core.verify.reader import Reader
+from sage_core.verify.support import VERBATIM_REASON, entailed_odds, score_claim
+from sage_core.verify.words import question_words, stem_list, stems
 
 _LANGUAGE_CHARACTERS = 4_000  # Of an answer: they show its language.
-_WINDOW_WORDS = 150  # Of the pieces of passages that a question is read with: what the reader takes at once.
-_KEPT = 32  # Results for the last questions and answers.
-_KEPT_LOGITS = 500  # Of the last claims.
-_SHORT_ANSWER = 4
-_NOT_FOUND = 0.05
-# Log-odds that an answer loses, see `_asks_otherwise`: of 2,787 answered training questions 0.9% have it in
-# the sentence that answers, of 213 others 15% in the one that shares most.
-_OTHER = 2.5
-_ASKS_WHY = re.compile(
-    r"(?i)\W*(?:why\b|(?:what|for what) (?:is|was|are|were)? ?(?:the )?reasons?\b|how come\b)"
-)
-_REASON = re.compile(
-    r"(?i)\b(?:because|since|due to|owing to|thanks to|as a result|so that|so as to|in order to|therefore|"
-    r"thus|hence|reasons?|caus\w+|in case|otherwise)\b"
-)
-# In the sentence that answers, less will do.
-_MAY_BE_REASON = re.compile(rf"{_REASON.pattern}|\b(?:to|as|for|so|by|from|when|if|would|could|had)\b|[;:]")
-# Log-odds that an answer begins in a sentence with all of the question's words, over one with none; chosen on
-# 215 questions that the reader's training left out.
-_SHARED_WORDS = 1.0
-_NO_ANSWER = Answer(Span(0, 0), 0.0, -20.0)  # Of a window without anything to read.
-_MOST_ROWS = 3  # Of tables that are read for a question.
-
-
+# Words from which on small words decide on the language: of a question, and of an answer. By hand.
+_QUESTION_WORDS, _ANSWER_WORDS = 8, 12
+_RESULT_CACHE_SIZE = 32  # Results for the last questions and answers: all rounds of a question.
+_LOGIT_CACHE_SIZE = 500  # Logits of the last claims: a stream asks for some again, to show them and to grade.
+_SHORT_ANSWER = 4  # Content words; an answer of fewer claims something only together with its question.
+_NOT_FOUND = 0.05  # Probability where no sentence may answer, or no passage has the answer's words. By hand.
 _Found = TypeVar("_Found")
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Where passages answer a question.
-
-    Examples:
-        >>> passages = ["The bridge has eight lanes. The bridge was opened in 1932."]
-        >>> found = LocalJudge(model=False).locate("When was the bridge opened?", passages)
-        >>> found.sentence.of(passages[found.passage])
-        'The bridge was opened in 1932.'
-
-    Attributes:
-        probability: That they answer it, from 0 to 1.
-        passage: Position of the passage with the likeliest answer.
-        sentence: The sentence that answers, in that passage; or the row of a table.
-        answer: The likeliest words of the answer within it; the whole sentence without the model.
-        quote: The sentence to show. Of a table's row, the cells that matter with their headers.
-        marked: Where the answer stands in ``quote``.
-    """
-
-    probability: float
-    passage: int
-    sentence: Span
-    answer: Span
-    quote: str
-    marked: Span
 
 
 class LocalJudge:
@@ -123,9 +57,9 @@ class LocalJudge:
 
     def __init__(self, *, model: bool | None = None) -> None:
         self._use_model = model
-        self._start()
+        self._init_runtime_state()
 
-    def _start(self) -> None:
+    def _init_runtime_state(self) -> None:
         self._lock = threading.Lock()
         # An answer is looked for, graded and then shown with its marks: each reads the same texts.
         self._results: OrderedDict[tuple[object, ...], Any] = OrderedDict()
@@ -146,7 +80,7 @@ class LocalJudge:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._use_model = state["_use_model"]
-        self._start()
+        self._init_runtime_state()
 
     # -- is the question answered? -----------------------------------------------------------------------
 
@@ -165,17 +99,19 @@ class LocalJudge:
         place = self.locate(question, passages)
         if place is not None:
             return place.probability
-        readable = _material(_checked(passages)).readable and is_english(question, 8)
+        readable = parse_passages(checked_passages(passages)).readable and is_english(
+            question, _QUESTION_WORDS
+        )
         # No sentence at all, only headings, rows of tables or bare words: nothing that answers.
         return _NOT_FOUND if readable and question_words(question) else None
 
-    def locate(self, question: str, passages: Sequence[str]) -> Located | None:
+    def locate(self, question: str, passages: Sequence[str]) -> AnswerLocation | None:
         """As `answerable`, with the sentence and the words that answer.
 
         Returns:
             None where the judge is unsure, and where there is no sentence to quote.
         """
-        return self._remembered(self._find, without_lone_surrogates(question), _checked(passages))
+        return self._remembered(self._find, without_lone_surrogates(question), checked_passages(passages))
 
     def _remembered(
         self, find: Callable[[str, tuple[str, ...]], _Found], text: str, passages: tuple[str, ...]
@@ -189,44 +125,15 @@ class LocalJudge:
         result = find(text, passages)
         with self._lock:
             self._results[key] = result
-            while len(self._results) > _KEPT:
+            while len(self._results) > _RESULT_CACHE_SIZE:
                 self._results.popitem(last=False)
         return result
 
-    def _find(self, question: str, passages: tuple[str, ...]) -> Located | None:
-        material = _material(passages)
-        if not material.readable or not is_english(question, 8):
+    def _find(self, question: str, passages: tuple[str, ...]) -> AnswerLocation | None:
+        parsed = parse_passages(passages)
+        if not parsed.readable or not is_english(question, _QUESTION_WORDS):
             return None
-        material = _said_of(question, material)
-        query = question_words(question)
-        windows = _windows(material, query)
-        if not query or not windows:
-            return None
-        answers = self._read_windows(question, material, query, windows)
-        rows = [answer_features(material, query, w, a) for w, a in zip(windows, answers, strict=True)]
-        name = "answerable" if self.reads else "answerable_words"
-        places = [_answer_place(material, query, w, a) for w, a in zip(windows, answers, strict=True)]
-        odds = [
-            _odds(name, row) - _against(question, window, sentence)
-            for row, window, (sentence, _, _) in zip(rows, windows, places, strict=True)
-        ]
-        at = max(range(len(odds)), key=lambda i: (odds[i], -i))
-        return _located(_apply(f"{name}_all", case_features(odds)), *places[at])
-
-    def _read_windows(
-        self,
-        question: str,
-        material: _Material,
-        query: frozenset[str],
-        windows: Sequence[Sequence[_Sentence]],
-    ) -> Sequence[Answer | None]:
-        """Where the reader sees the answer in each window's text; None for all without models."""
-        reader = self._loaded_reader()
-        if reader is None:
-            return [None] * len(windows)
-        texts = [" ".join(s.text for s in window) for window in windows]
-        hints = [_hints(material, query, window) for window in windows]
-        return [answer or _NO_ANSWER for answer in reader.read(question, texts, hints)]
+        return locate_answer(question, parsed, self.loaded_reader())
 
     # -- is the answer supported? ------------------------------------------------------------------------
 
@@ -244,7 +151,9 @@ class LocalJudge:
             Claims in the order of the answer; spans do not overlap. Empty where nothing is claimed. Those
             beyond the first `MAX_CLAIMS` are unsure.
         """
-        return list(self._remembered(self._ground, without_lone_surrogates(answer), _checked(passages)))
+        return list(
+            self._remembered(self._ground, without_lone_surrogates(answer), checked_passages(passages))
+        )
 
     def _ground(self, answer: str, passages: tuple[str, ...]) -> tuple[Claim, ...]:
         spans = split_claims(answer)
@@ -253,8 +162,8 @@ class LocalJudge:
 
     def claims_at(self, answer: str, spans: Sequence[Span], passages: Sequence[str]) -> list[Claim]:
         """As `grounding`, of these parts of an answer alone."""
-        material = _material(_checked(passages))
-        readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], 12)
+        material = parse_passages(checked_passages(passages))
+        readable = material.readable and is_english(answer[:_LANGUAGE_CHARACTERS], _ANSWER_WORDS)
         rows = [score_claim(span, span.of(answer), material) if readable else None for span in spans]
         known = [row for row in rows if row is not None]
         logits = self._entailed([(c.claim.text, c.evidence) for c in known if c.logit is None])
@@ -263,10 +172,10 @@ class LocalJudge:
             if counts is None:
                 claims.append(unread_claim(answer, span))
                 continue
-            odds = _odds("grounding", counts.values)
+            odds = log_odds_of("grounding", counts.values)
             if logits is not None:
                 odds = entailed_odds(odds, counts.logit if counts.logit is not None else logits.pop(0))
-            probability = min(counts.most, max(counts.least, _chance(odds)))
+            probability = min(counts.most, max(counts.least, chance(odds)))
             claims.append(replace(counts.claim, probability=probability))
         return claims
 
@@ -282,7 +191,7 @@ class LocalJudge:
             known |= zip(unread, (float(v) for v in model.logits(unread)), strict=True)
             with self._lock:
                 self._logits |= {pair: known[pair] for pair in unread}
-                for old in list(self._logits)[: max(0, len(self._logits) - _KEPT_LOGITS)]:
+                for old in list(self._logits)[: max(0, len(self._logits) - _LOGIT_CACHE_SIZE)]:
                     del self._logits[old]
         return [known[pair] for pair in pairs]
 
@@ -296,13 +205,13 @@ class LocalJudge:
             From 0 to 1; None where the judge is unsure, or the answer claims nothing.
         """
         claims = self.grounding(answer, passages)
-        if claims and all(claim.reason == _SAID for claim in claims):
+        if claims and all(claim.reason == VERBATIM_REASON for claim in claims):
             return support(claims)  # Whatever else the passages say, they say this.
         if len(stem_list(answer)) < _SHORT_ANSWER and stem_list(answer):
             whole = f"{question.strip().rstrip('?')}: {answer.strip()}"
             probability = support(self.grounding(whole, passages))
             # The words of other languages are not known well enough to miss one.
-            held = stems(answer) <= stems(" ".join(passages)) or not is_english(whole, 8)
+            held = stems(answer) <= stems(" ".join(passages)) or not is_english(whole, _QUESTION_WORDS)
             return None if probability is None else probability if held else min(probability, _NOT_FOUND)
         return support(claims)
 
@@ -315,10 +224,10 @@ class LocalJudge:
             From 0 to 1; None without the model, and where the texts are not English.
         """
         model = self._loaded_entailment()
-        if model is None or not is_english(f"{question} {text}", 12):
+        if model is None or not is_english(f"{question} {text}", _ANSWER_WORDS):
             return None
         (logit,) = model.logits([(without_lone_surrogates(question), without_lone_surrogates(text))])
-        return _apply("affirms", [float(logit)])
+        return probability_of("affirms", [float(logit)])
 
     def _loaded_entailment(self) -> Entailment | None:
         """The entailment model; None where no model is wanted."""
@@ -327,149 +236,9 @@ class LocalJudge:
                 self._entailment = Entailment()
             return self._entailment
 
-    def _loaded_reader(self) -> Reader | None:
+    def loaded_reader(self) -> Reader | None:
         """The reader; None where no model is wanted."""
         with self._lock:
             if self._reader is None and self.reads:
                 self._reader = Reader()
             return self._reader
-
-
-def _located(probability: float, sentence: _Sentence, start: int, end: int) -> Located:
-    """An answer from ``start`` to ``end`` of a sentence's text; the whole sentence where that is empty."""
-    if end <= start:
-        start, end = 0, len(sentence.text)
-        answer = sentence.span
-    elif sentence.cells:
-        # The cell in whose header or text the answer begins.
-        places = _cell_places(sentence.cells)
-        at = max(
-            i
-            for i, place in enumerate(places)
-            if i == 0 or place.start - len(sentence.cells[i].header) - 2 <= start
-        )
-        (start, end), answer = places[at], sentence.cells[at].span
-    else:
-        answer = Span(sentence.span.start + start, sentence.span.start + end)
-    return Located(probability, sentence.passage, sentence.span, answer, sentence.text, Span(start, end))
-
-
-def _query_rows(material: _Material, query: frozenset[str]) -> list[list[_Sentence]]:
-    """The rows with most of a question's words in their cells, each with the columns that are asked for."""
-    held: list[tuple[float, _Sentence]] = []
-    for row in (s for s in material.sentences if s.cells):
-        own = {w for cell in row.cells for w in stem_list(cell.text)} & query
-        if own:
-            held.append((sum(map(material.weight, own)), row))
-    best = max((weight for weight, _ in held), default=0.0)
-    result = []
-    for _, row in [item for item in held if item[0] >= 0.9 * best][:_MOST_ROWS]:
-        matched = [not query.isdisjoint(stem_list(f"{c.header} {c.text}")) for c in row.cells]
-        label = 0 if row.cells[0].header else 1  # Behind the heading.
-        matched[: label + 1] = [True] * (label + 1)
-        if sum(matched) > label + 1:
-            row = _row(
-                row.passage, row.span, tuple(c for c, own in zip(row.cells, matched, strict=True) if own)
-            )
-        result.append([row])
-    return result
-
-
-def _quotable(material: _Material, passage: int) -> list[_Sentence]:
-    """The sentences of a passage that may answer: no headings, no code, no rows of tables."""
-    own = (s for s in material.sentences if s.passage == passage and s.kind in ("text", "item", "lead"))
-    return [s for s in own if says_something(s.text)]
-
-
-def _windows(material: _Material, query: frozenset[str]) -> list[list[_Sentence]]:
-    """Runs of sentences of a passage, overlapping by half, and rows of tables; no headings, no code."""
-    result: list[list[_Sentence]] = _query_rows(material, query)
-    for passage in sorted({s.passage for s in material.sentences}):
-        own = _quotable(material, passage)
-        start = 0
-        while start < len(own):
-            end, size = start, 0
-            while end < len(own) and (end == start or size + len(own[end].text.split()) <= _WINDOW_WORDS):
-                size += len(own[end].text.split())
-                end += 1
-            result.append(own[start:end])
-            if end == len(own):
-                break
-            start = max(start + 1, (start + end + 1) // 2)
-    if len(result) > 24:  # Those that hold most of the question.
-        result.sort(key=lambda w: -max(_weighted(material, query, s.words) for s in w))
-        result = result[:24]
-    return result
-
-
-def answer_features(
-    material: _Material, query: frozenset[str], window: Sequence[_Sentence], answer: Answer | None
-) -> list[float]:
-    """What is known of a window as an answer: see ``training/fit_judge.py``.
-
-    The share of the question's words, weighted by rarity, in the sentence with the answer and the one before
-    it; their plain share in the whole window; whether a number is there where the question wants one; and the
-    reader's margin, where it reads.
-    """
-    plain, whole = query - {NUMBER}, frozenset().union(*(s.words for s in window))
-    share = len(plain & whole) / max(1, len(plain))
-    if answer is None:
-        near = max(_weighted(material, query, s.words) for s in window)
-        return [near, share, float(NUMBER not in query or any(NUMBER in stems(s.text) for s in window))]
-    sentence, _, _ = _sentence_at(window, answer)
-    at = window.index(sentence)
-    words = sentence.words | (window[at - 1].words if at else frozenset())
-    number = NUMBER not in query or NUMBER in stems(sentence.text)
-    return [_weighted(material, query, words), share, float(number), answer.margin]
-
-
-def case_features(odds: Sequence[float]) -> list[float]:
-    """The odds of the best window, and how many were read: the best of many is high by chance."""
-    return [max(odds), math.log(len(odds))]
-
-
-def _answer_place(
-    material: _Material, query: frozenset[str], window: Sequence[_Sentence], answer: Answer | None
-) -> tuple[_Sentence, int, int]:
-    """The sentence of a window that answers, and where in it; without the reader the one with most words."""
-    if answer is not None:
-        return _sentence_at(window, answer)
-    return max(window, key=lambda s: (_weighted(material, query, s.words), -s.span.start)), 0, 0
-
-
-def _asks_otherwise(question: str, sentence: _Sentence) -> bool:
-    """Whether a sentence denies a word of the question, has its opposite, or has another number."""
-    other, _ = contrary(terms(question), terms(sentence.text))
-    return any(said.startswith("not ") == instead.startswith("not ") for said, instead in other.values())
-
-
-def _against(question: str, window: Sequence[_Sentence], sentence: _Sentence) -> float:
-    """Log-odds that a sentence loses as an answer: it says otherwise, or gives no reason to a "why"."""
-    lost = _OTHER if _asks_otherwise(question, sentence) else 0.0
-    if _ASKS_WHY.match(question) and not _MAY_BE_REASON.search(sentence.text):
-        at = window.index(sentence)
-        near = (s for s in window[max(0, at - 1) : at + 2] if s is not sentence)
-        lost += 0.0 if any(_REASON.search(s.text) for s in near) else _OTHER
-    return lost
-
-
-def _sentence_at(window: Sequence[_Sentence], answer: Answer) -> tuple[_Sentence, int, int]:
-    """The sentence in which the answer of a window begins, and where in it the answer stands."""
-    offset = 0
-    for sentence in window:
-        if answer.span.start < offset + len(sentence.text) + 1 or sentence is window[-1]:
-            start = min(len(sentence.text), max(0, answer.span.start - offset))
-            return sentence, start, max(start, min(len(sentence.text), answer.span.end - offset))
-        offset += len(sentence.text) + 1
-    raise AssertionError("a window has sentences")
-
-
-def _hints(material: _Material, query: frozenset[str], window: Sequence[_Sentence]) -> NDArray[np.float64]:
-    """What the words of a window's sentences say about where the answer begins, see `Reader.read`."""
-    shares = [_SHARED_WORDS * _weighted(material, query, s.words) for s in window]
-    first = np.repeat(shares, [len(s.text) + 1 for s in window])[:-1]  # A space stands between two.
-    return np.column_stack([first, np.zeros_like(first)])
-
-
-def _weighted(material: _Material, query: frozenset[str], words: frozenset[str]) -> float:
-    return material.share(sorted(query - {NUMBER}), words)

@@ -255,7 +255,7 @@ def test_what_was_graded_is_shown_without_reading_it_again(monkeypatch):
     judge = LocalJudge(model=True)
     question, answer = "When was the footbridge built?", "The bridge of oak was built in 1871."
     LocalCritic(question, lambda s: [], judge=judge, alone=True).grade(FOOTBRIDGE, answer)
-    monkeypatch.setattr(judge, "_loaded_reader", lambda: pytest.fail("the model was asked again"))
+    monkeypatch.setattr(judge, "loaded_reader", lambda: pytest.fail("the model was asked again"))
     assert [m.passage for m in mark_answer(answer, FOOTBRIDGE, question=question, judge=judge)] == [0]
     assert judge.locate(question, FOOTBRIDGE) is not None
 
@@ -478,7 +478,7 @@ def test_the_model_reads_a_claim_once_and_only_where_counts_leave_it_open(monkey
 
 def test_only_the_last_claims_are_remembered(monkeypatch):
     judge = LocalJudge()
-    monkeypatch.setattr("sage_core.verify.judge._KEPT_LOGITS", 3)
+    monkeypatch.setattr("sage_core.verify.judge._LOGIT_CACHE_SIZE", 3)
     for count in range(5):
         judge.grounding(f"The harbor has {count} seals.", PASSAGES)
     assert len(judge._logits) == 3
