@@ -134,7 +134,7 @@ def _query_rows(passages: ParsedPassages, query: frozenset[str]) -> list[list[Se
     for row in (s for s in passages.sentences if s.cells):
         own = {w for cell in row.cells for w in stem_list(cell.text)} & query
         if own:
-            held.append((sum(map(passages.weight, own)), row))
+            held.append((passages.total(own), row))
     best = max((weight for weight, _ in held), default=0.0)
     result = []
     for _, row in [item for item in held if item[0] >= _SAME_ROW * best][:_MOST_ROWS]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -98,8 +98,12 @@ class ParsedPassages:
 
     def share(self, words: Collection[str], held: Set[str]) -> float:
         """How much of ``words`` is among ``held``, by weight; 0 for no words."""
-        total = sum(map(self.weight, words))
-        return sum(self.weight(w) for w in words if w in held) / total if total else 0.0
+        total = self.total(words)
+        return self.total(w for w in words if w in held) / total if total else 0.0
+
+    def total(self, words: Iterable[str]) -> float:
+        """What words weigh together, exactly rounded: sets are in another order in each process."""
+        return math.fsum(map(self.weight, words))
 
 
 def checked_passages(passages: Sequence[str]) -> tuple[str, ...]:

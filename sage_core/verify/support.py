@@ -216,10 +216,7 @@ def _contradicted(text: str, material: ParsedPassages) -> tuple[str, _Place] | N
     ]
     for stem in dict.fromkeys(stem for _, _, other, _ in rivals for stem in other):
         # What each sentence shares with the claim beside the word in question: it must be about the same.
-        rest = [
-            sum(map(material.weight, (held | agreed) - other.keys() - {stem}))
-            for _, held, other, agreed in rivals
-        ]
+        rest = [material.total((held | agreed) - other.keys() - {stem}) for _, held, other, agreed in rivals]
         about = [f for f, share in zip(rivals, rest, strict=True) if share >= _SAME_REST * max(rest)]
         # One that agrees acquits: the other one is of another year, person or row.
         if any(stem in agreed for _, _, _, agreed in about):
@@ -260,7 +257,7 @@ def find_evidence(
     size = 0
     rest = [s for s in material.sentences if not s.words.isdisjoint(weights)]
     while rest and len(chosen) < _EVIDENCE_SENTENCES:
-        gain = [sum(weights[w] for w in s.words if w in weights) for s in rest]
+        gain = [sum(weight for w, weight in weights.items() if w in s.words) for s in rest]
         # A short sentence wins over a long one that holds as much.
         size_of = [(_LENGTH_OFFSET + len(s.stems)) ** _LENGTH_POWER for s in rest]
         best = max(range(len(rest)), key=lambda i: (gain[i] / size_of[i], -i))
