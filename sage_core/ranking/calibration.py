@@ -50,7 +50,7 @@ class Calibration:
 
     Examples:
         >>> len(Calibration.load().with_scores.coefficients)
-        3
+        5
 
     Attributes:
         with_scores: Over the standardized scores of a search and the words.
@@ -78,7 +78,7 @@ class Calibration:
             source = path or resources.files("sage_core.ranking").joinpath(CROSSED_FILE if crossed else FILE)
             data = json.loads(source.read_text(encoding="utf-8"))
             return cls(
-                _read(data["with_scores"], (MEANING, *WORDS, *last)),
+                _read(data["with_scores"], (*MEANING, *WORDS, *last)),
                 _read(data["words_only"], (*WORDS, *last)),
                 str(data["cross_encoder"]) if crossed else None,
             )
@@ -90,10 +90,13 @@ class Calibration:
 
 
 def _read(data: Mapping[str, Any], features: tuple[str, ...]) -> Logistic:
+    """A model over ``features``; those that the file leaves out have no weight."""
     coefficients = data["coefficients"]
-    if tuple(coefficients) != features:
+    if not coefficients or not set(coefficients) <= set(features):
         raise ValueError(f"fitted on {', '.join(coefficients)}, not on {', '.join(features)}")
     ceiling = float(data["ceiling"])
     if not 0 < ceiling <= 1:
         raise ValueError(f"its ceiling is {ceiling}, not a probability above 0")
-    return Logistic(tuple(float(x) for x in coefficients.values()), float(data["intercept"]), ceiling)
+    return Logistic(
+        tuple(float(coefficients.get(name, 0.0)) for name in features), float(data["intercept"]), ceiling
+    )

@@ -12,8 +12,17 @@ from numpy.typing import NDArray
 from sage_core.selection.scales import plain_scores
 from sage_core.text.keywords import bm25_share, gram_share, words
 
-MEANING = "meaning"
-WORDS = ("bm25", "grams")
+MEANING = ("meaning", "stands_out")
+"""A score of the search in standard deviations from the mean of its list, and how far it exceeds two."""
+
+WORDS = ("bm25", "grams", "of_best")
+"""Shares of the question's words and their parts that a candidate has; their sum over the list's highest."""
+
+_LITTLE = 0.5
+"""A highest sum below this is little: where nothing fits, the best of the list is no answer. With 0, 16% of
+the lists of questions about other documents were told from answerable ones, with .5 it is 70%."""
+
+_STANDS_OUT = 2.0
 
 # Scores of equal candidates may differ by rounding.
 _FLAT = 1e-9
@@ -70,6 +79,21 @@ def scores_or_order(scores: Sequence[float | None]) -> list[float | None]:
     return [-math.log(place) for place in range(1, len(scores) + 1)]
 
 
+def meaning_matrix(standard_scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What a search says of its candidates.
+
+    A good embedding model puts few candidates far above the others, a bad one many a little: what exceeds
+    two standard deviations is worth more than the steps below it.
+
+    Args:
+        standard_scores: From `standardized`.
+
+    Returns:
+        Shape ``(n, len(MEANING))``.
+    """
+    return np.column_stack([standard_scores, np.maximum(standard_scores - _STANDS_OUT, 0.0)])
+
+
 def word_matrix(
     query: str,
     text_words: Sequence[Sequence[str]],
@@ -77,7 +101,9 @@ def word_matrix(
 ) -> NDArray[np.float64]:
     """What question and candidates share in words (`bm25_share`) and parts of words (`gram_share`).
 
-    Words that few candidates have weigh more, so the shares depend on the list.
+    Words that few candidates have weigh more, so the shares depend on the list. Of a long question every
+    candidate has little: by the shares alone the search would decide. So there is also what a candidate has
+    beside the best of its list.
 
     Args:
         query: The question.
@@ -88,5 +114,8 @@ def word_matrix(
         Shape ``(len(text_words), len(WORDS))``, each from 0 to 1.
     """
     question = words(query)
-    columns = (bm25_share(question, text_words), gram_share(question, text_words, text_grams))
-    return np.stack(columns, axis=1)
+    shares = np.stack(
+        (bm25_share(question, text_words), gram_share(question, text_words, text_grams)), axis=1
+    )
+    both = shares.sum(axis=1)
+    return np.column_stack([shares, both / max(float(both.max(initial=0.0)), _LITTLE)])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sage_core._checks import check_part
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
-from sage_core.ranking.features import standardized, word_matrix
+from sage_core.ranking.features import meaning_matrix, standardized, word_matrix
 from sage_core.ranking.protocol import BatchReranker, check_request, check_search_scores, checked_scores
 from sage_core.selection import Scale
 from sage_core.selection.rules import EMPTY_BELOW
@@ -157,7 +157,7 @@ class HybridReranker:
         model = self._calibration.words_only
         meaning = None if search_scores is None else standardized(search_scores)
         if meaning is not None:
-            features = np.column_stack([np.repeat(meaning[filled], sizes), features])
+            features = np.hstack([meaning_matrix(np.repeat(meaning[filled], sizes)), features])
             model = self._calibration.with_scores
         if self._cross is not None:
             # Its own `score` shares batches between simultaneous questions.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import Calibration, HybridReranker, ScoreAwareReranker, SimilarityReranker, rank
 from sage_core.ranking.calibration import Logistic
-from sage_core.ranking.features import MEANING, WORDS, standardized, word_matrix
+from sage_core.ranking.features import MEANING, WORDS, meaning_matrix, standardized, word_matrix
 from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share, words
 
@@ -69,7 +69,27 @@ def test_features_by_hand():
     matrix = word_matrix("lamp", [["salt", "lamp"], ["gull"]])
     assert matrix.shape == (2, len(WORDS))
     assert matrix[0, 0] > 0 == matrix[1, 0]
-    assert (matrix[:, 1] == [1, 0]).all()
+    assert (matrix[:, 1:] == [[1, 1], [0, 0]]).all()
+
+
+def test_words_are_measured_by_the_best_of_the_list_unless_that_has_little():
+    fits, long = ["lamp", "oil", "keeper"], [f"word{i}" for i in range(9)]
+    strong = word_matrix("lamp oil keeper", [fits, fits[:1], ["gull"]])
+    weak = word_matrix(" ".join(["lamp", *long]), [["lamp"], ["gull"]])
+    assert strong[0, 2] == 1 > strong[1, 2] > strong[2, 2] == 0
+    np.testing.assert_allclose(weak[0, 2], weak[0, :2].sum() / 0.5)
+    assert weak[0, 2] < 1
+
+
+def test_what_stands_out_counts_for_more_than_its_distance():
+    matrix = meaning_matrix(np.array([-1.0, 1.0, 2.0, 3.5]))
+    assert matrix.tolist() == [[-1, 0], [1, 0], [2, 0], [3.5, 1.5]]
+
+
+def test_where_nothing_fits_the_best_is_no_answer():
+    filler = [f"Gull number {i} nests on the roof of the boathouse." for i in range(40)]
+    scores = [0.5 + 0.1 * math.sin(i) for i in range(40)]
+    assert max(HybridReranker().score("What is the melting point of tungsten?", filler, scores)) < 0.05
 
 
 def test_scores_are_measured_from_the_mean_of_their_list():
@@ -257,7 +277,8 @@ def test_no_similarity_makes_a_chunk_certain():
 def test_better_evidence_never_lowers_the_probability():
     for crossed in (False, True):
         loaded = Calibration.load(crossed=crossed)
-        assert all(c > 0 for model in (loaded.with_scores, loaded.words_only) for c in model.coefficients)
+        for model in (loaded.with_scores, loaded.words_only):
+            assert min(model.coefficients) >= 0 < sum(model.coefficients)
 
 
 def test_calibrations_that_cannot_be_used(tmp_path):
@@ -265,10 +286,10 @@ def test_calibrations_that_cannot_be_used(tmp_path):
     with pytest.raises(ModelError, match="calibrate_reranker"):
         HybridReranker(calibration=path)
     words = {"intercept": 0, "coefficients": dict.fromkeys(WORDS, 1.0), "ceiling": 1}
-    scored = {**words, "coefficients": dict.fromkeys((MEANING, *WORDS), 1.0)}
+    scored = {**words, "coefficients": dict.fromkeys((*MEANING, *WORDS), 1.0)}
     good = {"with_scores": scored, "words_only": words}
     path.write_text(json.dumps(good))
-    assert Calibration.load(path).with_scores.coefficients == (1.0,) * 3
+    assert Calibration.load(path).with_scores.coefficients == (1.0,) * 5
     for bad in (
         "[",
         "[]",
