@@ -50,7 +50,7 @@ from sage_core.feedback import (
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import TokenUsage, estimate_usage
-from sage_core.selection import Selection, rank_order
+from sage_core.selection import Selection, SelectionConfig, rank_order
 from sage_core.selection.rules import TopP
 from sage_core.text.keywords import words
 from sage_core.text.spans import Span
@@ -439,7 +439,7 @@ def main() -> int:
         measured = random.Random(args.seed).sample(measured, min(args.limit, len(measured)))
     oracle = Oracle(args.abstains, args.critic_errors, args.seed, args.wrong)
     rule: TopP | Literal["gradient"] = TopP(0.9) if args.rule == "top_p" else "gradient"
-    config = FeedbackConfig(rule=rule, min_k=args.min_k)
+    config = FeedbackConfig(selection=SelectionConfig(rule=rule, min_k=args.min_k))
     if args.rule == "gradient":
         config = replace(config, gradient=args.gradient)
     if args.sweep:

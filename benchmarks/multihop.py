@@ -37,11 +37,12 @@ from sage_app import Sage, SageConfig
 from sage_app.pipeline.results import Candidate
 from sage_core import TokenUsage, Verdict
 from sage_core.feedback import FeedbackConfig
-from sage_core.selection import select
+from sage_core.selection import SelectionConfig, select
 from sage_core.text.keywords import index_terms
 from sage_core.text.tokens import get_counter
 
 BUDGET = 1000
+WITHIN_BUDGET = SelectionConfig(max_context_tokens=BUDGET)
 COUNT = get_counter("bert").count
 
 
@@ -178,7 +179,7 @@ def run(
     """By question: all evidence in the answer's context, calls, thousands of tokens, tokens of context."""
     answerer = Scripted(knows, **critic)
     sage.answerer = answerer
-    sage.config = replace(sage.config, feedback=feedback, max_context_tokens=BUDGET)
+    sage.config = replace(sage.config, feedback=replace(feedback, selection=WITHIN_BUDGET))
     rows = []
     for question in questions:
         answerer.about(question)
@@ -192,7 +193,7 @@ def run(
 
 def full(sage: Sage, questions: Sequence[Question]) -> np.ndarray:
     """One round with as much as the budget holds."""
-    sage.config = replace(sage.config, max_context_tokens=BUDGET)
+    sage.config = replace(sage.config, feedback=FeedbackConfig(selection=WITHIN_BUDGET))
     rows = []
     for question in questions:
         found = sage.retrieve(question.text)

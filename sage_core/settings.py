@@ -150,9 +150,6 @@ class SageSettings:
             raise InputError(
                 f"the rule {name} is your own: settings hold those of sage_core.selection"
             ) from None
-        selection = {**self.selection.keywords, "rule": rule}
-        if selection["empty_below"] == "auto":
-            del selection["empty_below"]
         return {
             "format": FORMAT,
             "segmenter": dict(self.segmenter),
@@ -160,7 +157,7 @@ class SageSettings:
             "reranker": self.reranker,
             "context": self.context,
             "candidates": self.candidates,
-            "selection": {name: value for name, value in selection.items() if value is not None},
+            "selection": self.selection.to_dict(),
             **({"made_by": dict(self.made_by)} if self.made_by else {}),
             **({"measured": dict(self.measured)} if self.measured else {}),
         }
@@ -196,11 +193,9 @@ def load_settings(settings: SageSettings | str | Path) -> SageSettings:
 
 
 def _selection(data: Mapping[str, Any]) -> SelectionConfig:
-    _known("setting of the selection", data, _SELECTION)
-    rule = data.get("rule", "auto")
-    if not isinstance(rule, str | Mapping):
+    if not isinstance(data.get("rule", ""), str | Mapping):
         raise InputError('\'rule\' is a name or an object such as {"rule": "FixedK", "k": 5}')
-    return SelectionConfig(**{**data, "rule": rule_from_data(rule)})
+    return SelectionConfig.from_dict(data)
 
 
 def _known(what: str, data: Any, names: tuple[str, ...]) -> None:

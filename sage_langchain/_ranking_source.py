@@ -62,7 +62,7 @@ def as_sage_retriever(value: Any, selection: SelectionConfig | None = None) -> A
                 "SageRetriever(base_compressor=SageCompressor(min_k=...), ...)"
             )
         return value
-    compressor = SageCompressor(**({} if selection is None else selection.keywords))
+    compressor = SageCompressor(selection=selection if selection is not None else SelectionConfig())
     if isinstance(value, VectorStore):
         return SageRetriever.from_vectorstore(value, base_compressor=compressor)
     return SageRetriever(base_retriever=value, base_compressor=compressor)

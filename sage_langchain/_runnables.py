@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -13,13 +13,19 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, GetPydanticSchema, ValidationError
+from pydantic_core import core_schema
 from typing_extensions import Self
 
 from sage_core._checks import refused
 from sage_core.errors import InputError
 
 QUERY_KEYS = ("input", "query", "question")
+
+
+T = TypeVar("T")
+# An object of the class as it is: of a dataclass pydantic would make a schema, which it cannot of a protocol.
+Instance = Annotated[T, GetPydanticSchema(lambda source, _: core_schema.is_instance_schema(source))]
 
 
 class CheckedModel(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import fields
+from dataclasses import replace
 from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
@@ -15,17 +15,25 @@ from langchain_core.runnables import AddableDict, Runnable, RunnableConfig, Runn
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SkipValidation,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import Self
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
-from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, Policy, StopOn, Veto
+from sage_core.feedback import DEFAULT_FEEDBACK, FeedbackConfig, StopOn, Veto
 from sage_core.feedback.drivers import adrive, adrive_pieces, drive, drive_pieces
+from sage_core.feedback.types import LOOP_SETTINGS
 from sage_core.selection import SelectionConfig
 from sage_core.text.tokens import get_counter
 from sage_langchain._ranking_source import as_sage_retriever, check_when_built
-from sage_langchain._runnables import CheckedModel, query_of
+from sage_langchain._runnables import CheckedModel, Instance, query_of
 from sage_langchain._session import Parts, Session
 from sage_langchain.critic import Critic, CriticMethod
 from sage_langchain.pruner import SagePruner
@@ -43,10 +51,6 @@ class SageChainInput(BaseModel):
 
     input: str = Field(description="the question")
     options: list[str] | None = Field(default=None, description="options of a multiple-choice question")
-
-
-# Settings of the loop that are fields of the chain under the same name.
-_LOOP = sorted({field.name for field in fields(FeedbackConfig)} - {"selection", "critic"})
 
 
 class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
@@ -87,21 +91,22 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
         retriever: A `SageRetriever`, as it is or wrapped (`with_config`, `with_retry`, ...). Any other
             retriever is put into one. The whole input reaches it, so that a Runnable which reads the chat
             history can be its ``base_retriever``.
-        critic: Grades the answers; None takes ``llm``. A text is short for ``grading``.
-        grading: ``"llm"``: the critic grades every answer. ``"auto"``: a local judge where it is sure, the
-            critic where it is not. ``"local"``: the local judge alone. The name or folder of a model that
-            checks answers, such as ``"minicheck"``: it alone. See `sage_core.verify.LocalJudge`.
+        critic: Grades the answers; None takes ``llm``. ``"auto"``: a local judge where it is sure, ``llm``
+            where it is not. ``"local"``: the local judge alone. The name or folder of a model that checks
+            answers, such as ``"minicheck"``: it alone. See `sage_core.verify.LocalJudge`. With a model of
+            your own for the rest, ``critic=model, loop=FeedbackConfig(critic="auto")``.
         critic_method: How the critic replies: see `sage_langchain.critic.Critic`.
         prompt: With ``{context}`` and ``{input}``; None takes the library's, which marks documents as
             material.
         document_prompt: How a document appears in the context; None shows its text under a line with its
             ``title``, the headings of its ``header_path``, and its ``source`` where titles do not differ.
         document_separator: Between documents, with ``prompt``.
+        loop: Settings of the loop but for its selection, which is the retriever's. The following are those of
+            its fields that are changed most: None leaves them to it.
         accept_score: An answer graded at least this is returned at once (paper: fs).
         max_rounds: Most rounds of answer and grade.
-        policy: ``"adaptive"`` or ``"paper"``; see `FeedbackConfig`.
         max_calls: Most LLM calls; 1 answers without a grade.
-        max_tokens: Most tokens over all calls.
+        max_llm_tokens: Most tokens over all calls.
         no_answer: An answer, or several, that mean "not in this context" and ask for more of it without a
             grade; with a prompt of your own, the sentence that it agrees on.
         prune: Drop the sentences of selected documents that do not help with the question, in every round
@@ -121,28 +126,28 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
     llm: Runnable[Any, Any] = Field(repr=False)
     retriever: RetrieverLike = Field(repr=False)
     critic: Runnable[Any, Any] | None = Field(default=None, repr=False)
-    grading: str = "llm"
     critic_method: CriticMethod = "auto"
     prompt: Prompt | None = Field(default=None, repr=False)
     document_prompt: Prompt | None = Field(default=None, repr=False)
     document_separator: str = "\n\n"
-    accept_score: float = DEFAULT_FEEDBACK.accept_score
-    max_rounds: int = DEFAULT_FEEDBACK.max_rounds
-    policy: Policy = DEFAULT_FEEDBACK.policy
+    loop: Instance[FeedbackConfig] = Field(default=DEFAULT_FEEDBACK, repr=False)
+    accept_score: float | None = None
+    max_rounds: int | None = None
     max_calls: int | None = None
-    max_tokens: int | None = None
-    no_answer: tuple[str, ...] = DEFAULT_FEEDBACK.no_answer
+    max_llm_tokens: int | None = None
+    no_answer: tuple[str, ...] | None = None
     prune: bool = False
-    hops: int = DEFAULT_FEEDBACK.hops
-    veto: Veto = DEFAULT_FEEDBACK.veto
-    stop_on: StopOn | None = DEFAULT_FEEDBACK.stop_on
+    hops: int | None = None
+    veto: Veto | None = None
+    stop_on: StopOn | None = None
     counter: str = "bert"
 
     @model_validator(mode="before")
     @classmethod
     def _named_critic(cls, values: Any) -> Any:
         if isinstance(values, dict) and isinstance(values.get("critic"), str):
-            return {**values, "grading": values["critic"], "critic": None}
+            loop = values.get("loop", DEFAULT_FEEDBACK)
+            return {**values, "loop": replace(loop, critic=values["critic"]), "critic": None}
         return values
 
     @field_validator("llm", "critic", mode="before")
@@ -163,7 +168,9 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        self._feedback()
+        self._feedback()  # checks its settings
+        if self.loop.selection != SelectionConfig():
+            raise InputError("the selection of a loop is the retriever's: create_sage_chain takes selection=")
         check_when_built(self.retriever)
         if self.critic_method == "structured":
             self._critic().check()
@@ -178,11 +185,15 @@ class SageChain(CheckedModel, RunnableSerializable[Any, dict[str, Any]]):
 
     def _feedback(self) -> FeedbackConfig:
         """The loop's settings but for the selection, which is the retriever's."""
-        return FeedbackConfig(critic=self.grading, **{name: getattr(self, name) for name in _LOOP})
+        settings = {name: getattr(self, name) for name in LOOP_SETTINGS}
+        return replace(self.loop, **{name: value for name, value in settings.items() if value is not None})
 
     def _critic(self) -> Critic:
         return Critic(
-            self.critic or self.llm, self.critic_method, get_counter(self.counter), missing=self.hops > 0
+            self.critic or self.llm,
+            self.critic_method,
+            get_counter(self.counter),
+            missing=self._feedback().hops > 0,
         )
 
     def _parts(self) -> Parts:
@@ -291,7 +302,7 @@ def create_sage_chain(
         retriever: Any retriever, or a vector store.
         prompt: With ``{context}`` and ``{input}``; None takes the library's.
         **settings: The fields of `SageChain`; and for a retriever that does not select yet ``selection``, a
-            `SelectionConfig`, or its settings ``rule``, ``min_k``, ``max_k``, ``gradient``.
+            `SelectionConfig`, or its fields.
 
     Raises:
         InputError: If the two are swapped, the model is a name, there is no such setting, or the retriever

@@ -6,11 +6,10 @@ import copy
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from langchain_core.callbacks import BaseCallbackManager, Callbacks, dispatch_custom_event
@@ -48,7 +47,7 @@ from sage_core.selection.scales import scale_said
 from sage_core.text.header import with_header
 from sage_core.text.outline import HEADER_KEY, header_of, take_header
 from sage_core.text.tokens import get_counter
-from sage_langchain._runnables import CheckedModel
+from sage_langchain._runnables import CheckedModel, Instance
 
 logger = logging.getLogger(__name__)
 
@@ -108,19 +107,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             `SageRetriever` made by ``from_vectorstore`` does. None: where a reranker gives the scores.
         select: Whether to select after reranking; if False all documents are returned.
         top_n: Return exactly so many (or all there are), whatever the scores. Switches the rule off.
-        min_k: Least number to keep, in place of ``min_tokens``; 0 lets a rule such as ``Threshold`` keep
-            none; None for the rule's own (7 for the paper's, else 1), lowered to ``max_k``.
-        min_tokens: Least tokens to keep, in whole documents. None: 250 for ``"auto"`` without ``min_k``.
-        empty_below: Keep none where the best is less probable than this: "nothing relevant". ``"auto"``:
-            what keeps 99.5% of answerable questions, where scores are probabilities. None: keep some.
-        max_context_tokens: Most tokens to keep, in whole documents, at least one. None: for ``"auto"``
-            1,000, or 1,600 for two documents.
-        gradient: Share of its predecessor that a score must exceed (paper: g). Giving it asks for the
-            paper's rule.
-        max_k: Most to keep.
-        rule: ``"auto"`` (what measured best for the scale), ``"gradient"`` (the paper's, with 0.3), or a
-            rule of `sage_core.selection.rules`. These four can also be
-            given as one ``selection=SelectionConfig(...)``.
+        selection: How many to keep, a `SelectionConfig`. Its fields can be given in its place, or beside it:
+            ``SageCompressor(min_k=3)``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -133,13 +121,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     links: bool | None = None
     select: bool = True
     top_n: int | None = None
-    min_k: int | None = None
-    gradient: float | None = None
-    max_k: int | None = None
-    min_tokens: int | None = None
-    empty_below: float | Literal["auto"] | None = "auto"
-    max_context_tokens: int | None = None
-    rule: Any = Field(default="auto", repr=False)
+    selection: Instance[SelectionConfig] = Field(default_factory=SelectionConfig, repr=False)
+
+    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionConfig().keywords)
 
     # Kept, because it warns once.
     _wrapped: LangChainCrossEncoder | None = PrivateAttr(default=None)
@@ -147,28 +131,22 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, data: Any) -> Any:
-        """``selection``, a `SelectionConfig`, stands for its settings."""
-        if not isinstance(data, dict) or "selection" not in data:
+        """Settings of the selection as one `SelectionConfig`."""
+        if not isinstance(data, dict):
             return data
         rest = dict(data)
-        selection = SelectionConfig.from_keywords(rest) or SelectionConfig()
-        return {**rest, **selection.keywords}
+        selection = SelectionConfig.from_keywords(rest)
+        return rest if selection is None else {**rest, "selection": selection}
 
     def of_rewritten(self) -> SageCompressor:
         """For documents that were searched with a question rewritten from the history.
 
         They may bear on that question and share nothing with the one they are ranked for.
         """
-        return self.model_copy(update={"empty_below": 0}) if self.empty_below == "auto" else self
-
-    @property
-    def selection(self) -> SelectionConfig:
-        """The settings of the selection."""
-        return SelectionConfig(**{field.name: getattr(self, field.name) for field in fields(SelectionConfig)})
+        return self.model_copy(update={"empty_below": 0}) if self.selection.empty_below == "auto" else self
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _ = self.selection  # checks its settings
         if self.top_n is not None and self.top_n < 1:
             raise InputError(f"top_n must be at least 1, not {self.top_n}")
         if self.score_key is not None and self.reranker is not None:
@@ -369,6 +347,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     def __repr_args__(self) -> Any:
         yield from super().__repr_args__()
+        settings = self.selection.keywords.items()
+        yield from ((name, value) for name, value in settings if value not in (None, "auto"))
         if (reranker := self._adopted()) is not None:
             yield "reranker", reranker.name
 

@@ -76,7 +76,7 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
     Args:
         tools: Names of the search tools, or the tools; None for all tools of the agent.
         max_searches: Most searches for one message of the user; None for no limit.
-        max_tokens: Most tokens of passages, repetitions not counted; None for no limit.
+        max_context_tokens: Most tokens of passages, repetitions not counted; None for no limit.
         max_unchanged: So many searches in a row without a new passage are the last; None for no limit.
         counter: Token counter; that of the default segmenter where None.
 
@@ -92,14 +92,14 @@ class SageRetrievalMiddleware(AgentMiddleware[Any, Any, Any]):
         *,
         tools: Sequence[str | BaseTool] | None = None,
         max_searches: int | None = 5,
-        max_tokens: int | None = 8_000,
+        max_context_tokens: int | None = 8_000,
         max_unchanged: int | None = 2,
         counter: TokenCounter | None = None,
     ) -> None:
         super().__init__()
         self._names = _names(tools)
         self._answer_tools: frozenset[str] = frozenset()  # of the agents that use this middleware
-        self._limits = SearchLimits(max_searches, max_tokens, max_unchanged)
+        self._limits = SearchLimits(max_searches, max_context_tokens, max_unchanged)
         self._counter = counter if counter is not None else get_counter()
 
     # -- hooks of the agent ---------------------------------------------------------------------------

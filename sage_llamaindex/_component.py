@@ -11,11 +11,20 @@ from typing import Annotated, Any, ClassVar
 
 from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import BaseComponent
-from pydantic import BeforeValidator, PlainSerializer, ValidationError, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    GetPydanticSchema,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import core_schema
 from typing_extensions import Self
 
 from sage_core._checks import near_match, refused
 from sage_core.errors import InputError
+from sage_core.selection import SelectionConfig
 from sage_core.text.callables import function_fingerprint
 
 logger = logging.getLogger(__name__)
@@ -33,6 +42,8 @@ class SageComponent(BaseComponent):
     _process_fields: ClassVar[frozenset[str]] = frozenset({"callback_manager"})
     # Names that appear in `to_dict` but are no arguments.
     _derived: ClassVar[frozenset[str]] = frozenset({"class_name"})
+    # Arguments that `_expanded` puts into a field.
+    _more_arguments: ClassVar[tuple[str, ...]] = ()
     # Arguments of the stock class that ours replaces -> what to do instead.
     _advice: ClassVar[Mapping[str, str]] = {}
 
@@ -70,8 +81,8 @@ class SageComponent(BaseComponent):
 
     @classmethod
     def _hint(cls, name: str) -> str:
-        near = near_match(name, cls.model_fields, cls._advice)
-        return near or f"; it has {', '.join(sorted(cls.model_fields))}"
+        known = sorted({*cls.model_fields, *cls._more_arguments})
+        return near_match(name, known, cls._advice) or f"; it has {', '.join(known)}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field; one that is refused leaves the object as it was, which pydantic does not see to."""
@@ -150,6 +161,22 @@ def write_id_func(function: Callable[..., str]) -> dict[str, str]:
     name = function_name(function)
     return {"id_func_name": name, "title": "id_func", "token": cache_token(function, f"id_func {name}")}
 
+
+def _read_selection(value: Any) -> SelectionConfig:
+    return SelectionConfig.from_keywords({"selection": value}) or SelectionConfig()
+
+
+# pydantic would make a schema of the dataclass, and cannot tell what a rule is.
+Selecting = Annotated[
+    SelectionConfig,
+    GetPydanticSchema(
+        lambda _, __: core_schema.no_info_plain_validator_function(
+            _read_selection,
+            serialization=core_schema.plain_serializer_function_ser_schema(SelectionConfig.to_dict),
+        )
+    ),
+    WithJsonSchema({"type": "object"}),
+]
 
 IdFunc = Annotated[
     Callable[..., Any],

@@ -6,8 +6,8 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -18,7 +18,14 @@ from llama_index.core.schema import (
     QueryBundle,
 )
 from llama_index_instrumentation import get_dispatcher
-from pydantic import ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import Self
 
 from sage_core.errors import InputError
@@ -35,8 +42,6 @@ from sage_core.ranking.candidates import distinct
 from sage_core.ranking.features import scores_or_order
 from sage_core.ranking.foreign import collected_scores, returning_all
 from sage_core.selection import (
-    Rule,
-    RuleName,
     Scale,
     ScaleName,
     ScoreReading,
@@ -45,11 +50,8 @@ from sage_core.selection import (
     finite_score,
     rank_order,
     read_scores,
-    resolve_rule,
-    rule_from_data,
-    rule_to_data,
 )
-from sage_llamaindex._component import SageComponent
+from sage_llamaindex._component import SageComponent, Selecting
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
 from sage_llamaindex.node_parser import text_counter
@@ -101,8 +103,7 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     new `NodeWithScore` objects around the same nodes. Where there is no reranker and no node has a score
     there is nothing to go by, and all are returned.
 
-    How much is kept is said by ``rule``, ``min_k``, ``max_k`` and ``gradient``, or by one
-    ``selection=SelectionConfig(...)``.
+    How much is kept is said by ``selection=SelectionConfig(...)`` or by its fields.
 
     Examples:
         >>> from llama_index.core.schema import NodeWithScore, TextNode
@@ -129,36 +130,10 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         "'logit', 'cosine', 'unbounded', 'distance' (smaller is nearer, as FAISS's L2), or 'auto': five or "
         "more scores that rise along the retriever's order are distances, others are told by their range.",
     )
-    min_k: int | None = Field(
-        default=None,
-        description="Least number of nodes to keep (paper: min_k), in place of min_tokens. None: 7 for the "
-        "gradient rule, else 1. 0: a rule such as Threshold may keep none.",
-    )
-    min_tokens: int | None = Field(
-        default=None,
-        description="Least tokens to keep, in whole nodes. None: 250 for rule='auto' "
-        "without min_k, else none.",
-    )
-    empty_below: float | Literal["auto"] | None = Field(
-        default="auto",
-        description="Keep no node where the best is less probable than this: nothing relevant. 'auto': below "
-        "what keeps 99.5% of answerable questions, where scores are probabilities. None: keep some.",
-    )
-    max_context_tokens: int | None = Field(
-        default=None,
-        description="Most tokens to keep, in whole nodes as the LLM sees them, at least one. None: for "
-        "rule='auto' 1,000, or 1,600 for two nodes.",
-    )
-    gradient: float | None = Field(
-        default=None,
-        description="Stop where a score is at most this share of the one before it (paper: 0.3). Giving it "
-        "asks for the gradient rule.",
-    )
-    max_k: int | None = Field(default=None, description="Most nodes to keep. None: no limit.")
-    rule: Any = Field(
-        default="auto",
-        description="'auto': what measured best for the scale of the scores; 'gradient': the paper's; or a "
-        "rule object of sage_core.selection.",
+    selection: Selecting = Field(
+        default_factory=SelectionConfig,
+        description="How many nodes to keep. Its fields can be given in its place, or beside it: "
+        "SageNodePostprocessor(min_k=3).",
     )
     neighbors: bool | None = Field(
         default=None,
@@ -207,19 +182,14 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         """Name in serialized form."""
         return "SageNodePostprocessor"
 
+    _more_arguments: ClassVar[tuple[str, ...]] = tuple(SelectionConfig().keywords)
+
     @classmethod
     def _expanded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """``selection``, a `SelectionConfig`, stands for its four settings."""
-        if "selection" not in data:
-            return data
+        """Settings of the selection as one `SelectionConfig`."""
         rest = dict(data)
-        selection = SelectionConfig.from_keywords(rest) or SelectionConfig()
-        return {**rest, **selection.keywords}
-
-    @property
-    def selection(self) -> SelectionConfig:
-        """The settings of the selection."""
-        return SelectionConfig(**{field.name: getattr(self, field.name) for field in fields(SelectionConfig)})
+        selection = SelectionConfig.from_keywords(rest)
+        return rest if selection is None else {**rest, "selection": selection}
 
     @field_validator("reranker", mode="before")
     @classmethod
@@ -241,20 +211,9 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
             return value
         return {"custom": getattr(value, "name", type(value).__name__)}
 
-    @field_validator("rule", mode="before")
-    @classmethod
-    def _read_rule(cls, value: Any) -> Any:
-        rule = rule_from_data(value)
-        return rule if isinstance(rule, str) else resolve_rule(rule, "probability")
-
-    @field_serializer("rule")
-    def _write_rule(self, value: Rule | RuleName) -> Any:
-        return rule_to_data(value)
-
     @model_validator(mode="after")
     def _prepare(self) -> Self:
-        """Check the bounds; make the reranker (cheap: models are loaded on first use)."""
-        _ = self.selection  # checks its settings
+        """Make the reranker (cheap: models are loaded on first use)."""
         made_from = (id(self.reranker), self.device, self.scale)
         if made_from != self._made_from:
             named = isinstance(self.reranker, str)
@@ -381,7 +340,8 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
     def events(self, nodes: Sequence[NodeWithScore], query_bundle: QueryBundle | None) -> Iterator[Ended]:
         """Tell both of LlamaIndex's event systems of a reranking; call what is yielded with the result."""
         query = query_bundle.query_str if query_bundle is not None else ""
-        most = len(nodes) if self.max_k is None else min(self.max_k, len(nodes))
+        max_k = self.selection.max_k
+        most = len(nodes) if max_k is None else min(max_k, len(nodes))
         name = self._scorer.name if self._scorer is not None else self.class_name()
         dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=list(nodes), top_n=most, model_name=name))
         payload: dict[str, Any] = {
@@ -400,11 +360,14 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
 
     def _tell_if_few(self, nodes: Sequence[NodeWithScore]) -> None:
         """Warn, once, where there is nothing to select: retrievers return 2 nodes unless told otherwise."""
-        floor = self.selection.effective_min_tokens
+        floor = self.selection.effective_min_context_tokens
         least = self.selection.effective_min_k
         bound, few = f"min_k={least}", 0 < len(nodes) <= least
         if floor:
-            bound, few = f"min_tokens={floor}", 1 < len(nodes) <= least and sum(tokens_of(nodes)) <= floor
+            bound, few = (
+                f"min_context_tokens={floor}",
+                1 < len(nodes) <= least and sum(tokens_of(nodes)) <= floor,
+            )
         if few and not self._reported_few:
             self._reported_few = True
             logger.warning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -23,7 +23,7 @@ from llama_index.core.response_synthesizers import BaseSynthesizer, get_response
 from llama_index.core.schema import MetadataMode, QueryBundle, QueryType
 from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from sage_core._checks import near_match
 from sage_core.errors import InputError
@@ -31,12 +31,10 @@ from sage_core.feedback import (
     DEFAULT_FEEDBACK,
     FeedbackConfig,
     FeedbackResult,
-    Policy,
-    StopOn,
-    Veto,
 )
+from sage_core.feedback.types import LOOP_SETTINGS, LoopSettings
 from sage_core.ranking.candidates import CANDIDATES
-from sage_core.selection import Rule, RuleName, SelectionConfig
+from sage_core.selection import SelectionConfig, SelectionSettings
 from sage_core.verify import AnswerMark, LocalJudge, mark_answer
 from sage_llamaindex._critic import make_critic
 from sage_llamaindex._private import callback_manager_of, llm_of, parts_of
@@ -68,7 +66,7 @@ class EngineOptions:
     @property
     def grading(self) -> str:
         """`FeedbackConfig.critic`, which ``critic`` may be."""
-        return self.critic if isinstance(self.critic, str) else "llm"
+        return self.critic if isinstance(self.critic, str) else self.loop.critic
 
     def config(self, sage: SageNodePostprocessor, ranking: Ranking | None = None) -> FeedbackConfig:
         """Settings for the core's loop; those of the selection are the postprocessor's.
@@ -81,21 +79,19 @@ class EngineOptions:
         rounds = 1 if self.feedback == "after_stream" else self.loop.max_rounds
         return replace(self.loop, max_rounds=rounds, selection=selection, critic=self.grading)
 
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """The arguments that make the same options."""
-        return {name: getattr(self if name in _ENGINE_ONLY else self.loop, name) for name in OPTIONS}
 
-
-_ENGINE_ONLY = frozenset(field.name for field in fields(EngineOptions)) - {"loop"}
-OPTIONS = _ENGINE_ONLY | {field.name for field in fields(FeedbackConfig)} - {"selection"}
-_SELECTION = frozenset({"selection", *(field.name for field in fields(SelectionConfig))})
+_OWN = tuple(field.name for field in fields(EngineOptions))
+OPTIONS = LOOP_SETTINGS.union(_OWN)
+_SELECTION = frozenset(SelectionSettings.__annotations__)
 
 # Names of `RetryQueryEngine`.
 RENAMED = {
     "max_retries": "use `max_rounds`, which counts the first answer too: max_retries + 1",
     "evaluator": "use `critic`, which takes an evaluator as well",
     "query_evaluator": "use `critic`, which takes an evaluator as well",
+    "policy": 'use loop=FeedbackConfig(policy="paper") of sage_core.feedback',
+    "max_tokens": "use `max_llm_tokens` for the whole loop, `max_context_tokens` for the nodes shown",
+    "similarity_top_k": "use `candidates`, how many nodes are ranked",
 }
 
 
@@ -109,6 +105,17 @@ def refuse_unknown(options: Mapping[str, Any], known: frozenset[str], where: str
 
 _PARTS = frozenset({"node_postprocessors", "callback_manager"})
 _SYNTHESIS = frozenset(inspect.signature(get_response_synthesizer).parameters)
+
+
+def _loop(loop: FeedbackConfig | None, settings: Mapping[str, Any]) -> FeedbackConfig:
+    """The loop's settings, with those given by keyword in the place of its own."""
+    refuse_unknown(settings, LOOP_SETTINGS | _SELECTION, "SageQueryEngine")
+    if loop is not None and loop.selection != SelectionConfig():
+        raise InputError("the selection of a loop is the engine's: say selection= beside loop=")
+    own = {name: value for name, value in settings.items() if name in LOOP_SETTINGS}
+    if not isinstance(own.get("no_answer", ()), str):
+        own |= {"no_answer": tuple(own["no_answer"])} if "no_answer" in own else {}
+    return replace(loop if loop is not None else DEFAULT_FEEDBACK, **own)
 
 
 def feedback_of(response: RESPONSE_TYPE) -> FeedbackResult | None:
@@ -183,30 +190,13 @@ class SageQueryEngine(RetrieverQueryEngine):
             ``{answer}``.
         feedback: ``"before_stream"``: grade and retry before anything is returned (a stream is then
             replayed). ``"after_stream"``: stream at once, grade afterwards, never retry. ``"off"``: no grade.
-        accept_score: An answer graded at least this is returned at once (paper: fs).
-        max_rounds: Most rounds of answer and grade.
-        policy: See `sage_core.feedback.FeedbackConfig`.
-        max_calls: Most LLM calls per question; None for no limit.
-        max_tokens: Most tokens per question; None for no limit.
-        no_answer: Answers that mean "not in this context", which asks for more without a grade; add what your
-            own answer prompt uses.
         trace_key: Key in ``response.metadata`` for a small summary; None for none.
-        hops: Most further searches for what the critic says is missing; 0 for none. For questions whose
-            answer needs a passage that only another passage names: where the critic does not say what is
-            missing, candidates that the passages name come first.
-        veto: What overrules a grade that would be accepted; see `FeedbackConfig`.
-        stop_on: ``"contradicted"`` ends a streamed answer (``streaming=True`` of the synthesizer) at the
-            first sentence that the nodes contradict, ``"unsupported"`` also at one that they hardly support,
-            and goes on as a failed grade does.
-        selection: How much of the candidates is shown at first; for a `SageNodePostprocessor` of your own
-            say it there.
-        rule: Short for ``selection.rule``, as are the following: what is given replaces its value.
-        min_k: See there.
-        max_k: See there.
-        gradient: See there.
-        min_tokens: See there.
-        empty_below: See there.
-        max_context_tokens: See there.
+        loop: Settings of the loop, but for its selection; each of them but ``policy`` can be given in its
+            place: ``accept_score``, ``max_rounds``, ``max_calls``, ``max_llm_tokens``, ``no_answer`` (add
+            what your own answer prompt uses), ``hops``, ``veto``, and ``stop_on``, which ends a streamed
+            answer (``streaming=True`` of the synthesizer). See `sage_core.feedback.FeedbackConfig`.
+        settings: These; and ``selection``, a `SelectionConfig`, or its fields: how much of the candidates is
+            shown at first. For a `SageNodePostprocessor` of your own say it there.
 
     Raises:
         InputError: For an option out of its range, two `SageNodePostprocessor` objects, or settings of the
@@ -223,24 +213,9 @@ class SageQueryEngine(RetrieverQueryEngine):
         critic: Any = None,
         critic_template: BasePromptTemplate | None = None,
         feedback: Feedback = "before_stream",
-        accept_score: float = DEFAULT_FEEDBACK.accept_score,
-        max_rounds: int = DEFAULT_FEEDBACK.max_rounds,
-        policy: Policy = DEFAULT_FEEDBACK.policy,
-        max_calls: int | None = None,
-        max_tokens: int | None = None,
-        no_answer: Sequence[str] = DEFAULT_FEEDBACK.no_answer,
         trace_key: str | None = "sage",
-        hops: int = DEFAULT_FEEDBACK.hops,
-        veto: Veto = DEFAULT_FEEDBACK.veto,
-        stop_on: StopOn | None = DEFAULT_FEEDBACK.stop_on,
-        selection: SelectionConfig | None = None,
-        rule: Rule | RuleName | None = None,
-        min_k: int | None = None,
-        max_k: int | None = None,
-        gradient: float | None = None,
-        min_tokens: int | None = None,
-        empty_below: float | Literal["auto"] | None = "auto",
-        max_context_tokens: int | None = None,
+        loop: FeedbackConfig | None = None,
+        **settings: Unpack[LoopSettings],
     ) -> None:
         if isinstance(retriever, BaseIndex):
             raise InputError("the retriever is an index: SageQueryEngine.from_index(index) takes one")
@@ -251,39 +226,24 @@ class SageQueryEngine(RetrieverQueryEngine):
             critic_template=critic_template,
             feedback=feedback,
             trace_key=trace_key,
-            loop=FeedbackConfig(
-                accept_score=accept_score,
-                max_rounds=max_rounds,
-                policy=policy,
-                max_calls=max_calls,
-                max_tokens=max_tokens,
-                no_answer=tuple(no_answer),
-                hops=hops,
-                veto=veto,
-                stop_on=stop_on,
-            ),
+            loop=_loop(loop, settings),
         )
         postprocessors = list(node_postprocessors or [])
         ours = [i for i, p in enumerate(postprocessors) if isinstance(p, SageNodePostprocessor)]
         if len(ours) > 1:
             raise InputError("give one SageNodePostprocessor: a second one would have nothing left to select")
-        settings: dict[str, Any] = {
-            "selection": selection,
-            "rule": rule,
-            "min_k": min_k,
-            "max_k": max_k,
-            "gradient": gradient,
-            "min_tokens": min_tokens,
-            "max_context_tokens": max_context_tokens,
-            "empty_below": None if empty_below == "auto" else empty_below or 0.0,
+        # None leaves a setting to the selection, but of empty_below it keeps some in any case.
+        selecting: dict[str, Any] = {
+            name: value
+            for name, value in settings.items()
+            if name in _SELECTION and (value is not None or name == "empty_below")
         }
-        settings = {name: value for name, value in settings.items() if value is not None}
-        if ours and settings:
+        if ours and selecting:
             raise InputError(
-                f"{', '.join(settings)} go into the SageNodePostprocessor that is among node_postprocessors"
+                f"{', '.join(selecting)} go into the SageNodePostprocessor that is among node_postprocessors"
             )
         if isinstance(retriever, SageRetriever):
-            if retriever.selects and (ours or settings):
+            if retriever.selects and (ours or selecting):
                 raise InputError("the SageRetriever ranks and selects: give it the settings, or select=False")
             if retriever.selects:
                 postprocessors.append(retriever.postprocessor)
@@ -292,7 +252,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         if not ours:
             # LlamaIndex's rerankers have a `top_n`, and no class in common. Their scores are selected on.
             reranked = any(hasattr(postprocessor, "top_n") for postprocessor in postprocessors)
-            postprocessors.append(SageNodePostprocessor(reranker=None if reranked else "hybrid", **settings))
+            postprocessors.append(SageNodePostprocessor(reranker=None if reranked else "hybrid", **selecting))
         self._at = ours[0] if ours else len(postprocessors) - 1
         super().__init__(retriever, response_synthesizer, postprocessors, callback_manager)
         self._critic = make_critic(
@@ -351,7 +311,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         cls,
         index: BaseIndex[Any],
         *,
-        similarity_top_k: int = CANDIDATES,
+        candidates: int = CANDIDATES,
         llm: LLMType | None = None,
         retriever_args: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -360,8 +320,8 @@ class SageQueryEngine(RetrieverQueryEngine):
 
         Args:
             index: Any index.
-            similarity_top_k: Number of candidates by meaning (paper: N); where the index can be searched by
-                words, as `SageRetriever` does, they come besides.
+            candidates: Number of nodes by meaning that are ranked (paper: N); where the index can be
+                searched by words, as `SageRetriever` does, they come besides.
             llm: As for ``as_query_engine``.
             retriever_args: Further arguments of ``index.as_retriever``.
             kwargs: As for `from_args`; and ``filters``, ``vector_store_query_mode`` and other arguments of
@@ -382,7 +342,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         stock = {name: kwargs.pop(name) for name in STOCK_ARGUMENTS & kwargs.keys()}
         arguments = {**stock, **(retriever_args or {})}
         retriever = SageRetriever.from_index(
-            index, candidates=similarity_top_k, retriever_args=arguments, select=False
+            index, candidates=candidates, retriever_args=arguments, select=False
         )
         chosen = resolve_llm(llm, callback_manager=callback_manager_of(index)) if llm else Settings.llm
         return cls.from_args(retriever, llm=chosen, **kwargs)
@@ -444,7 +404,8 @@ class SageQueryEngine(RetrieverQueryEngine):
 
     def _inherited(self) -> dict[str, Any]:
         """The options, with a copy of the critic as it is now: its prompt may have been updated."""
-        return {**self._options.keywords, "critic": copy.copy(self._critic), "critic_template": None}
+        options = {name: getattr(self._options, name) for name in _OWN}
+        return {**options, "critic": copy.copy(self._critic), "critic_template": None}
 
     def _get_prompt_modules(self) -> PromptMixinType:
         """The synthesizer's prompts and, with feedback, the critic's: one level, so all can be updated."""

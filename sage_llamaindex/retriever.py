@@ -87,7 +87,7 @@ class SageRetriever(BaseRetriever):
         callback_manager: As for every retriever.
         object_map: As for every retriever.
         verbose: As for every retriever.
-        settings: Of the `SageNodePostprocessor`: ``min_tokens``, ``reranker`` and the others.
+        settings: Of the `SageNodePostprocessor`: ``selection`` or its fields, ``reranker`` and the others.
 
     Raises:
         InputError: For what is no retriever, settings beside a postprocessor, or a number out of range.
@@ -117,7 +117,9 @@ class SageRetriever(BaseRetriever):
             raise InputError(f"words is 'auto' or 'off', not {words!r}")
         if postprocessor is not None and settings:
             raise InputError(f"{', '.join(sorted(settings))} go into the postprocessor that is given")
-        known = _ARGUMENTS | {"selection"} | SageNodePostprocessor.model_fields.keys()
+        known = (
+            _ARGUMENTS | SageNodePostprocessor.model_fields.keys() | {*SageNodePostprocessor._more_arguments}
+        )
         for name in settings.keys() - known:
             hint = near_match(name, known, _ADVICE) or "; it has the settings of SageNodePostprocessor"
             raise InputError(f"SageRetriever has no argument {name!r}{hint}")

@@ -47,9 +47,9 @@ def ask(
     ] = 60,
     no_context: cli.NoContextOption = False,
     min_k: Annotated[
-        int | None, cli.option("Fewest chunks to send, in place of --min-tokens.", "N", "none")
+        int | None, cli.option("Fewest chunks to send, in place of --min-context-tokens.", "N", "none")
     ] = None,
-    min_tokens: Annotated[
+    min_context_tokens: Annotated[
         int | None, cli.option("Fewest tokens to send, in whole chunks.", "N", "250")
     ] = None,
     max_k: Annotated[int | None, cli.option("Most chunks to send.", "N", "no limit")] = None,
@@ -139,9 +139,16 @@ def ask(
     cli.require_packages(embedder, llm=asks_llm(model, base_url, offline), store=store)
     chosen = SelectionConfig() if settings is None else SageSettings.load(settings).selection
     selection = chosen.updated(
-        rule=cli.named_rule(rule), min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
+        rule=cli.named_rule(rule),
+        min_k=min_k,
+        max_k=max_k,
+        gradient=gradient,
+        min_context_tokens=min_context_tokens,
+        max_context_tokens=max_context_tokens,
     )
-    feedback = FeedbackConfig(accept_score, max_rounds, selection=selection, critic=critic, hops=hops)
+    feedback = FeedbackConfig(
+        accept_score=accept_score, max_rounds=max_rounds, selection=selection, critic=critic, hops=hops
+    )
     sage = open_sage(
         store,
         embedder=embedder,
@@ -155,7 +162,6 @@ def ask(
             baseline_top_k,
             feedback,
             context=not no_context,
-            max_context_tokens=max_context_tokens,
             prune=prune,
         ),
     )
@@ -268,8 +274,8 @@ def _settings_of(sage: Sage) -> dict[str, object]:
     """The settings behind an answer, by name, for the page."""
     feedback, selection = sage.config.feedback, sage.config.feedback.selection
     floor: dict[str, object] = {"min_k": selection.effective_min_k}
-    if selection.effective_min_tokens:
-        floor = {"min_tokens": selection.effective_min_tokens}
+    if selection.effective_min_context_tokens:
+        floor = {"min_context_tokens": selection.effective_min_context_tokens}
     return {
         "candidates": sage.config.candidates,
         "rule": selection.rule if isinstance(selection.rule, str) else repr(selection.rule),

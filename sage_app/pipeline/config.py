@@ -15,16 +15,18 @@ class SageConfig:
     """Settings of `Sage`.
 
     Examples:
-        >>> config = SageConfig(candidates=50, feedback=FeedbackConfig(min_k=3), max_context_tokens=2000)
-        >>> config.feedback.selection.min_k
-        3
+        >>> config = SageConfig(candidates=50, feedback=FeedbackConfig(max_rounds=2))
+        >>> config.feedback.max_rounds
+        2
 
     Attributes:
         candidates: Chunks that the search by meaning gives to the reranker (paper: N). The search by words
             gives up to half as many more.
         baseline_top_k: Size of the plain top-k retrieval that token figures are compared with; changes
             nothing else.
-        feedback: Settings of the selection and the feedback loop.
+        feedback: Settings of the selection and the feedback loop. Chunks count whole for
+            ``selection.max_context_tokens``, whatever ``prune`` leaves out, and with the title and headings
+            that an LLM is told.
         context: Chunks know where they stand: their title and headings are embedded and indexed with them, a
             search by words proposes candidates too, and neighbors vouch for each other
             (`sage_core.ranking.vouch`). False: each chunk by its own text alone. A store is made with or
@@ -32,9 +34,6 @@ class SageConfig:
         links: Documents that the question or the best chunks name join the candidates, and who named them
             vouches for them (`sage_core.ranking.vouch_named`). Only with ``context``, and in a store that
             knows names.
-        max_context_tokens: Most tokens of the chunks sent in any round; the lowest scored are left out, the
-            best one never is. None for no limit. Chunks count whole, whatever ``prune`` leaves out, and
-            with the title and headings that an LLM is told.
         prune: Drop the sentences of kept chunks that do not help with the question
             (`sage_core.verify.SentencePruner`); what is sent are exact slices of the chunks.
 
@@ -47,7 +46,6 @@ class SageConfig:
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     context: bool = True
     links: bool = True
-    max_context_tokens: int | None = None
     prune: bool = False
 
     @classmethod
@@ -64,8 +62,6 @@ class SageConfig:
     def __post_init__(self) -> None:
         check_int("candidates", self.candidates, minimum=1)
         check_int("baseline_top_k", self.baseline_top_k, minimum=1)
-        if self.max_context_tokens is not None:
-            check_int("max_context_tokens", self.max_context_tokens, minimum=1)
         for name in ("context", "links", "prune"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is True or False, not {getattr(self, name)!r}")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +47,7 @@ from sage_core.ranking import (
 from sage_core.ranking.candidates import RUNNERS_UP, Hit, merge, words_of
 from sage_core.ranking.hybrid import LRUCache
 from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
+from sage_core.selection.cut import fitting
 from sage_core.selection.scales import rank_order
 from sage_core.text.outline import passage_header, source_names
 from sage_core.text.tokens import TokenCounter
@@ -267,11 +267,13 @@ class Retriever:
             for i, count in zip(order, tokens, strict=True)
         )
         config = self.config
-        max_chunks = _max_chunks([c.tokens_in_prompt for c in candidates], config.max_context_tokens)
+        budget = config.feedback.selection.max_context_tokens
+        in_prompt = [c.tokens_in_prompt for c in candidates]
+        max_chunks = None if budget is None else fitting(in_prompt, budget)
         settings = config.feedback.selection.capped(max_chunks)
         selection = settings.select([c.score for c in candidates], scale, tokens)
         if settings is not config.feedback.selection and selection.cut == max_chunks:
-            reason = f"{selection.reason} (max_context_tokens={config.max_context_tokens})"
+            reason = f"{selection.reason} (max_context_tokens={budget})"
             selection = replace(selection, reason=reason)
         return Retrieval(
             hits.question,
@@ -312,13 +314,6 @@ class Retriever:
                 self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sage-retrieve")
             done = asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(work))
         return await done
-
-
-def _max_chunks(tokens: Sequence[int], budget: int | None) -> int | None:
-    """How many of the first texts fit the budget, at least one; None for no budget."""
-    if budget is None:
-        return None
-    return max(sum(total <= budget for total in accumulate(tokens)), 1)
 
 
 def _places(results: Sequence[Found]) -> list[Place]:

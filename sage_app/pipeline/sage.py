@@ -424,7 +424,6 @@ class Sage:
             config,
             sizes=[c.tokens_in_prompt for c in retrieval.candidates],
             first=retrieval.selection,
-            context_tokens=self.config.max_context_tokens,
             question=retrieval.question,
         )
 

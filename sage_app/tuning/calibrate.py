@@ -307,7 +307,7 @@ def _selection(family: Family, parameter: float) -> SelectionConfig:
     if family == "fixed k":
         return SelectionConfig(rule=FixedK(int(parameter)))
     if family == "tokens":  # the floor is the cut, above a rule that asks for as little as there is
-        return SelectionConfig(rule=FixedK(1), min_tokens=int(parameter))
+        return SelectionConfig(rule=FixedK(1), min_context_tokens=int(parameter))
     return SelectionConfig(rule=Threshold(parameter) if family == "threshold" else RelativeToTop(parameter))
 
 

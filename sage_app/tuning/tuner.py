@@ -581,7 +581,7 @@ class _Run:
             return None
         scale = rankings[0].scale
         families = [[SelectionConfig(rule=rule) for rule in _rules(name, scale)] for name in _FAMILIES]
-        families.append([SelectionConfig(min_tokens=floor) for floor in _FLOORS])
+        families.append([SelectionConfig(min_context_tokens=floor) for floor in _FLOORS])
         confidence = 1 - _LEVEL / len(families)
         best: FewerTokens | None = None
         for family in families:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any, Literal
 
 from sage_core.errors import InputError
@@ -39,7 +38,7 @@ from sage_core.feedback.types import (
 )
 from sage_core.llm.prompting import is_abstention, phrases_for
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
-from sage_core.selection.cut import Selection
+from sage_core.selection.cut import Selection, fitting
 from sage_core.selection.scales import Scale, rank_order, usable_scores
 
 # What a step is booked as when the caller cannot say what it took: one call, tokens unknown.
@@ -52,7 +51,9 @@ class FeedbackLoop:
     One loop is one question; it is not to be shared between threads. The same replies give the same trace.
 
     Examples:
-        >>> loop = FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(min_k=1, rule="gradient"))
+        >>> from sage_core.selection import SelectionConfig
+        >>> config = FeedbackConfig(selection=SelectionConfig(rule="gradient", min_k=1))
+        >>> loop = FeedbackLoop([0.9, 0.8, 0.1], config=config)
         >>> loop.start().selection.indices  # show these chunks to the model
         (0, 1)
         >>> step = loop.answered("At seven.")
@@ -67,9 +68,8 @@ class FeedbackLoop:
         scale: What the scores are.
         config: Settings; the defaults where None.
         sizes: Tokens of each candidate. With them, ties between answers go to the smaller context and
-            ``max_tokens`` foresees how much a wider context will take.
+            ``max_llm_tokens`` foresees how much a wider context will take.
         first: The first selection, where it was made already with ``config.selection``; None makes it here.
-        context_tokens: Most tokens of the chunks of a selection that a search added to; needs ``sizes``.
         question: The question, in whose language the loop says that nothing is relevant.
 
     Raises:
@@ -85,7 +85,6 @@ class FeedbackLoop:
         *,
         sizes: Sequence[int] | None = None,
         first: Selection | None = None,
-        context_tokens: int | None = None,
         question: str = "",
     ) -> None:
         self.config = config if config is not None else FeedbackConfig()
@@ -98,7 +97,6 @@ class FeedbackLoop:
             raise InputError(f"the first selection is of {first.candidates} candidates, not {len(scores)}")
         self._question = question
         self._sizes = tuple(sizes) if sizes is not None else None
-        self._context_tokens = context_tokens or self.config.selection.max_context_tokens
         self._scores, self._scale = tuple(scores), scale
         self._moves = self._make_moves(first)
         self._first = self._moves.first()
@@ -243,8 +241,8 @@ class FeedbackLoop:
 
         A candidate's score becomes the better of its scores for the question and for what was missing. The
         next selection has what was shown, and beside it what the settings select of the hits; over the
-        budget (``max_k``, ``context_tokens``) the lowest scored go. Where nothing new is selected, the loop
-        goes on as if no search had been made.
+        budget (``max_k``, ``max_context_tokens``) the lowest scored go. Where nothing new is selected, the
+        loop goes on as if no search had been made.
 
         Args:
             hits: Candidates and their scores for what was missing, on the scale of the others. Numbers of
@@ -292,11 +290,10 @@ class FeedbackLoop:
     def _within_budget(self, indices: Sequence[int]) -> Selection:
         """These candidates, best first, as many as ``max_k`` and the budget of tokens leave."""
         order = [i for i in rank_order(self._scores) if i in set(indices)]
-        most = self.config.selection.max_k
+        most, tokens = self.config.selection.max_k, self.config.selection.max_context_tokens
         best = order if most is None else order[:most]
-        if self._context_tokens is not None and self._sizes is not None:
-            total = accumulate(self._sizes[i] for i in best)
-            best = best[: max(sum(tokens <= self._context_tokens for tokens in total), 1)]
+        if tokens is not None and self._sizes is not None:
+            best = best[: fitting([self._sizes[i] for i in best], tokens)]
         added = len(set(best) - set(self._rounds[-1].selection.indices))
         reason = f"{added} found for what was missing, beside {len(best) - added} shown before"
         return Selection(tuple(best), tuple(self._scores[i] for i in best), len(self._scores), reason)
@@ -379,7 +376,7 @@ class FeedbackLoop:
         spent = total_usage(part for r in self._rounds for part in (r.answer_usage, r.grade_usage))
         config = self.config
         return (config.max_calls is not None and spent.calls + calls > config.max_calls) or (
-            config.max_tokens is not None and spent.total + tokens > config.max_tokens
+            config.max_llm_tokens is not None and spent.total + tokens > config.max_llm_tokens
         )
 
     def _foreseen(self, selection: Selection) -> int:

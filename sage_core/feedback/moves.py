@@ -55,7 +55,7 @@ class PaperMoves(_Moves):
         self.min_k = max(self.min_k + adjust, 1)
         if most is not None:
             self.min_k = min(self.min_k, most)
-        settings = replace(self.config.selection, min_k=self.min_k, min_tokens=None, empty_below=0)
+        settings = replace(self.config.selection, min_k=self.min_k, min_context_tokens=None, empty_below=0)
         return Move(settings.select(self.scores, self.scale, self.sizes), self.min_k)
 
 

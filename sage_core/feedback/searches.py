@@ -40,17 +40,17 @@ class SearchLimits:
 
     Attributes:
         max_searches: Most searches; None for no limit.
-        max_tokens: Most tokens of passages, repeated ones not counted; None for no limit. The search that
-            crosses it is the last.
+        max_context_tokens: Most tokens of passages, repeated ones not counted; None for no limit. The search
+            that crosses it is the last.
         max_unchanged: So many searches in a row without a new passage end the series; None for no limit.
     """
 
     max_searches: int | None = 5
-    max_tokens: int | None = 8_000
+    max_context_tokens: int | None = 8_000
     max_unchanged: int | None = 2
 
     def __post_init__(self) -> None:
-        for name in ("max_searches", "max_tokens", "max_unchanged"):
+        for name in ("max_searches", "max_context_tokens", "max_unchanged"):
             check_optional_int(name, getattr(self, name), minimum=1)
 
     def review(
@@ -86,7 +86,7 @@ class SearchLimits:
         reached: tuple[tuple[SearchStop, int, int | None], ...] = (
             ("searches", searches, self.max_searches),
             ("unchanged", unchanged, self.max_unchanged),
-            ("tokens", tokens, self.max_tokens),
+            ("tokens", tokens, self.max_context_tokens),
         )
         return next((name for name, value, limit in reached if limit is not None and value >= limit), None)
 

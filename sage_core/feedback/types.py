@@ -13,7 +13,7 @@ from sage_core._display import Displayable
 from sage_core.errors import InputError
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage, total_usage
-from sage_core.selection import Rule, RuleName, Selection, SelectionConfig
+from sage_core.selection import Selection, SelectionConfig, SelectionSettings
 from sage_core.text.sanitize import one_line
 
 Policy = Literal["adaptive", "paper"]
@@ -36,7 +36,7 @@ STOP_MEANINGS: dict[StopReason, str] = {
     "accepted": "the grade reached accept_score",
     "max_rounds": "all rounds allowed were used",
     "unchanged": "no other selection was left to try, or the critic asked for none",
-    "budget": "the next step would exceed max_calls or max_tokens",
+    "budget": "the next step would exceed max_calls or max_llm_tokens",
     "critic_failed": "the critic failed or its reply could not be read",
     "answer_failed": "a later answer failed; an earlier one is returned",
     "no_candidates": "there were no candidates: the search found nothing",
@@ -100,31 +100,43 @@ class Verdict:
         return {**asdict(self), "parsed": self.parsed}
 
 
-@dataclass(frozen=True, slots=True, init=False)
+class LoopSettings(SelectionSettings, total=False):
+    """Fields of `FeedbackConfig` that doors take as keywords, in the place of those of their ``loop``."""
+
+    accept_score: float
+    max_rounds: int
+    max_calls: int | None
+    max_llm_tokens: int | None
+    no_answer: tuple[str, ...]
+    hops: int
+    veto: Veto
+    stop_on: StopOn | None
+
+
+LOOP_SETTINGS = frozenset(LoopSettings.__annotations__) - frozenset(SelectionSettings.__annotations__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackConfig:
     """Settings of one feedback loop.
 
     Examples:
-        >>> config = FeedbackConfig(min_k=3, max_rounds=2)
+        >>> config = FeedbackConfig(selection=SelectionConfig(min_k=3), max_rounds=2)
         >>> config.selection.min_k, config.accept_score
         (3, 9)
 
-    Args:
+    Attributes:
         accept_score: An answer graded at least this is returned at once (paper: fs).
         max_rounds: Most rounds of answer and grade.
         policy: ``"adaptive"`` moves until the selection really differs; ``"paper"`` is the literal
             ``min_k`` plus or minus 1, which often repeats the very same context.
         max_calls: Most LLM calls; None for no limit. 1 answers without a grade.
-        max_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
+        max_llm_tokens: Tokens sent and received over all calls; None for no limit. The first answer is always
             asked for; after it nothing is begun that is expected to go over.
-        min_k: Short for ``selection.min_k``, as are ``gradient``, ``max_k``, ``rule`` and ``min_tokens``:
-            what is given replaces the value of ``selection``.
-        gradient: See `SelectionConfig`.
-        max_k: See `SelectionConfig`; holds for every round.
-        rule: See `SelectionConfig`.
         no_answer: Answers that mean "not in this context". Under ``"adaptive"`` such an answer counts as
             graded 1 and asks for more context; the critic, whose instructions say the same, is not asked.
-        selection: Settings of the first selection, whose ``max_k`` holds for every round.
+        selection: Settings of the first selection, whose ``max_k`` and ``max_context_tokens`` hold for every
+            round.
         hops: Most further searches for what the critic says is missing (`Verdict.missing`), or, where it
             asks for more and does not say what, for a name in the passages; 0 for none. The answer to a
             question may need a passage that only another passage names. `Sage` shows the candidates that the
@@ -144,58 +156,34 @@ class FeedbackConfig:
         InputError: Where a value is out of its range.
     """
 
-    accept_score: float
-    max_rounds: int
-    policy: Policy
-    max_calls: int | None
-    max_tokens: int | None
-    no_answer: tuple[str, ...]
-    selection: SelectionConfig
-    critic: str
-    hops: int
-    veto: Veto
-    stop_on: StopOn | None
+    accept_score: float = 9
+    max_rounds: int = 3
+    policy: Policy = "adaptive"
+    max_calls: int | None = None
+    max_llm_tokens: int | None = None
+    no_answer: tuple[str, ...] = (NO_ANSWER,)
+    selection: SelectionConfig = field(default_factory=SelectionConfig)
+    critic: str = "llm"
+    hops: int = 0
+    veto: Veto = "contradicted"
+    stop_on: StopOn | None = None
 
-    def __init__(
-        self,
-        accept_score: float = 9,
-        max_rounds: int = 3,
-        policy: Policy = "adaptive",
-        max_calls: int | None = None,
-        max_tokens: int | None = None,
-        min_k: int | None = None,
-        gradient: float | None = None,
-        max_k: int | None = None,
-        rule: Rule | RuleName | None = None,
-        no_answer: tuple[str, ...] = (NO_ANSWER,),
-        selection: SelectionConfig | None = None,
-        critic: str = "llm",
-        hops: int = 0,
-        min_tokens: int | None = None,
-        veto: Veto = "contradicted",
-        stop_on: StopOn | None = None,
-    ) -> None:
-        if selection is not None and not isinstance(selection, SelectionConfig):
-            raise InputError(f"selection is a SelectionConfig, not {selection!r}")
-        check_float("accept_score", accept_score, minimum=1, maximum=10)
-        check_int("max_rounds", max_rounds, minimum=1)
-        for name, value, known in (("policy", policy, Policy), ("veto", veto, Veto)):
+    def __post_init__(self) -> None:
+        if not isinstance(self.selection, SelectionConfig):
+            raise InputError(f"selection is a SelectionConfig, not {self.selection!r}")
+        check_float("accept_score", self.accept_score, minimum=1, maximum=10)
+        check_int("max_rounds", self.max_rounds, minimum=1)
+        for name, value, known in (("policy", self.policy, Policy), ("veto", self.veto, Veto)):
             if value not in get_args(known):
                 raise InputError(f"unknown {name} {value!r}: one of {', '.join(get_args(known))}")
-        _check_critic(critic)
-        if stop_on not in (None, *get_args(StopOn)):
-            raise InputError(f"unknown stop_on {stop_on!r}: {', '.join(get_args(StopOn))} or None")
-        check_int("hops", hops, minimum=0)
-        check_optional_int("max_calls", max_calls, minimum=1)
-        check_optional_int("max_tokens", max_tokens, minimum=1)
-        if isinstance(no_answer, str) or not all(isinstance(text, str) for text in no_answer):
-            raise InputError(f"no_answer is a tuple of texts, not {no_answer!r}")
-        selection = (selection or SelectionConfig()).updated(
-            rule=rule, min_k=min_k, max_k=max_k, gradient=gradient, min_tokens=min_tokens
-        )
-        settings = locals()
-        for field_ in fields(self):
-            object.__setattr__(self, field_.name, settings[field_.name])
+        _check_critic(self.critic)
+        if self.stop_on not in (None, *get_args(StopOn)):
+            raise InputError(f"unknown stop_on {self.stop_on!r}: {', '.join(get_args(StopOn))} or None")
+        check_int("hops", self.hops, minimum=0)
+        check_optional_int("max_calls", self.max_calls, minimum=1)
+        check_optional_int("max_llm_tokens", self.max_llm_tokens, minimum=1)
+        if isinstance(self.no_answer, str) or not all(isinstance(text, str) for text in self.no_answer):
+            raise InputError(f"no_answer is a tuple of texts, not {self.no_answer!r}")
 
     @property
     def checker(self) -> str | None:
@@ -206,31 +194,6 @@ class FeedbackConfig:
     def grades_without_calls(self) -> bool:
         """Whether no grade calls an LLM."""
         return self.critic == "local" or self.checker is not None
-
-    @property
-    def min_k(self) -> int | None:
-        """``selection.min_k``."""
-        return self.selection.min_k
-
-    @property
-    def gradient(self) -> float | None:
-        """``selection.gradient``."""
-        return self.selection.gradient
-
-    @property
-    def max_k(self) -> int | None:
-        """``selection.max_k``."""
-        return self.selection.max_k
-
-    @property
-    def rule(self) -> Rule | RuleName:
-        """``selection.rule``."""
-        return self.selection.rule
-
-    @property
-    def least(self) -> int:
-        """``selection.effective_min_k``."""
-        return self.selection.effective_min_k
 
 
 def _check_critic(critic: str) -> None:
@@ -252,7 +215,7 @@ class Generate:
 
     Examples:
         >>> from sage_core import FeedbackLoop
-        >>> step = FeedbackLoop([0.9, 0.1], config=FeedbackConfig(min_k=1)).start()
+        >>> step = FeedbackLoop([0.9, 0.1]).start()
         >>> isinstance(step, Generate), step.selection.indices, step.round
         (True, (0,), 1)
 

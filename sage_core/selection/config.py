@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypedDict
 
-from sage_core._checks import check_optional_int
+from sage_core._checks import check_optional_int, near_match
 from sage_core.errors import InputError
 from sage_core.selection.cut import (
     EmptyBelow,
@@ -17,8 +17,21 @@ from sage_core.selection.cut import (
     select,
     token_floor,
 )
-from sage_core.selection.rules import Rule, RuleName, resolve_rule
+from sage_core.selection.rules import Rule, RuleName, resolve_rule, rule_from_data, rule_to_data
 from sage_core.selection.scales import Scale
+
+
+class SelectionSettings(TypedDict, total=False):
+    """The keywords of every door that selects: a `SelectionConfig`, or its fields, which replace its own."""
+
+    selection: SelectionConfig | None
+    rule: Rule | RuleName
+    min_k: int | None
+    max_k: int | None
+    gradient: float | None
+    min_context_tokens: int | None
+    empty_below: EmptyBelow
+    max_context_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +49,8 @@ class SelectionConfig:
             `Threshold` keep none.
         max_k: Most to keep; None for no limit.
         gradient: The paper's g. Giving it asks for the gradient rule.
-        min_tokens: Least tokens to keep, in whole candidates. None: for ``"auto"`` where no ``min_k`` is
-            given as many as come nearest to 250 tokens, else none; 0 for none.
+        min_context_tokens: Least tokens to keep, in whole candidates. None: for ``"auto"`` where no ``min_k``
+            is given as many as come nearest to 250 tokens, else none; 0 for none.
         empty_below: Keep none where the best is less probable than this, so that "nothing relevant" is a
             result. ``"auto"``: below what keeps 99.5% of answerable questions, for scores that are
             probabilities, with ``rule="auto"`` and no ``min_k``. None, stored as 0, keeps some of any.
@@ -53,13 +66,13 @@ class SelectionConfig:
     min_k: int | None = None
     max_k: int | None = None
     gradient: float | None = None
-    min_tokens: int | None = None
+    min_context_tokens: int | None = None
     empty_below: EmptyBelow = "auto"
     max_context_tokens: int | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self.min_k, self.max_k)
-        check_floor(self.min_tokens, self.empty_below)
+        check_floor(self.min_context_tokens, self.empty_below)
         check_optional_int("max_context_tokens", self.max_context_tokens, minimum=1)
         if self.empty_below is None:  # elsewhere None is what nobody gave
             object.__setattr__(self, "empty_below", 0.0)
@@ -74,14 +87,14 @@ class SelectionConfig:
         return effective_min_k(self.min_k, self.max_k, self.rule)
 
     @property
-    def effective_min_tokens(self) -> int:
-        """``min_tokens``, or what stands for None; 0 for no floor in tokens."""
-        return token_floor(self.rule, self.min_k, self.gradient, self.min_tokens)
+    def effective_min_context_tokens(self) -> int:
+        """``min_context_tokens``, or what stands for None; 0 for no floor in tokens."""
+        return token_floor(self.rule, self.min_k, self.gradient, self.min_context_tokens)
 
     @property
     def counts_tokens(self) -> bool:
         """Whether `select` makes use of the candidates' tokens."""
-        return bool(self.effective_min_tokens) or self.max_context_tokens is not None
+        return bool(self.effective_min_context_tokens) or self.max_context_tokens is not None
 
     def select(
         self,
@@ -112,14 +125,38 @@ class SelectionConfig:
             InputError: Where ``selection`` is something else, or a value is out of its range.
         """
         whole = keywords.pop("selection", None)
+        settings = {field.name: keywords.pop(field.name) for field in fields(cls) if field.name in keywords}
+        if isinstance(whole, Mapping):  # from a file, whose rule may have to be passed again
+            return cls.from_dict({**whole, **settings})
         if whole is not None and not isinstance(whole, cls):
             raise InputError(f"selection is a SelectionConfig, not {whole!r}")
-        settings = {field.name: keywords.pop(field.name) for field in fields(cls) if field.name in keywords}
+        if "rule" in settings:
+            settings["rule"] = rule_from_data(settings["rule"])
         if "empty_below" in settings:
             settings["empty_below"] = settings["empty_below"] or 0.0
         if whole is None and not settings:
             return None
         return (whole or cls()).updated(**settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What differs from the defaults, in a JSON-ready form; of a rule of your own it holds the name."""
+        default = SelectionConfig().keywords
+        settings = {name: value for name, value in self.keywords.items() if value != default[name]}
+        return {**settings, "rule": rule_to_data(self.rule)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SelectionConfig:
+        """The settings that `to_dict` wrote.
+
+        Raises:
+            InputError: For a rule of your own, which is to be passed again.
+        """
+        names = [field.name for field in fields(cls)]
+        for name in data:
+            if name not in names:
+                hint = near_match(str(name), names) or f"; there are {', '.join(names)}"
+                raise InputError(f"there is no setting of the selection {name!r}{hint}")
+        return cls(**{**data, "rule": rule_from_data(data.get("rule", "auto"))})
 
     @property
     def keywords(self) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def select(
     gradient: float | None = None,
     max_k: int | None = None,
     tokens: Sequence[int] | None = None,
-    min_tokens: int | None = None,
+    min_context_tokens: int | None = None,
     empty_below: EmptyBelow = "auto",
     max_context_tokens: int | None = None,
 ) -> Selection:
@@ -144,9 +144,9 @@ def select(
         max_k: Most to keep, whatever the rule says; None for no limit.
         tokens: Length of each candidate, which the floor in tokens needs. Without them ``"auto"`` keeps at
             least 7, as ``"gradient"`` does.
-        min_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it. None: for
-            ``"auto"`` where no ``min_k`` is given as many as come nearest to 250 tokens, else none. With
-            either ``"auto"`` also ends before 1,000 tokens are passed, but keeps at least one candidate,
+        min_context_tokens: Least tokens to keep, in whole candidates: the best ones that together reach it.
+            None: for ``"auto"`` where no ``min_k`` is given as many as come nearest to 250 tokens, else none.
+            With either ``"auto"`` also ends before 1,000 tokens are passed, but keeps at least one candidate,
             and a second that the rule keeps too while both have 1,600 tokens or less, unless
             ``max_context_tokens`` says otherwise.
         empty_below: Keep none where the best is less probable than this: "nothing relevant". ``"auto"``:
@@ -164,7 +164,7 @@ def select(
             arguments out of range.
     """
     check_scale(scale)
-    check_floor(min_tokens, empty_below)
+    check_floor(min_context_tokens, empty_below)
     check_optional_int("max_context_tokens", max_context_tokens, minimum=1)
     name, rule = rule, resolve_rule(rule, scale, gradient)
     least = effective_min_k(min_k, max_k, rule)
@@ -182,10 +182,10 @@ def select(
         if best < limit:
             reason = f"nothing relevant: the best has a probability of {best:.3f} (limit {limit:g})"
             return Selection((), (), total, reason)
-    floor = token_floor(name, min_k, gradient, min_tokens)
+    floor = token_floor(name, min_k, gradient, min_context_tokens)
     counts = _token_counts(tokens, order)
     if counts and floor:
-        reached = _reaching(counts, floor) if min_tokens is not None else _nearest(counts, floor)
+        reached = _reaching(counts, floor) if min_context_tokens is not None else _nearest(counts, floor)
         least = reached if min_k is None else max(reached, min_k)
         least = least if max_k is None else min(least, max_k)
     else:
@@ -257,7 +257,7 @@ def _within(tokens: Sequence[int]) -> tuple[int, int]:
 def _explain(reason: str, keep: int, cut: int, total: int, min_k: int, max_k: int | None, floor: int) -> str:
     """The rule's reason, or the bound that overruled it."""
     if floor and keep < cut:
-        return f"min_tokens={floor} takes {cut}, though the rule would have kept {keep}"
+        return f"min_context_tokens={floor} takes {cut}, though the rule would have kept {keep}"
     if total <= min_k and cut == total and not floor:
         return f"all candidates, as there are no more than min_k={min_k}"
     if max_k is not None and keep > max_k:
@@ -292,17 +292,17 @@ def effective_min_k(min_k: int | None, max_k: int | None = None, rule: Rule | Ru
 
 
 def token_floor(
-    rule: Rule | RuleName, min_k: int | None, gradient: float | None, min_tokens: int | None
+    rule: Rule | RuleName, min_k: int | None, gradient: float | None, min_context_tokens: int | None
 ) -> int:
-    """Least tokens to keep: ``min_tokens``, else 250 for ``"auto"`` where no number of chunks is given."""
-    if min_tokens is not None:
-        return min_tokens
+    """Least tokens to keep: ``min_context_tokens``, else 250 for ``"auto"`` without a number of chunks."""
+    if min_context_tokens is not None:
+        return min_context_tokens
     return DEFAULT_MIN_TOKENS if rule == "auto" and gradient is None and min_k is None else 0
 
 
-def check_floor(min_tokens: int | None, empty_below: EmptyBelow) -> None:
+def check_floor(min_context_tokens: int | None, empty_below: EmptyBelow) -> None:
     """Raise InputError for a negative number of tokens, or what is no probability."""
-    check_optional_int("min_tokens", min_tokens, minimum=0)
+    check_optional_int("min_context_tokens", min_context_tokens, minimum=0)
     if isinstance(empty_below, str):
         if empty_below != "auto":
             raise InputError(f"empty_below is 'auto', a probability or None, not {empty_below!r}")

@@ -171,7 +171,7 @@ def test_conversation(retriever: SageRetriever) -> None:
     )
     llm = ReadingChat(replies={"Write the question out": TOUR})
     aware = create_history_aware_retriever(llm, retriever, written)
-    chain = create_sage_chain(llm, SageRetriever(base_retriever=aware), grading="local")  # sage
+    chain = create_sage_chain(llm, SageRetriever(base_retriever=aware), critic="local")  # sage
     memory: dict[str, InMemoryChatMessageHistory] = {}
     chat = RunnableWithMessageHistory(
         chain,
@@ -215,7 +215,7 @@ def test_fastapi_with_streaming(retriever: SageRetriever) -> None:
     from fastapi.responses import StreamingResponse
     from fastapi.testclient import TestClient
 
-    chain = create_sage_chain(ReadingChat(), retriever, max_rounds=1, grading="local")  # sage
+    chain = create_sage_chain(ReadingChat(), retriever, max_rounds=1, critic="local")  # sage
     app = fastapi.FastAPI()
 
     @app.get("/ask")

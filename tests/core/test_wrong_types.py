@@ -15,6 +15,7 @@ from sage_core.errors import InputError
 from sage_core.llm.prompting import question_text
 from sage_core.ranking import HybridReranker, arank, rank
 from sage_core.ranking.protocol import checked_scores
+from sage_core.selection import SelectionConfig
 from sage_core.selection.scales import rank_order
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder
 
@@ -55,7 +56,7 @@ def test_settings_of_a_layout(value: Any) -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     one = Segmenter(max_tokens=np.int64(50), threshold=np.float32(0.5))  # type: ignore[arg-type]
     assert one.fingerprint == Segmenter(max_tokens=50, threshold=0.5).fingerprint
-    assert FeedbackConfig(min_k=np.int32(3)).least == 3  # type: ignore[arg-type]
+    assert FeedbackConfig(selection=SelectionConfig(min_k=np.int32(3))).selection.effective_min_k == 3  # type: ignore[arg-type]
     assert SageConfig(candidates=np.int64(9)).candidates == 9  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ from sage_app import Answer, Candidate, Retrieval
 from sage_app.store.chunks import Chunk
 from sage_core import FeedbackConfig, FeedbackLoop, Span, TokenUsage, Verdict, run_loop
 from sage_core.errors import LLMError
+from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection, select
 from sage_core.selection.rules import Earliest, ExpectedF, Gradient, Rule
 from sage_core.verify import Pruned
@@ -74,7 +75,7 @@ def answer(
     loop = FeedbackLoop(
         [c.score for c in found.candidates],
         found.scale,
-        config or FeedbackConfig(min_k=2),
+        config or FeedbackConfig(selection=SelectionConfig(min_k=2)),
         sizes=[c.tokens for c in found.candidates],
     )
     result = run_loop(loop, generate, judge)
@@ -85,7 +86,9 @@ def usual() -> Answer:
     """Three rounds over twenty candidates."""
     rule = Earliest((Gradient(), ExpectedF(4.0)))  # many passages
     scores = [0.93, 0.88, 0.8, 0.41, 0.33] + [0.1 - i / 200 for i in range(15)]
-    return answer(retrieval(scores, rule=rule), config=FeedbackConfig(min_k=2, rule=rule))
+    return answer(
+        retrieval(scores, rule=rule), config=FeedbackConfig(selection=SelectionConfig(min_k=2, rule=rule))
+    )
 
 
 def marked() -> Answer:

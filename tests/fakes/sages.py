@@ -10,9 +10,16 @@ from sage_app.pipeline.sage import Sage
 from sage_app.store import ChromaStore
 from sage_core.feedback import FeedbackConfig
 from sage_core.llm import OpenAIChat
+from sage_core.selection import SelectionConfig
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
 
-_OF_THE_LOOP = signature(FeedbackConfig).parameters
+_OF_THE_LOOP = signature(FeedbackConfig).parameters.keys()
+
+
+def loop_config(**settings: Any) -> FeedbackConfig:
+    """Settings of the loop, and of its selection, in one."""
+    selection = SelectionConfig.from_keywords(settings)
+    return FeedbackConfig(**settings, **({} if selection is None else {"selection": selection}))
 
 
 def small_sage(
@@ -31,12 +38,13 @@ def small_sage(
     """
     if url is not None:
         answerer = LLMAnswerer(OpenAIChat("test", base_url=url, api_key="sk-test", max_retries=0))
-    loop = {name: settings.pop(name) for name in [*settings] if name in _OF_THE_LOOP}
+    names = _OF_THE_LOOP | SelectionConfig().keywords.keys()
+    loop = {name: settings.pop(name) for name in [*settings] if name in names}
     return Sage(
         store,
         segmenter=BlankLineSegmenter(),
         embedder=embedder or HashEmbedder(),
         reranker=reranker or WordReranker(),
         answerer=answerer,
-        config=SageConfig(feedback=FeedbackConfig(**loop), **settings),
+        config=SageConfig(feedback=loop_config(**loop), **settings),
     )

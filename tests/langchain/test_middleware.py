@@ -111,7 +111,12 @@ SAME = ["The ferry leaves at nine."] * 9
         (different, {"max_searches": 4}, 4, "limit of searches"),
         (lambda: SAME, {"max_searches": 9, "max_unchanged": 2}, 3, "nothing new"),  # one new, two not
         (lambda: [""] * 9, {"max_searches": 9, "max_unchanged": 2}, 2, "nothing new"),
-        (lambda: (p * 20 for p in different()), {"max_searches": None, "max_tokens": 250}, 3, "tokens"),
+        (
+            lambda: (p * 20 for p in different()),
+            {"max_searches": None, "max_context_tokens": 250},
+            3,
+            "tokens",
+        ),
     ],
 )
 def test_a_model_that_only_searches_ends_with_a_message(results, limits, searches, said, awaited):
@@ -210,7 +215,7 @@ def test_counts_survive_an_interruption():
         (SageRetrievalMiddleware, {"tools": []}),
         (SageRetrievalMiddleware, {"tools": "search"}),
         (SageRetrievalMiddleware, {"max_searches": 0}),
-        (SageRetrievalMiddleware, {"max_tokens": "x"}),
+        (SageRetrievalMiddleware, {"max_context_tokens": "x"}),
         (SageGroundingMiddleware, {"action": "shout"}),
         (SageGroundingMiddleware, {"threshold": 2}),
         (SageGroundingMiddleware, {"tools": []}),

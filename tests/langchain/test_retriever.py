@@ -88,7 +88,9 @@ def test_reranks_and_selects():
     assert scores == sorted(scores, reverse=True)
     chosen = retriever.invoke("bees")
     assert chosen == ranked, "all of them have fewer than 250 tokens"
-    chosen = over_words(base_compressor=SageCompressor(reranker=WordReranker(), min_tokens=50)).invoke("bees")
+    chosen = over_words(
+        base_compressor=SageCompressor(reranker=WordReranker(), min_context_tokens=50)
+    ).invoke("bees")
     assert chosen == ranked[: len(chosen)] and 5 <= len(chosen) < 30
     assert all(d.id is not None and d.metadata["score"] is not None for d in chosen)
 

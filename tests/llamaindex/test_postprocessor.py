@@ -200,7 +200,7 @@ class TestSaving:
             SageNodePostprocessor.from_json(sage.to_json()),
             pickle.loads(pickle.dumps(sage)),
         ):
-            assert again.to_dict() == data and again.rule == rule
+            assert again.to_dict() == data and again.selection.rule == rule
 
     def test_a_reranker_object_is_asked_for(self) -> None:
         data = SageNodePostprocessor(reranker=WordReranker()).to_dict()
@@ -223,7 +223,7 @@ class TestSaving:
             ({"trust_remote_code": True}, "trust_remote_code"),
             ({"reranker": SageNodePostprocessor()}, "SageNodePostprocessor"),
             ({"reranker": "hybrid", "device": "cpu"}, "device"),
-            ({"selection": {"min_k": 3}}, "selection"),
+            ({"selection": 3}, "selection"),
         ],
     )
     def test_unknown_arguments_are_refused_with_advice(self, wrong: dict[str, Any], advice: str) -> None:
@@ -240,7 +240,7 @@ def test_the_floor_is_as_much_to_read_in_hindi(chosen: bool, monkeypatch: pytest
         Settings.tokenizer = str.split
     sentence = "नौका हर सुबह सात बजे बंदरगाह से निकलती है और शाम को लौटती है। "
     nodes = [NodeWithScore(node=TextNode(text=sentence * 3 + str(i)), score=0.9 * 0.2**i) for i in range(20)]
-    postprocessor = SageNodePostprocessor(reranker="none", min_tokens=250)
+    postprocessor = SageNodePostprocessor(reranker="none", min_context_tokens=250)
     sent = postprocessor.postprocess_nodes(nodes, QueryBundle("नौका कब निकलती है?"))
     counter = get_counter("words" if chosen else "bert")
     tokens = counter.count_many([node.text for node in sent])

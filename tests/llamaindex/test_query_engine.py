@@ -73,7 +73,7 @@ class TestMaking:
         made = SageQueryEngine.from_index(index, retriever_args={"alpha": 0.5})
         assert isinstance(made.retriever, SageRetriever) and len(made.retriever.retrieve("q")) == 40
         assert made.retriever._retriever._alpha == 0.5  # type: ignore[attr-defined]
-        assert len(SageQueryEngine.from_index(index, similarity_top_k=3).retrieve(QueryBundle("q"))) == 3
+        assert len(SageQueryEngine.from_index(index, candidates=3).retrieve(QueryBundle("q"))) == 3
         with pytest.raises(TypeError, match="retriever_args"):
             SageQueryEngine.from_index(index, filter=None)
 

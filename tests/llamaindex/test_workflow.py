@@ -15,6 +15,7 @@ from llama_index.core.workflow import Context
 from pydantic import BaseModel, PrivateAttr
 
 from sage_core.errors import InputError, LLMError
+from sage_core.feedback import FeedbackConfig
 from sage_llamaindex import SageNodePostprocessor, SageRoundEvent, SageWorkflow, feedback_of
 from tests.fakes.llamaindex import FixedRetriever, ScriptedLLM, grade, trace_of
 from tests.fakes.llamaindex_engines import engine
@@ -33,7 +34,7 @@ SCRIPTS: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "the paper's moves": (
         ["one", "two", "three"],
         [grade(4, 1), grade(5, -1), grade(6, 1)],
-        {"policy": "paper"},
+        {"loop": FeedbackConfig(policy="paper")},
     ),
     "a local judge": (["It is grey."], [grade(9)], {"critic": "local"}),
 }

@@ -82,7 +82,7 @@ SETTINGS: dict[str, Any] = {
     "min_k": 2,
     "max_k": 5,
     "gradient": 0.4,
-    "min_tokens": 60,
+    "min_context_tokens": 60,
     "empty_below": 0.02,
     "max_context_tokens": 700,
 }

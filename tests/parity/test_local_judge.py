@@ -6,6 +6,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from llama_index.core.evaluation import BaseEvaluator
 
+from sage_core import FeedbackConfig
 from sage_core.errors import InputError
 from sage_core.verify import LocalJudge
 from sage_langchain import GroundingChecker, SageCompressor, SageRetriever, create_sage_chain
@@ -108,10 +109,12 @@ class TestCritic:
 
     def test_of_what_kind_it_is(self) -> None:
         def chain(**settings: str) -> str:
-            return create_sage_chain(ScriptedChat(replies=[]), lambda _: [], **settings).grading
+            return create_sage_chain(ScriptedChat(replies=[]), lambda _: [], **settings).loop.critic
 
-        assert chain(critic="auto") == chain(grading="auto") == "auto" and chain() == "llm"
-        for make in (lambda: chain(grading="nobody"), lambda: engine(ScriptedLLM.of(), critic="nobody")):
+        assert (
+            chain(critic="auto") == chain(loop=FeedbackConfig(critic="auto")) == "auto" and chain() == "llm"
+        )
+        for make in (lambda: chain(critic="nobody"), lambda: engine(ScriptedLLM.of(), critic="nobody")):
             with pytest.raises(InputError, match="nobody"):
                 make()
 

@@ -151,7 +151,7 @@ def test_names_of_others_are_translated(use: Any, named: str) -> None:
         (lambda: a_store(minimum_k=3), "'min_k'"),
         (lambda: SageChain(llm=lambda _: "answer"), "retriever"),
         (lambda: SageNodeParser(max_tokens="many"), "max_tokens.*integer.*'many'"),
-        (lambda: SageCompressor(min_k="many"), "min_k.*integer.*'many'"),
+        (lambda: SageCompressor(min_k="many"), "min_k.*whole number.*'many'"),
         (lambda: SageNodeParser(target_tokens="sentense"), "'sentence', 'passage'.*'sentense'"),
         (lambda: SageNodePostprocessor().model_copy(update={"max_k": 0}), "max_k"),
         (lambda: SageCompressor().model_copy(update={"max_k": 0}), "max_k"),

@@ -20,6 +20,7 @@ from sage_core.feedback import parse_verdict
 from sage_core.llm.usage import TokenUsage
 from sage_core.ranking import named_reranker, score_candidates
 from sage_core.ranking.features import scores_or_order
+from sage_core.selection import SelectionConfig
 from sage_core.selection.rules import FixedK, Threshold
 from sage_langchain import SageCompressor, SageRetriever, SageTextSplitter, create_sage_chain
 from sage_llamaindex import SageNodeParser, SageNodePostprocessor, SageQueryEngine
@@ -115,6 +116,12 @@ class Script(NamedTuple):
     rounds: int
     settings: dict[str, Any] = {}  # noqa: RUF012
 
+    @property
+    def door_settings(self) -> dict[str, Any]:
+        """The same for a door, which takes the paper's settings in its configs alone."""
+        rest = {name: value for name, value in self.settings.items() if name != "policy"}
+        return {**rest, "loop": FeedbackConfig(policy="paper")} if rest != self.settings else rest
+
 
 SCRIPTS = {
     "accepted at once": Script(["first"], [grade(9)], "accepted", "first", 1),
@@ -135,7 +142,7 @@ SCRIPTS = {
     ),
     "one call": Script(["one"], [], "budget", "one", 1, {"max_calls": 1}),
     "four calls": Script(["a", "b"], [grade(2, 1), grade(3, 1)], "budget", "b", 2, {"max_calls": 5}),
-    "few tokens": Script(["one"], [grade(5, 1)], "budget", "one", 1, {"max_tokens": 10}),
+    "few tokens": Script(["one"], [grade(5, 1)], "budget", "one", 1, {"max_llm_tokens": 10}),
     "an easy critic": Script(["a"], [grade(4, 1)], "accepted", "a", 1, {"accept_score": 4}),
     "the paper's moves": Script(
         ["a", "b", "c"], [grade(4, 1), grade(5, -1), grade(6)], "max_rounds", "c", 3, {"policy": "paper"}
@@ -167,7 +174,11 @@ def failing(script: list[Any]) -> Any:
 
 def through_core(script: Script) -> FeedbackResult:
     answers, grades = list(script.answers), list(script.grades)
-    loop = FeedbackLoop(SCORES, "probability", FeedbackConfig(min_k=2, rule="gradient", **script.settings))
+    loop = FeedbackLoop(
+        SCORES,
+        "probability",
+        FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient"), **script.settings),
+    )
     usage = TokenUsage(100, 10, 1)
     return run_loop(
         loop, lambda _: (failing(answers), usage), lambda *_: (parse_verdict(failing(grades)), usage)
@@ -181,7 +192,9 @@ def through_llamaindex(script: Script, awaited: bool) -> FeedbackResult:
     ]
     post = SageNodePostprocessor(reranker=None, scale="probability", min_k=2, rule="gradient")
     llm = ScriptedLLM.of(script.answers, script.grades)
-    engine = SageQueryEngine.from_args(Given(nodes), llm=llm, node_postprocessors=[post], **script.settings)
+    engine = SageQueryEngine.from_args(
+        Given(nodes), llm=llm, node_postprocessors=[post], **script.door_settings
+    )
     response = asyncio.run(engine.aquery(QUESTION)) if awaited else engine.query(QUESTION)
     result = trace_of(response)
     assert str(response) == result.answer
@@ -207,7 +220,7 @@ def through_langchain(script: Script, awaited: bool) -> FeedbackResult:
     compressor = SageCompressor(score_key="relevance_score", scale="probability", min_k=2, rule="gradient")
     retriever = SageRetriever(base_retriever=lambda _: documents, base_compressor=compressor)
     llm, critic = ScriptedChat(replies=script.answers), ScriptedChat(replies=script.grades)
-    chain = create_sage_chain(llm, retriever, critic=critic, critic_method="prompt", **script.settings)
+    chain = create_sage_chain(llm, retriever, critic=critic, critic_method="prompt", **script.door_settings)
     output = asyncio.run(chain.ainvoke(QUESTION)) if awaited else chain.invoke(QUESTION)
     result = FeedbackResult.from_dict(output["sage"])
     assert output["answer"] == result.answer

@@ -24,6 +24,7 @@ from tests.fakes.langchain import ScriptedChat, graded
 from tests.fakes.llamaindex import ScriptedLLM
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import WordReranker
+from tests.fakes.sages import loop_config
 
 LEASES = [
     ("The rent is due monthly.", {"title": "Lease", "header_path": "/Rent/", "source": "a/east.pdf"}),
@@ -125,7 +126,8 @@ def test_the_llm_of_sage_sees_where_passages_are_from(tmp_path: Path) -> None:
         assert passage.span is not None and passage.span.of(whole[str(passage.document)]) == passage.text
     assert any(mark.evidence is not None for mark in answer.marks()), "marks point into the bare text"
     limit = max(c.tokens for c in found.hits) + 1
-    with Sage(tmp_path / "store", config=replace(config, max_context_tokens=limit)) as sage:
+    bounded = replace(config, feedback=loop_config(max_context_tokens=limit))
+    with Sage(tmp_path / "store", config=bounded) as sage:
         assert sage.retrieve(found.question).selection.cut == 1, "the place counts"
 
 

@@ -33,6 +33,7 @@ from tests.fakes.langchain import ScriptedChat
 from tests.fakes.llamaindex import ScriptedLLM, trace_of
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import HashEmbedder, WordReranker
+from tests.fakes.sages import loop_config
 
 TEXT = "The ferry takes 40 minutes to the island every day. The ferry carries twelve cars."
 QUESTION = "How long does the ferry take to the island?"
@@ -58,7 +59,7 @@ def sage(folder: Path, answers: list[str], **settings: Any) -> Iterator[tuple[Sa
 
     for i, text in enumerate(TEXTS):
         (folder / f"{i}.txt").write_text(text)
-    config = SageConfig(feedback=FeedbackConfig(**{"min_k": 1, "rule": "gradient", **settings}))
+    config = SageConfig(feedback=loop_config(**{"min_k": 1, "rule": "gradient", **settings}))
     with LLMServer(script) as server:
         chat = OpenAIChat("m", base_url=server.base_url, api_key="sk-test", backoff=0.0)
         parts: Any = {"embedder": HashEmbedder(), "reranker": WordReranker()}

@@ -42,7 +42,7 @@ from sage_eval.records import Method
 from sage_eval.retrievers import ModelPool, make_index
 from sage_eval.specs import Settings, Spec
 
-_LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_tokens")
+_LOOP = ("accept_score", "max_rounds", "policy", "max_calls", "max_llm_tokens")
 _RULES = {
     "relative": "RelativeToTop",
     "threshold": "Threshold",
@@ -57,7 +57,7 @@ def read_selection(
 
     Settings: ``rule`` (``"auto"``, ``"gradient"``, or ``{"kind": ..., ...}`` with a rule of
     `sage_core.selection.rules`), ``min_k``, ``gradient``, ``max_k``; and of the loop ``accept_score``,
-    ``max_rounds``, ``policy``, ``max_calls``, ``max_tokens``.
+    ``max_rounds``, ``policy``, ``max_calls``, ``max_llm_tokens``.
 
     Args:
         settings: The method's configuration.
@@ -68,23 +68,23 @@ def read_selection(
     Raises:
         InputError: For a value out of range.
     """
-    # The papers ask the reader whatever was found.
-    values: dict[str, Any] = {"selection": SelectionConfig(empty_below=None)}
-    if paper:
-        values["policy"] = "paper"
+    values: dict[str, Any] = {"policy": "paper"} if paper else {}
     if feedback:
         values.update((name, settings.raw(name)) for name in _LOOP if name in settings)
     if top_k is not None:
         # The rule takes min_k alone, so that the loop's steps of min_k are steps of the number of chunks.
-        return FeedbackConfig(rule=FixedK(1), min_k=top_k, **values)
+        selected = SelectionConfig(rule=FixedK(1), min_k=top_k, empty_below=None)
+        return FeedbackConfig(selection=selected, **values)
+    # The papers ask the reader whatever was found.
+    selection: dict[str, Any] = {"empty_below": None}
     if paper:
-        values = {"min_k": PAPER_MIN_K, "gradient": PAPER_GRADIENT, **values}
+        selection |= {"min_k": PAPER_MIN_K, "gradient": PAPER_GRADIENT}
     for name in ("min_k", "max_k", "gradient"):
         if name in settings:
-            values[name] = settings.raw(name)
+            selection[name] = settings.raw(name)
     if "rule" in settings:
-        values["rule"] = _rule(settings.spec("rule", "auto"))
-    return FeedbackConfig(**values)
+        selection["rule"] = _rule(settings.spec("rule", "auto"))
+    return FeedbackConfig(selection=SelectionConfig(**selection), **values)
 
 
 def _rule(spec: object) -> Rule | RuleName:
@@ -436,11 +436,12 @@ def _gold(kit: _Kit) -> Method:
 
 def _shipped(kit: _Kit) -> Method:
     settings, usual = kit.settings, SageConfig()
+    feedback = read_selection(settings, top_k=None, feedback=True)
+    budget = settings.take("budget", int)
     config = replace(
         usual,
-        feedback=read_selection(settings, top_k=None, feedback=True),
+        feedback=replace(feedback, selection=replace(feedback.selection, max_context_tokens=budget)),
         candidates=settings.take("candidates", int, usual.candidates),
-        max_context_tokens=settings.take("budget", int),
     )
     reranker = settings.spec("reranker")
     return ShippedSage(

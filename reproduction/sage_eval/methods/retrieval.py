@@ -63,7 +63,7 @@ class Plan:
                 "max_rounds": loop.max_rounds,
                 "policy": loop.policy,
                 "max_calls": loop.max_calls,
-                "max_tokens": loop.max_tokens,
+                "max_llm_tokens": loop.max_llm_tokens,
                 "no_answer": list(loop.no_answer),
             }
             if self.feedback

@@ -206,7 +206,7 @@ class Critic:
 
 
 def test_a_hop_shows_what_the_passages_name_before_it_searches(tmp_path: Path) -> None:
-    settings = {"candidates": 5, "min_k": 1, "max_rounds": 2, "hops": 1, "min_tokens": None}
+    settings = {"candidates": 5, "min_k": 1, "max_rounds": 2, "hops": 1, "min_context_tokens": None}
     with small_sage(tmp_path / "store", reranker=Shared(), answerer=Critic("goats"), **settings) as sage:
         sage.ingest(fill(tmp_path / "docs", TEXTS))
         answer = sage.ask(QUESTION)

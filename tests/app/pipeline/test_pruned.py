@@ -13,6 +13,7 @@ from sage_core import FeedbackConfig, select
 from sage_core.errors import InputError
 from sage_core.feedback import Verdict
 from sage_core.llm.usage import NO_USAGE
+from sage_core.selection import SelectionConfig
 
 QUESTION = "When does the ferry leave for the island?"
 TEXTS = {
@@ -98,7 +99,9 @@ def test_what_is_sent_judged_and_counted_is_pruned(folder: Path):
 
 def test_later_rounds_are_pruned_too_and_the_result_is_that_of_the_best(folder: Path):
     recorder = Recorder(Verdict(3, 1), Verdict(9, 0))
-    with sage(folder, recorder, feedback=FeedbackConfig(min_k=1, gradient=0.99)) as pruning:
+    with sage(
+        folder, recorder, feedback=FeedbackConfig(selection=SelectionConfig(min_k=1, gradient=0.99))
+    ) as pruning:
         answer = pruning.ask(QUESTION)
     assert len(recorder.shown) == 2
     assert len(recorder.shown[0]) < len(recorder.shown[1])

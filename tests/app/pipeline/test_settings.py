@@ -99,7 +99,7 @@ def test_sage_takes_them(tmp_path: Path) -> None:
         )
         assert isinstance(sage.reranker, SimilarityReranker)
         assert sage.segmenter.fingerprint == FULL.make_segmenter().fingerprint
-    base = SageConfig(links=False, feedback=FeedbackConfig(max_rounds=1, min_k=2))
+    base = SageConfig(links=False, feedback=FeedbackConfig(max_rounds=1, selection=SelectionConfig(min_k=2)))
     with Sage.from_settings(
         FULL, tmp_path / "store", config=base, embedder=HashEmbedder(), reranker=HybridReranker()
     ) as sage:

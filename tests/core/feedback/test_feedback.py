@@ -21,11 +21,13 @@ from sage_core.feedback import (
 )
 from sage_core.llm.prompting import NO_ANSWER
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.selection import SelectionConfig
 from sage_core.selection.cut import Selection
-
-# Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
 from tests.fakes.feedback_scripts import CLIFF, ONE_CALL, UNREADABLE, cuts, drive, grade
 from tests.fakes.paper_figures import FIGURE_8
+
+# Three that stand out and a flat rest, of which 3, 6, 12 and 24 are kept in turn.
+from tests.fakes.sages import loop_config
 from tests.fakes.scores import ANY_SCORE, on_scale
 
 
@@ -40,12 +42,12 @@ from tests.fakes.scores import ANY_SCORE, on_scale
 )
 def test_the_papers_policy(adjust, settings, scores, kept, floors) -> None:
     given = {} if scores is None else {"scores": scores}
-    result = drive([grade(3, adjust)] * len(kept), FeedbackConfig(policy="paper", **settings), **given)
+    result = drive([grade(3, adjust)] * len(kept), loop_config(policy="paper", **settings), **given)
     assert (cuts(result), [r.min_k for r in result.rounds]) == (kept, floors)
 
 
 def test_doubling_then_halfway() -> None:
-    nine = FeedbackConfig(max_rounds=9, min_k=3)
+    nine = FeedbackConfig(max_rounds=9, selection=SelectionConfig(min_k=3))
     assert cuts(drive([grade(2, 1)] * 4, nine, CLIFF)) == [3, 6, 12, 24]
     assert cuts(drive([grade(2, -1)] * 3, nine, CLIFF)) == [3, 2, 1]
     # More, more, less, more, less: closes in on the cut between, tries none twice, and ends.
@@ -63,17 +65,19 @@ def test_doubling_then_halfway() -> None:
         ([grade(4, 1), UNREADABLE], {}, "critic_failed", 4, 4),
         ([], {"max_calls": 1}, "budget", None, 1),
         ([grade(3, 1)], {"max_calls": 3}, "budget", 3, 2),  # no round begins that cannot be graded
-        ([], {"max_tokens": 1}, "budget", None, 1),
+        ([], {"max_llm_tokens": 1}, "budget", None, 1),
     ],
 )
 def test_how_it_ends(verdicts, settings, stop, score, calls) -> None:
-    result = drive(verdicts, FeedbackConfig(**settings))
+    result = drive(verdicts, loop_config(**settings))
     assert (result.answer, result.score, result.best_round) == ("from 9", score, 1)
     assert (result.stop_reason, result.usage.calls) == (stop, calls)
 
 
 def test_the_best_answer_wins_over_the_last() -> None:
-    result = drive([grade(5, 1), grade(7, 1), grade(2, 1)], FeedbackConfig(min_k=3), CLIFF)
+    result = drive(
+        [grade(5, 1), grade(7, 1), grade(2, 1)], FeedbackConfig(selection=SelectionConfig(min_k=3)), CLIFF
+    )
     assert (result.stop_reason, result.score, result.best_round) == ("max_rounds", 7, 2)
     assert (result.answer, result.selection) == (f"from {cuts(result)[1]}", result.rounds[1].selection)
 
@@ -100,12 +104,12 @@ def test_no_candidates() -> None:
 
 
 def test_a_budget_of_tokens_foresees_the_next_round() -> None:
-    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=439)).stop_reason == "budget"
-    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=440)).rounds) == 2
+    assert drive([grade(3, 1)], FeedbackConfig(max_llm_tokens=439)).stop_reason == "budget"
+    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_llm_tokens=440)).rounds) == 2
     # With sizes the growth of the context is foreseen too: 6 chunks of 50 tokens, read twice.
     sizes = [50] * len(FIGURE_8)
-    assert drive([grade(3, 1)], FeedbackConfig(max_tokens=1039), sizes=sizes).stop_reason == "budget"
-    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_tokens=1040), sizes=sizes).rounds) == 2
+    assert drive([grade(3, 1)], FeedbackConfig(max_llm_tokens=1039), sizes=sizes).stop_reason == "budget"
+    assert len(drive([grade(3, 1), grade(9)], FeedbackConfig(max_llm_tokens=1040), sizes=sizes).rounds) == 2
 
 
 def test_unknown_usage_counts_as_a_call() -> None:
@@ -126,12 +130,15 @@ def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
         asked.append(answer)
         return grade(9), ONE_CALL
 
-    config = FeedbackConfig(min_k=3)
+    config = FeedbackConfig(selection=SelectionConfig(min_k=3))
     result = run_loop(FeedbackLoop(CLIFF, "unbounded", config), generate, judge)
     assert (asked, cuts(result), result.usage.calls) == (["Found."], [3, 6, 12], 4)
     assert [r.verdict.source for r in result.rounds] == ["no answer", "no answer", "critic"]
     # The literal loop, and one told not to, ask the critic all the same.
-    for other in (FeedbackConfig(min_k=3, policy="paper"), FeedbackConfig(min_k=3, no_answer=())):
+    for other in (
+        FeedbackConfig(selection=SelectionConfig(min_k=3), policy="paper"),
+        FeedbackConfig(selection=SelectionConfig(min_k=3), no_answer=()),
+    ):
         asked.clear()
         run_loop(FeedbackLoop(CLIFF, "unbounded", other), generate, judge)
         assert asked == ["“The documents do not say”"]
@@ -146,7 +153,7 @@ def test_an_answer_that_says_there_is_none_needs_no_critic() -> None:
 )
 def test_an_answer_that_says_there_is_none(scores, first, expected) -> None:
     result = run_loop(
-        FeedbackLoop(scores, "unbounded", FeedbackConfig(min_k=3)),
+        FeedbackLoop(scores, "unbounded", FeedbackConfig(selection=SelectionConfig(min_k=3))),
         lambda s: (first if s.cut <= 3 else NO_ANSWER, ONE_CALL),
         lambda s, a: (grade(4, 1), ONE_CALL),
     )
@@ -163,7 +170,7 @@ def test_an_oracle_is_never_worse_off_than_after_its_first_answer(needed: int) -
     def judge(_selection: Selection, answer: str) -> tuple[Verdict, TokenUsage]:
         return (grade(9) if answer == "right" else grade(3, 1)), ONE_CALL
 
-    config = FeedbackConfig(min_k=3)
+    config = FeedbackConfig(selection=SelectionConfig(min_k=3))
     result = run_loop(FeedbackLoop(CLIFF, "unbounded", config), generate, judge)
     # Three rounds see 3, 6 and 12 candidates.
     assert (result.answer == "right") == (needed <= 12)
@@ -248,7 +255,12 @@ def test_whatever_the_critic_says(scores, verdicts, scale, policy, rounds, min_k
     """Ends, keeps its budgets and an answer, never repeats an adaptive selection, and is deterministic."""
     scores = on_scale(scores, scale)
     max_k = None if room is None else min_k + room
-    config = FeedbackConfig(policy=policy, max_rounds=rounds, min_k=min_k, max_k=max_k, max_calls=max_calls)
+    config = FeedbackConfig(
+        policy=policy,
+        max_rounds=rounds,
+        selection=SelectionConfig(min_k=min_k, max_k=max_k),
+        max_calls=max_calls,
+    )
 
     def run() -> FeedbackResult:
         given_verdicts = iter(verdicts)

@@ -9,6 +9,7 @@ from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, InputError, 
 from sage_core.feedback import Done, Judge, Round, Verdict
 from sage_core.feedback.drivers import Compute, drive, one_step
 from sage_core.llm.usage import TokenUsage
+from sage_core.selection import SelectionConfig
 from tests.fakes.results_to_show import failed_critic, hostile, nothing_found, usual
 
 
@@ -34,7 +35,7 @@ def _computed(function, *arguments):
 
 def test_a_loop_goes_on_after_the_rounds_of_another():
     """Saved before each of its calls: the same result, and nothing is asked for that is known."""
-    config = FeedbackConfig(min_k=2, rule="gradient", gradient=0.99)
+    config = FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient", gradient=0.99))
     scores = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
     grades = iter([Verdict(4, 1), Verdict(6, 1), Verdict(5, -1)])
     states: list[tuple[int, list[Round]]] = []
@@ -63,12 +64,17 @@ def test_a_loop_goes_on_after_the_rounds_of_another():
 
 
 def test_failures_are_part_of_what_is_resumed():
-    loop = FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(min_k=1))
+    loop = FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(selection=SelectionConfig(min_k=1)))
     loop.start()
     loop.answered("one")
     loop.judged(Verdict(4, 1))
     ended = loop.answer_failed("busy")
-    assert FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(min_k=1)).resume(loop.rounds) == ended
+    assert (
+        FeedbackLoop([0.9, 0.8, 0.1], config=FeedbackConfig(selection=SelectionConfig(min_k=1))).resume(
+            loop.rounds
+        )
+        == ended
+    )
     loop = FeedbackLoop([0.9])
     loop.start()
     assert isinstance(loop.answered("one"), Judge)

@@ -14,6 +14,7 @@ from sage_core import FeedbackConfig, FeedbackLoop, FeedbackResult, Verdict, run
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import Done, Generate, Search, critic_messages, follow_up, parse_verdict
 from sage_core.llm import OpenAIChat
+from sage_core.selection import SelectionConfig
 from tests.fakes.llm_server import LLMServer, Request
 from tests.fakes.models import BlankLineSegmenter, HashEmbedder, WordReranker
 
@@ -29,7 +30,9 @@ def searching(config: FeedbackConfig, **parts: Any) -> tuple[FeedbackLoop, Any]:
 
 
 def test_what_is_missing_is_searched_for_and_stands_beside_what_was_shown() -> None:
-    loop, step = searching(FeedbackConfig(min_k=2, max_k=4, rule="gradient", hops=1))
+    loop, step = searching(
+        FeedbackConfig(selection=SelectionConfig(min_k=2, max_k=4, rule="gradient"), hops=1)
+    )
     assert isinstance(step, Search) and step.question == "Who owned the Petrel?" and step.round == 1
     assert step.selection.indices == (0, 1)
     step = loop.found([(4, 0.95), (2, 0.5), (5, 0.1)], None)
@@ -45,7 +48,7 @@ def test_what_is_missing_is_searched_for_and_stands_beside_what_was_shown() -> N
 
 
 def test_a_hit_that_was_shown_is_not_doubled() -> None:
-    loop, _ = searching(FeedbackConfig(min_k=2, rule="gradient", hops=1))
+    loop, _ = searching(FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient"), hops=1))
     step = loop.found([(0, 0.99), (4, 0.97), (1, 0.1)])
     assert isinstance(step, Generate) and step.selection.indices == (0, 4, 1)
     assert step.selection.scores == (0.99, 0.97, 0.8)  # the better of both
@@ -53,17 +56,18 @@ def test_a_hit_that_was_shown_is_not_doubled() -> None:
 
 @pytest.mark.parametrize(("limits", "kept"), [({"max_k": 2}, (4, 0)), ({"max_k": 3}, (4, 0, 1))])
 def test_the_limit_on_chunks_holds(limits: dict[str, int], kept: tuple[int, ...]) -> None:
-    loop, _ = searching(FeedbackConfig(min_k=2, rule="gradient", hops=1, **limits))
+    loop, _ = searching(FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient", **limits), hops=1))
     step = loop.found([(4, 0.95)])
     assert isinstance(step, Generate) and step.selection.indices == kept
 
 
 def test_the_budget_of_tokens_holds() -> None:
-    config = FeedbackConfig(min_k=2, rule="gradient", hops=1)
-    loop, _ = searching(config, sizes=[40, 50, 10, 10], context_tokens=120)
+    selection = SelectionConfig(min_k=2, rule="gradient", max_context_tokens=120)
+    config = FeedbackConfig(selection=selection, hops=1)
+    loop, _ = searching(config, sizes=[40, 50, 10, 10])
     step = loop.found([(4, 0.95), (5, 0.94)], [30, 45])
     assert isinstance(step, Generate) and step.selection.indices == (4, 5, 0)
-    loop, _ = searching(config, sizes=[40, 50, 10, 10], context_tokens=120)
+    loop, _ = searching(config, sizes=[40, 50, 10, 10])
     with pytest.raises(InputError, match="size"):
         loop.found([(4, 0.95)])
 
@@ -72,14 +76,16 @@ def test_the_budget_of_tokens_holds() -> None:
 def test_where_nothing_new_is_found_the_loop_goes_on_as_without(
     hits: Sequence[tuple[int, float | None]],
 ) -> None:
-    loop, _ = searching(FeedbackConfig(min_k=2, rule="gradient", hops=1))
+    loop, _ = searching(FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient"), hops=1))
     step = loop.found(hits)
     assert isinstance(step, Generate) and step.selection.indices == (0, 1, 2, 3)  # twice as many
     assert loop.rounds[1].searched == ""
 
 
 def test_searches_end_with_hops_rounds_and_questions_asked_before() -> None:
-    loop, _ = searching(FeedbackConfig(min_k=1, max_rounds=6, hops=3, rule="gradient"))
+    loop, _ = searching(
+        FeedbackConfig(selection=SelectionConfig(min_k=1, rule="gradient"), max_rounds=6, hops=3)
+    )
     loop.found([(4, 0.7)])
     loop.answered("Mara Holt.")
     step = loop.judged(Verdict(4, 1, missing="who owned  THE petrel?"))  # asked before
@@ -110,7 +116,7 @@ def test_numbers_of_new_candidates_have_no_gap(hits: list[tuple[int, float]]) ->
 
 
 def test_a_loop_is_resumed_over_a_search() -> None:
-    config = FeedbackConfig(min_k=2, rule="gradient", hops=1)
+    config = FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient"), hops=1)
     loop, _ = searching(config, sizes=[40, 50, 10, 10])
     loop.found([(4, 0.95), (2, 0.5)], [30])
     loop.answered("Mara Holt.")
@@ -124,7 +130,10 @@ def test_a_driver_without_a_search_or_with_one_that_fails_goes_on(search: str | 
     def fails(_: Search) -> Any:
         raise LLMError("no server")
 
-    loop = FeedbackLoop(SCORES, config=FeedbackConfig(min_k=2, rule="gradient", hops=1, max_rounds=2))
+    loop = FeedbackLoop(
+        SCORES,
+        config=FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient"), hops=1, max_rounds=2),
+    )
     result = run_loop(
         loop,
         lambda _: ("x", None),
@@ -140,7 +149,9 @@ def test_where_nobody_says_what_is_missing_a_name_of_the_passages_is_searched_fo
     assert follow_up(question, passages) == "Mara Holt owner born"
     assert follow_up(question, passages, ["Mara Holt owner born"]) == "Old Sam Weir owner born"
     assert follow_up("Who was Mara Holt?", ["Mara Holt sailed."]) == "" == follow_up(question, [])
-    loop = FeedbackLoop(SCORES, config=FeedbackConfig(min_k=2, rule="gradient", hops=1))
+    loop = FeedbackLoop(
+        SCORES, config=FeedbackConfig(selection=SelectionConfig(min_k=2, rule="gradient"), hops=1)
+    )
     loop.start()
     step = loop.answered("The documents do not say.")  # an abstention asks for more by itself
     assert isinstance(step, Search) and step.question == ""
@@ -223,7 +234,7 @@ def test_sage_finds_the_passage_that_only_another_one_names(
     def script(request: Request) -> str:
         return critic_and_answer(request) if says else critic_and_answer(request).replace(MISSING, "")
 
-    feedback = FeedbackConfig(min_k=1, max_k=3, rule="gradient", hops=hops)
+    feedback = FeedbackConfig(selection=SelectionConfig(min_k=1, max_k=3, rule="gradient"), hops=hops)
     with (
         LLMServer(script) as server,
         Sage(

@@ -17,7 +17,7 @@ def test_white_space_does_not_make_a_passage_new():
 
 
 def test_no_search_no_stop():
-    review = SearchLimits(max_searches=1, max_tokens=1, max_unchanged=1).review([])
+    review = SearchLimits(max_searches=1, max_context_tokens=1, max_unchanged=1).review([])
     assert (review.searches, review.tokens, review.stop) == (0, 0, None)
 
 
@@ -26,8 +26,8 @@ def test_no_search_no_stop():
     [
         ({"max_searches": 2}, "searches"),
         ({"max_searches": None, "max_unchanged": 1}, "unchanged"),
-        ({"max_searches": None, "max_unchanged": None, "max_tokens": 2}, "tokens"),
-        ({"max_searches": 3, "max_unchanged": 2, "max_tokens": 99}, None),
+        ({"max_searches": None, "max_unchanged": None, "max_context_tokens": 2}, "tokens"),
+        ({"max_searches": 3, "max_unchanged": 2, "max_context_tokens": 99}, None),
     ],
 )
 def test_each_limit_has_its_name(limits, stop):
@@ -54,7 +54,7 @@ def test_a_series_that_was_stopped_stays_stopped(results, most):
     assert stops == sorted(stops, key=lambda stop: stop is not None)
 
 
-@pytest.mark.parametrize("name", ["max_searches", "max_tokens", "max_unchanged"])
+@pytest.mark.parametrize("name", ["max_searches", "max_context_tokens", "max_unchanged"])
 def test_limits_below_one_are_refused(name):
     with pytest.raises(InputError, match=name):
         SearchLimits(**{name: 0})

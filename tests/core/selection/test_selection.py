@@ -248,10 +248,10 @@ def test_the_scale_is_told_by_the_range(scores, scale):
 )
 def test_lengths_that_are_none_are_input_errors(tokens: object) -> None:
     with pytest.raises(InputError, match="tokens"):
-        select([0.9, 0.5], tokens=tokens, min_tokens=10)  # type: ignore[arg-type]
+        select([0.9, 0.5], tokens=tokens, min_context_tokens=10)  # type: ignore[arg-type]
 
 
 def test_a_single_number_is_no_list_of_scores() -> None:
     with pytest.raises(InputError, match="scores"):
         select(np.array(0.5))  # type: ignore[arg-type]
-    assert len(select(np.array([0.9, 0.5]), tokens=np.array([3, 4]), min_tokens=7).indices) == 2
+    assert len(select(np.array([0.9, 0.5]), tokens=np.array([3, 4]), min_context_tokens=7).indices) == 2

@@ -36,7 +36,11 @@ def test_capped():
 
 def test_a_selection_that_was_made_already_is_not_made_again():
     first = SelectionConfig(min_k=2, max_k=2).select(SCORES)
-    loop = FeedbackLoop(SCORES, config=FeedbackConfig(min_k=1), first=replace(first, reason="made before"))
+    loop = FeedbackLoop(
+        SCORES,
+        config=FeedbackConfig(selection=SelectionConfig(min_k=1)),
+        first=replace(first, reason="made before"),
+    )
     step = loop.start()
     assert isinstance(step, Generate)
     assert (step.selection.indices, step.selection.reason) == (first.indices, "made before")
@@ -48,5 +52,5 @@ def test_auto_ends_before_a_thousand_tokens_but_keeps_one():
     scores = [0.9, 0.8, 0.7, 0.6]
     assert select(scores, tokens=[400] * 4).cut == 2
     assert select(scores, tokens=[1_200] * 4).cut == 1
-    assert select(scores, tokens=[400] * 4, min_tokens=1_500).cut == 4
-    assert select(scores, tokens=[400] * 4, rule=RelativeToTop(0.5), min_tokens=0).cut == 4
+    assert select(scores, tokens=[400] * 4, min_context_tokens=1_500).cut == 4
+    assert select(scores, tokens=[400] * 4, rule=RelativeToTop(0.5), min_context_tokens=0).cut == 4

@@ -36,26 +36,30 @@ class TestMinKThatNobodyGave:
     def test_does_not_raise_what_a_rule_names(self, rule):
         assert select(FALLING, rule=rule) == select(FALLING, rule=rule, min_k=1)
         assert select(FALLING, rule=rule).cut < 7
-        assert FeedbackConfig(rule=rule).least == 1
+        assert FeedbackConfig(selection=SelectionConfig(rule=rule)).selection.effective_min_k == 1
 
     @pytest.mark.parametrize(
         "rule", ["auto", "gradient", Gradient(), Earliest((Gradient(), FixedK(3))), Custom()]
     )
     def test_is_seven_for_the_gradient_and_for_custom_rules(self, rule):
         assert select(FALLING, rule=rule) == select(FALLING, rule=rule, min_k=7)
-        assert FeedbackConfig(rule=rule).least == 7
+        assert FeedbackConfig(selection=SelectionConfig(rule=rule)).selection.effective_min_k == 7
 
     def test_is_lowered_to_max_k(self):
         assert select(FALLING, max_k=3).cut == 3
         assert gradient_cut(FALLING, max_k=3) == 3
-        assert FeedbackConfig(max_k=3).least == 3
+        assert FeedbackConfig(selection=SelectionConfig(max_k=3)).selection.effective_min_k == 3
         for policy in ("adaptive", "paper"):
-            loop = FeedbackLoop(FALLING, config=FeedbackConfig(max_k=3, policy=policy))
+            loop = FeedbackLoop(
+                FALLING, config=FeedbackConfig(selection=SelectionConfig(max_k=3), policy=policy)
+            )
             assert loop.start().selection.cut == 3
 
     def test_a_given_one_is_kept_and_checked(self):
         assert select(FALLING, rule=FixedK(3), min_k=5).cut == 5
-        assert FeedbackConfig(rule=FixedK(3), min_k=5).least == 5
+        assert (
+            FeedbackConfig(selection=SelectionConfig(rule=FixedK(3), min_k=5)).selection.effective_min_k == 5
+        )
         with pytest.raises(InputError, match="min_k"):
             select(FALLING, min_k=7, max_k=3)
         assert effective_min_k(2, 3, FixedK(9)) == 2
@@ -78,7 +82,12 @@ def test_numpy_arrays_generators_and_mixes_are_scores():
         assert select(same, min_k=1) == expected
     assert select([0.9, np.float64(0.8), None, 0.01], min_k=1).scores == expected.scores
     assert gradient_cut(np.array(values), min_k=np.int64(1)) == expected.cut
-    assert FeedbackLoop(np.array(values), config=FeedbackConfig(min_k=1)).start().selection == expected
+    assert (
+        FeedbackLoop(np.array(values), config=FeedbackConfig(selection=SelectionConfig(min_k=1)))
+        .start()
+        .selection
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +100,7 @@ def test_numpy_arrays_generators_and_mixes_are_scores():
     ],
 )
 def test_wrong_arguments_of_a_selection_are_named(name, values):
-    doors = [partial(select, FALLING), SelectionConfig, FeedbackConfig, SelectionConfig().updated]
+    doors = [partial(select, FALLING), SelectionConfig, SelectionConfig().updated]
     doors += [partial(gradient_cut, FALLING)] * (name in ("min_k", "gradient"))
     for door, value in product(doors, values):
         with pytest.raises(InputError, match=name):
@@ -99,7 +108,7 @@ def test_wrong_arguments_of_a_selection_are_named(name, values):
 
 
 def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
-    for door in (partial(select, FALLING), partial(gradient_cut, FALLING), SelectionConfig, FeedbackConfig):
+    for door in (partial(select, FALLING), partial(gradient_cut, FALLING), SelectionConfig):
         with pytest.raises(InputError, match="max_k"):
             door(min_k=5, max_k=4)
     with pytest.raises(InputError, match="scale"):
@@ -113,12 +122,12 @@ def test_bounds_that_exclude_each_other_and_an_unknown_scale_are_named():
         (FeedbackConfig, "max_rounds", (0, 2.5, "3")),
         (FeedbackConfig, "policy", ("bold",)),
         (FeedbackConfig, "max_calls", (0, 1.5)),
-        (FeedbackConfig, "max_tokens", (0, True)),
+        (FeedbackConfig, "max_llm_tokens", (0, True)),
         (FeedbackConfig, "no_answer", ("no", (1,))),
         (SageConfig, "candidates", (2.5,)),
         (SageConfig, "baseline_top_k", (True, 0)),
         (SageConfig, "feedback", ({"min_k": 3},)),
-        (SageConfig, "max_context_tokens", (0, 1.5)),
+        (SelectionConfig, "max_context_tokens", (0, 1.5)),
     ],
 )
 def test_wrong_settings_are_named(config, name, values):

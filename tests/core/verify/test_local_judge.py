@@ -14,7 +14,7 @@ from sage_core.errors import InputError
 from sage_core.feedback import FeedbackConfig, FeedbackLoop, Verdict, run_loop
 from sage_core.llm.prompting import NO_ANSWER, NOT_SURE
 from sage_core.llm.usage import TokenUsage
-from sage_core.selection import select
+from sage_core.selection import SelectionConfig, select
 from sage_core.verify import (
     LocalCritic,
     LocalJudge,
@@ -179,7 +179,7 @@ def drive(answer, passages=PASSAGES, **settings):
         asked.append(text)
         return Verdict(9), TokenUsage(10, 1, 1)
 
-    config = FeedbackConfig(min_k=2, **settings)
+    config = FeedbackConfig(selection=SelectionConfig(min_k=2), **settings)
     loop = FeedbackLoop([0.9, 0.8], "probability", config)
     check = local_check(config, QUESTION, lambda s: [passages[i] for i in s.indices], LocalJudge(model=False))
     result = run_loop(loop, lambda _: (answer, TokenUsage(10, 1, 1)), judge, check=check)
