@@ -215,7 +215,7 @@ class Generate:
 
     Examples:
         >>> from sage_core import FeedbackLoop
-        >>> step = FeedbackLoop([0.9, 0.1]).start()
+        >>> step = FeedbackLoop([0.9]).start()
         >>> isinstance(step, Generate), step.selection.indices, step.round
         (True, (0,), 1)
 

@@ -47,6 +47,7 @@ class AnswerLocation:
 
     Examples:
         >>> passages = ["The bridge has eight lanes. The bridge was opened in 1932."]
+        >>> from sage_core.verify import LocalJudge
         >>> found = LocalJudge(model=False).locate("When was the bridge opened?", passages)
         >>> found.sentence.of(passages[found.passage])
         'The bridge was opened in 1932.'

@@ -71,6 +71,7 @@ class Claim:
     """One claim of an answer, and whether the passages support it.
 
     Examples:
+        >>> from sage_core.verify import LocalJudge
         >>> judge = LocalJudge(model=False)
         >>> (claim,) = judge.grounding("It opened in 1932.", ["It opened in 1932. It has eight lanes."])
         >>> claim.passage, claim.evidence, claim.probability > 0.5
