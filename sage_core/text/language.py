@@ -81,6 +81,7 @@ def language_of(text: str) -> str | None:
     return best if counts[best] > 1 else None
 
 
+_SHORT = 40  # words
 _SAMPLE_CHARS = 1500
 _SAMPLE_PARTS = 3
 
@@ -108,7 +109,9 @@ def is_english(text: str, least: int) -> bool:
         letters = "".join(words)
         if len(letters.encode("ascii", "ignore")) < 0.85 * len(letters):
             return False
-    english, foreign = (sum(map(known.__contains__, words)) for known in (COMMON_ENGLISH, _FOREIGN))
+    english = sum(map(COMMON_ENGLISH.__contains__, words))
+    # In a short text a name said twice ("Wear OS") is one sign of another language, not two.
+    foreign = sum(map(_FOREIGN.__contains__, set(words) if len(words) < _SHORT else words))
     if len(words) < least:
         foreign += sum(map(_ASKING.__contains__, words))
         return foreign < 2 or english >= foreign
