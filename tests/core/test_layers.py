@@ -287,3 +287,13 @@ assert run(["eval", "list"]) == 2
 assert run(["train", "corpus"]) == 2
 """,
     )
+
+
+# Lines of Python, blank ones and docstrings too. More is a decision: raise a number only together with its reason.
+BUDGET = {(CORE, *ADAPTERS): 30_400, ("sage_core/verify",): 3_700, (APP,): 16_200}
+
+
+@pytest.mark.parametrize(("packages", "most"), BUDGET.items(), ids=lambda value: str(value))
+def test_no_package_grows_beyond_its_budget(packages: tuple[str, ...], most: int):
+    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= most
