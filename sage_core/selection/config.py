@@ -22,7 +22,13 @@ from sage_core.selection.scales import Scale
 
 
 class SelectionSettings(TypedDict, total=False):
-    """The keywords of every door that selects: a `SelectionConfig`, or its fields, which replace its own."""
+    """The keywords of every door that selects: a `SelectionConfig`, or its fields, which replace its own.
+
+    Examples:
+        >>> settings: SelectionSettings = {"min_k": 3, "max_context_tokens": 2000}
+        >>> SelectionConfig(**settings).min_k
+        3
+    """
 
     selection: SelectionConfig | None
     rule: Rule | RuleName
