@@ -75,7 +75,7 @@ def searching_words(
 
 
 def callback_manager_of(index: BaseIndex[Any]) -> CallbackManager:
-    """The manager that an index tells of its work."""
+    """The callback manager of an index."""
     return index._callback_manager
 
 

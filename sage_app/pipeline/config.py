@@ -26,7 +26,7 @@ class SageConfig:
             nothing else.
         feedback: Settings of the selection and the feedback loop. Chunks count whole for
             ``selection.max_context_tokens``, whatever ``prune`` leaves out, and with the title and headings
-            that an LLM is told.
+            that the prompt shows.
         context: Chunks know where they stand: their title and headings are embedded and indexed with them, a
             search by words proposes candidates too, and neighbors vouch for each other
             (`sage_core.ranking.vouch`). False: each chunk by its own text alone. A store is made with or
