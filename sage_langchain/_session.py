@@ -26,12 +26,9 @@ from langchain_core.runnables import (
 from langchain_core.runnables.config import merge_configs
 
 from sage_core.feedback import (
-    Check,
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
-    Hits,
-    Search,
     Verdict,
 )
 from sage_core.feedback.critic import critic_messages
@@ -44,19 +41,17 @@ from sage_core.feedback.drivers import (
     StreamedCall,
     adrive,
     drive,
-    grade_steps,
-    loop_steps,
 )
 from sage_core.feedback.pool import EvidencePool
-from sage_core.feedback.searches import search_steps
 from sage_core.llm.prompts import answer_messages
 from sage_core.llm.usage import TokenUsage
+from sage_core.question import Found, Question
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
 from sage_core.text.header import with_header
 from sage_core.text.outline import TITLE_KEY, header_of, passage_header, source_names
 from sage_core.text.tokens import TokenCounter
-from sage_core.verify import AnswerMark, StreamMarks, amarked_stream, local_check, marked_stream, vetoed
+from sage_core.verify import AnswerMark
 from sage_langchain._messages import citations_of, is_structured, text_of, to_langchain, usage_of
 from sage_langchain._ranking_source import check_retriever, ranking_source, scores_of
 from sage_langchain.compressor import titled
@@ -97,7 +92,7 @@ class Parts:
     pruner: SagePruner | None = None
 
 
-class Session:
+class Session(Question[Document]):
     """State of one call.
 
     Args:
@@ -107,10 +102,10 @@ class Session:
     """
 
     def __init__(self, parts: Parts, inputs: dict[str, Any], config: RunnableConfig) -> None:
+        super().__init__(inputs["input"], parts.feedback, EvidencePool((), _identity))
         self.parts = parts
         self.inputs = inputs
-        self.config = config
-        self.pool = EvidencePool[Document]((), _identity)
+        self.run_config = config
         self.texts: list[str] = []
         self.loop = FeedbackLoop(())
         self.result: FeedbackResult | None = None
@@ -122,7 +117,7 @@ class Session:
     def steps(self) -> Steps[dict[str, Any]]:
         """Retrieve, answer and grade; the chain's output."""
         yield from self._retrieving()
-        yield from self._looping()
+        self.result = yield from self.rounds(self.loop)
         return {**self.inputs, "context": self.context, "answer": self._answer, "sage": self._trace}
 
     def streaming(self) -> Steps[AddableDict]:
@@ -130,7 +125,7 @@ class Session:
         yield from self._retrieving()
         final = self._streams_final_answer
         if not final:
-            yield from self._looping()
+            self.result = yield from self.rounds(self.loop)
         context = AddableDict(context=self.context)
         yield from StreamedCall(lambda: iter([context]), None, lambda: None)
         yield from self._writing_final() if final else self._telling_final()
@@ -139,18 +134,18 @@ class Session:
     # Retrieval
 
     def _retrieving(self) -> Steps[None]:
-        config = patch_config(self.config, run_name="retrieve_documents")
+        config = patch_config(self.run_config, run_name="retrieve_documents")
         documents = yield from self._search_call(self.inputs, config)
         yield from Compute(self._begin, documents)  # it counts the tokens of all candidates
 
     def _search_call(self, inputs: dict[str, Any], config: RunnableConfig) -> Call[list[Document]]:
         """The call of the chain's retriever, known to be of use with this config before it is called."""
         retriever: Runnable[Any, list[Document]] = self.parts.retriever
-        check_retriever(retriever, self.config)
+        check_retriever(retriever, self.run_config)
         return Call(retriever.invoke, retriever.ainvoke, inputs, config, select=False)
 
     def _begin(self, documents: list[Document]) -> None:
-        source = ranking_source(self.parts.retriever, self.config, len(documents))
+        source = ranking_source(self.parts.retriever, self.run_config, len(documents))
         self.pool = EvidencePool(documents, _identity)
         self._names = source_names(
             (document.metadata.get(TITLE_KEY), document.metadata["source"])
@@ -158,15 +153,16 @@ class Session:
             if isinstance(document.metadata.get("source"), str)
         )
         scores, scale = scores_of(documents), source.scale_of(documents)
-        sizes = self._sizes(documents)
+        sizes = self.sizes(documents)
         self.loop = FeedbackLoop(
-            scores, scale, source.selecting(self.parts.feedback), sizes=sizes, question=self.inputs["input"]
+            scores, scale, source.selecting(self.parts.feedback), sizes=sizes, question=self.text
         )
         self._first = self.loop.first_selection
+        self.load_check()
 
-    def _sizes(self, documents: Sequence[Document]) -> list[int]:
-        """Tokens of documents that are new, whose texts are noted."""
-        texts = [self._text(document) for document in documents]
+    def sizes(self, candidates: Sequence[Document]) -> list[int]:
+        """See `Question.sizes`; the texts are noted."""
+        texts = [self._text(document) for document in candidates]
         self.texts += texts
         return self.parts.counter.count_many(texts)
 
@@ -178,33 +174,22 @@ class Session:
 
     # The loop
 
-    def _looping(self) -> Steps[None]:
-        check = yield from Compute(self._local)  # it may load a model
-        # Whatever the models raise: once there is an answer it is not lost.
-        self.result = yield from loop_steps(
-            self.loop, self._generate, self._judge, check, self._search, (Exception,)
-        )
+    def scores(self) -> Sequence[float | None]:
+        """See `Question.scores`."""
+        return scores_of(self.pool.items)
 
-    def _search(self, step: Search) -> Steps[Hits]:
-        """What the retriever finds for what is missing, added to the candidates."""
-        shown = step.selection
+    def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
+        """See `Question.named`."""
+        return named_unseen([titled(d) for d in self.pool.items], self.scores(), {*shown.indices})
 
-        def retrieve(query: str) -> Steps[Hits]:
-            config = patch_config(self._tagged(), run_name="retrieve_missing")
-            documents = yield from self._search_call({**self.inputs, "input": query}, config)
-            return (yield from Compute(self.pool.add, documents, scores_of(documents), self._sizes, query))
+    def retrieve(self, query: str) -> Steps[Found[Document]]:
+        """See `Question.retrieve`."""
+        config = patch_config(self._tagged(), run_name="retrieve_missing")
+        documents = yield from self._search_call({**self.inputs, "input": query}, config)
+        return documents, scores_of(documents)
 
-        return search_steps(
-            self.inputs["input"], step, lambda: self._texts_of(shown), lambda: self._named(shown), retrieve
-        )
-
-    def _named(self, shown: Selection) -> Hits | None:
-        """The candidates that the shown documents name."""
-        documents = self.pool.items
-        scores = scores_of(documents)
-        return self.pool.held(named_unseen([titled(d) for d in documents], scores, {*shown.indices}), scores)
-
-    def _generate(self, selection: Selection) -> Steps[Answered]:
+    def generate(self, selection: Selection) -> Steps[Answered]:
+        """See `Question.generate`."""
         yield from self._select(selection)
         prompt = self._answer_prompt(selection)
         output, usage = yield from self._recorded(
@@ -225,22 +210,22 @@ class Session:
         if self.parts.feedback.stop_on is None or _parses(llm):
             output = yield from Call(llm.invoke, llm.ainvoke, prompt, config)
         else:
-            pieces = _Written()
+            pieces, texts = _Written(), self.passages(selection)
             # Read to the end here: a draft is not shown.
             yield from Call(
-                lambda: deque(pieces.gather(self._judged(llm.stream(prompt, config), selection)), maxlen=0),
-                lambda: _read(pieces.agather(self._ajudged(llm.astream(prompt, config), selection))),
+                lambda: deque(pieces.gather(self.marked(llm.stream(prompt, config), texts)), maxlen=0),
+                lambda: _read(pieces.agather(self.amarked(llm.astream(prompt, config), texts))),
             )
             output = pieces.whole
         return output, (yield from Compute(usage_of, output, prompt, self.parts.counter))
 
-    def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
+    def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
+        """See `Question.judge`."""
         prompt = self._critic_prompt(selection, answer)
 
         def grading(config: RunnableConfig) -> Steps[tuple[Verdict, TokenUsage]]:
             verdict, usage = yield from self.parts.critic.grading(prompt, config)
-            texts = self._texts_of(selection)
-            return (yield from Compute(vetoed, verdict, answer, texts, self.parts.feedback)), usage
+            return (yield from self.reviewed(verdict, selection, answer)), usage
 
         graded = yield from self._recorded(
             "sage_critic",
@@ -251,7 +236,7 @@ class Session:
         )
         report, areport = callbacks.dispatch_custom_event, callbacks.adispatch_custom_event
         event = self._round_event(selection, answer, graded[0])
-        yield from Call(report, areport, "sage_round", event, config=self.config)
+        yield from Call(report, areport, "sage_round", event, config=self.run_config)
         return graded
 
     def _recorded(
@@ -290,28 +275,22 @@ class Session:
         return Call(runnable.invoke, runnable.ainvoke, about, self._tagged())
 
     def _about(self, selection: Selection) -> dict[str, object]:
-        return {"round": self._number, "question": self.inputs["input"], "chunks": selection.cut}
+        return {"round": self._number, "question": self.text, "chunks": selection.cut}
 
     @property
     def _number(self) -> int:
         return max(len(self.loop.rounds), 1)
 
-    def _local(self) -> Check | None:
-        """Grades made without an LLM, reported to callbacks as the critic's are."""
-        check = local_check(self.parts.feedback, self.inputs["input"], self._texts_of)
-        if check is None:
-            return None
+    def check(self, selection: Selection, answer: str) -> Verdict | None:
+        """See `Question.check`; reported to callbacks as the critic's grades are."""
+        verdict = super().check(selection, answer)
+        if verdict is not None:
+            event = self._round_event(selection, answer, verdict)
+            callbacks.dispatch_custom_event("sage_round", event, config=self.run_config)
+        return verdict
 
-        def check_and_report(selection: Selection, answer: str) -> Verdict | None:
-            verdict = check(selection, answer)
-            if verdict is not None:
-                event = self._round_event(selection, answer, verdict)
-                callbacks.dispatch_custom_event("sage_round", event, config=self.config)
-            return verdict
-
-        return check_and_report
-
-    def _texts_of(self, selection: Selection) -> list[str]:
+    def passages(self, selection: Selection) -> list[str]:
+        """See `Question.passages`."""
         if self.parts.pruner is None:
             return [self.texts[i] for i in selection.indices]
         return [self._text(document) for document in self._shown(selection)]
@@ -332,7 +311,7 @@ class Session:
         if pruner is None:
             return documents
         if selection.indices not in self._pruned:
-            question = self.inputs["input"]
+            question = self.text
             self._pruned[selection.indices] = self.pool.prune(
                 documents, lambda own: pruner.slices(own, question)
             )
@@ -340,26 +319,18 @@ class Session:
 
     # The answer in pieces
 
-    def _marks(self, selection: Selection) -> StreamMarks:
-        question, stop_on = self.inputs["input"], self.parts.feedback.stop_on
-        return StreamMarks(self._texts_of(selection), question=question, stop_on=stop_on)
+    def text_of(self, piece: object) -> str:
+        """The text of a chunk; none of an object, which is judged once it is complete."""
+        return "" if is_structured(piece) else text_of(piece)
 
-    def _judged(self, chunks: Iterator[Any], selection: Selection) -> Iterator[Any]:
-        """The chunks, with an event for each sentence before the next one begins."""
-        for piece in marked_stream(chunks, self._marks(selection), _plain_text):
-            if isinstance(piece, AnswerMark):
-                callbacks.dispatch_custom_event("sage_mark", self._mark_event(piece), config=self.config)
-            else:
-                yield piece
+    def send_mark(self, mark: AnswerMark) -> None:
+        """See `Question.send_mark`."""
+        callbacks.dispatch_custom_event("sage_mark", self._mark_event(mark), config=self.run_config)
 
-    async def _ajudged(self, chunks: AsyncIterator[Any], selection: Selection) -> AsyncIterator[Any]:
-        """`_judged`, awaited."""
-        async for piece in amarked_stream(chunks, self._marks(selection), _plain_text):
-            if isinstance(piece, AnswerMark):
-                event = self._mark_event(piece)
-                await callbacks.adispatch_custom_event("sage_mark", event, config=self.config)
-            else:
-                yield piece
+    async def asend_mark(self, mark: AnswerMark) -> None:
+        """See `Question.asend_mark`."""
+        event = self._mark_event(mark)
+        await callbacks.adispatch_custom_event("sage_mark", event, config=self.run_config)
 
     def _mark_event(self, mark: AnswerMark) -> dict[str, object]:
         """What the custom event ``sage_mark`` carries."""
@@ -367,22 +338,22 @@ class Session:
 
     def _telling_final(self) -> Steps[None]:
         """The final answer, which is known."""
-        return (yield from _final(lambda: iter([self._answer]), lambda: _one(self._answer), self.config))
+        return (yield from _final(lambda: iter([self._answer]), lambda: _one(self._answer), self.run_config))
 
     def _writing_final(self) -> Steps[None]:
         """The final answer as the model writes it, and its grade."""
         first, llm = self._first, self.parts.llm
         yield from self._select(first)
         written, prompt, config = _Written(), self._answer_prompt(first), self._generating()
+        texts = self.passages(first)
         yield from _final(
-            lambda: written.gather(self._judged(llm.stream(prompt, config), first)),
-            lambda: written.agather(self._ajudged(llm.astream(prompt, config), first)),
-            self.config,
+            lambda: written.gather(self.marked(llm.stream(prompt, config), texts)),
+            lambda: written.agather(self.amarked(llm.astream(prompt, config), texts)),
+            self.run_config,
         )
         self._outputs.append(written.whole)
         usage = yield from Compute(usage_of, written.whole, prompt, self.parts.counter)
-        check = yield from Compute(self._local)
-        self.result = yield from grade_steps(self.loop, written.text, usage, self._judge, check, (Exception,))
+        self.result = yield from self.round_of(written.text, usage, self.loop)
 
     # What the chain returns
 
@@ -413,19 +384,19 @@ class Session:
     # Prompts and configs
 
     def _answer_prompt(self, selection: Selection) -> Prompt:
-        texts = self._texts_of(selection)
+        texts = self.passages(selection)
         prompt = self.parts.prompt
         if prompt is None:
             options = self.inputs.get("options")
-            return to_langchain(answer_messages(self.inputs["input"], texts, options=options))
+            return to_langchain(answer_messages(self.text, texts, options=options))
         values = {**self.inputs, "context": self.parts.separator.join(texts)}
         return prompt.invoke(values, {"callbacks": []})
 
     def _critic_prompt(self, selection: Selection, answer: str) -> list[BaseMessage]:
-        texts = self._texts_of(selection)
+        texts = self.passages(selection)
         options = self.inputs.get("options")
         missing = self.parts.feedback.hops > 0
-        question = self.inputs["input"]
+        question = self.text
         return to_langchain(critic_messages(question, texts, answer, options=options, missing=missing))
 
     def _generating(self) -> RunnableConfig:
@@ -433,7 +404,7 @@ class Session:
 
     def _tagged(self, *tags: str) -> RunnableConfig:
         """The children's config with tags, which so reach a model inside a chain too."""
-        return merge_configs(self.config, {"tags": [*tags, f"sage:round:{self._number}"]})
+        return merge_configs(self.run_config, {"tags": [*tags, f"sage:round:{self._number}"]})
 
     def _round_event(self, selection: Selection, answer: str, verdict: Verdict) -> dict[str, object]:
         """What the custom event ``sage_round`` carries."""
@@ -453,11 +424,6 @@ def _parses(llm: Runnable[Any, Any]) -> bool:
     last = llm.last if isinstance(llm, RunnableSequence) else None
     parser = isinstance(last, BaseOutputParser) and not isinstance(last, StrOutputParser)
     return parser or isinstance(last, RunnableWithFallbacks)  # the latter with include_raw=True
-
-
-def _plain_text(chunk: Any) -> str:
-    """The text of a chunk; none of an object, which is judged once it is complete."""
-    return "" if is_structured(chunk) else text_of(chunk)
 
 
 def _identity(document: Document) -> str:

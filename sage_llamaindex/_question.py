@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE, AsyncStreamingResponse, StreamingResponse
@@ -21,43 +19,21 @@ from llama_index_instrumentation import get_dispatcher
 
 from sage_core.errors import InputError, LLMError
 from sage_core.feedback import (
-    Check,
+    DEFAULT_FEEDBACK,
     FeedbackConfig,
     FeedbackLoop,
     FeedbackResult,
-    Generate,
-    Hits,
-    Judge,
     Round,
-    Search,
     Step,
     Verdict,
 )
-from sage_core.feedback.drivers import (
-    Answered,
-    Call,
-    Compute,
-    Judged,
-    Steps,
-    adrive,
-    drive,
-    grade_steps,
-    loop_steps,
-    one_step,
-)
+from sage_core.feedback.drivers import Answered, Call, Compute, Judged, Steps, adrive, drive
 from sage_core.feedback.pool import EvidencePool
-from sage_core.feedback.searches import search_steps
 from sage_core.llm.usage import NO_USAGE, TokenUsage
+from sage_core.question import Found, Question
 from sage_core.ranking import named_unseen
 from sage_core.selection import Selection
-from sage_core.verify import (
-    AnswerMark,
-    StreamMarks,
-    amarked_stream,
-    local_check,
-    marked_stream,
-    vetoed,
-)
+from sage_core.verify import AnswerMark
 from sage_llamaindex._critic import Case, Critic, Graded
 from sage_llamaindex._neighbors import titled
 from sage_llamaindex._streams import (
@@ -119,39 +95,36 @@ class Attempt:
     response: RESPONSE_TYPE
 
 
-class SageQuestion:
-    """Drives the core's feedback loop with an engine's parts, for one question.
+class SageQuestion(Question[NodeWithScore]):
+    """An engine's parts at work for one question.
 
     Each step is a span of LlamaIndex's instrumentation, with what went in and what came out of it: `select`,
     `answer`, `critic`, and at the end `feedback`.
 
     Args:
-        bundle: The question; never changed, so that every round is judged against the user's own words.
+        bundle: The question.
         ranking: Its candidates.
         parts: The engine's parts.
+        config: The loop's settings.
     """
 
-    def __init__(self, bundle: QueryBundle, ranking: Ranking, parts: Parts) -> None:
+    # What is raised by us or by the user's handlers, such as a budget of tokens, ends the question.
+    failures = (LLMError,)
+
+    def __init__(
+        self, bundle: QueryBundle, ranking: Ranking, parts: Parts, config: FeedbackConfig = DEFAULT_FEEDBACK
+    ) -> None:
+        super().__init__(bundle.query_str, config, EvidencePool(ranking.nodes, lambda n: n.node.node_id))
         self._bundle = bundle
-        self._ranking = ranking
+        self._scale = ranking.scale
         self._pruner = parts.sage.pruner(ranking.scale)
-        self._pool = EvidencePool(ranking.nodes, lambda node: node.node.node_id)
         self._parts = parts
         self._attempts: list[Attempt] = []
         self._round = 0
-        self._local: Check | None = None
-        self._config = FeedbackConfig()
         self.on_mark: Callable[[SageMarkEvent], None] | None = None
 
-    def run_once(self) -> RESPONSE_TYPE:
+    def run_once(self) -> Steps[RESPONSE_TYPE]:
         """Answer from the rule's selection, without a grade."""
-        return drive(self._answering_once())
-
-    async def arun_once(self) -> RESPONSE_TYPE:
-        """`run_once` as a coroutine."""
-        return await adrive(self._answering_once())
-
-    def _answering_once(self) -> Steps[RESPONSE_TYPE]:
         nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
         response = yield from self._synthesis(nodes)
         if isinstance(response, StreamingResponse):
@@ -160,20 +133,13 @@ class SageQuestion:
             response.response_gen = AsyncTokenReplay(response.response_gen)
         return response
 
-    def run(self, config: FeedbackConfig) -> RESPONSE_TYPE:
+    def run(self, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
         """Answer, grade, and try other selections; the response with the best grade."""
-        return drive(self._improving(config, awaited=False))
-
-    async def arun(self, config: FeedbackConfig) -> RESPONSE_TYPE:
-        """`run` as a coroutine."""
-        return await adrive(self._improving(config, awaited=True))
-
-    def _improving(self, config: FeedbackConfig, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
-        loop = yield from Compute(self._loop, config)  # it counts the tokens of all candidates
+        loop = yield from Compute(self._loop)
         if self._parts.grade_last:
             return (yield from self._streaming(loop, awaited))
-        result = yield from loop_steps(loop, self._generate, self._judge, self._check, self._search)
-        return (yield from self._finish(result))
+        result = yield from self.rounds(loop)
+        return (yield from self.finish(result))
 
     # Step by step, for a caller that saves what happens between
 
@@ -182,73 +148,56 @@ class SageQuestion:
         """The answers so far, one per round."""
         return tuple(self._attempts)
 
-    async def aresume(
-        self,
-        config: FeedbackConfig,
-        rounds: Sequence[Round] = (),
-        attempts: Sequence[Attempt] = (),
-    ) -> tuple[FeedbackLoop, Step]:
+    def resume(
+        self, rounds: Sequence[Round], attempts: Sequence[Attempt]
+    ) -> Steps[tuple[FeedbackLoop, Step]]:
         """A loop that begins after the rounds given, which `attempts` answered, and its next request."""
         self._attempts = list(attempts)
         self._round = len(attempts)
-        loop = await asyncio.to_thread(self._loop, config)  # it counts the tokens of all candidates
-        for before, done in pairwise(rounds):
-            held = self._named(before.selection.indices) if done.searched else None
-            # No call of an LLM is repeated, but the search is.
-            if done.searched and (held is None or held[2] != done.searched):
-                self._add(await self._parts.aranked(QueryBundle(done.searched)), done.searched)
-        return loop, loop.resume(rounds, await asyncio.to_thread(tokens_of, self._ranking.nodes))
+        loop = yield from Compute(self._loop)
+        return loop, (yield from self.resumed(loop, rounds))
 
-    async def astep(self, loop: FeedbackLoop, step: Generate | Judge | Search) -> Step:
-        """Carry out one request of the loop."""
-        return await adrive(one_step(loop, step, self._generate, self._judge, self._check, self._search))
-
-    async def afinish(self, result: FeedbackResult) -> RESPONSE_TYPE:
+    def finish(self, result: FeedbackResult) -> Steps[RESPONSE_TYPE]:
         """The response of the best round, with the trace; without candidates, an empty one."""
-        return await adrive(self._finish(result))
-
-    def _finish(self, result: FeedbackResult) -> Steps[RESPONSE_TYPE]:
         if not self._attempts:
             response = yield from self._synthesis([])
             return self._noted(with_text(response, result.answer) if result.answer else response, result)
         return self._noted(self._attempts[result.best_round - 1].response, result)
 
-    def _loop(self, config: FeedbackConfig) -> FeedbackLoop:
-        self._config = config
-        self._local = local_check(config, self._bundle.query_str, lambda _: self._shown())
-        sizes = tokens_of(self._ranking.nodes)
-        return FeedbackLoop(
-            self._ranking.scores, self._ranking.scale, config, sizes=sizes, question=self._bundle.query_str
-        )
+    def _loop(self) -> FeedbackLoop:
+        self.load_check()
+        ranking, sizes = self._ranking, self.sizes(self.pool.items)
+        return FeedbackLoop(ranking.scores, ranking.scale, self.config, sizes=sizes, question=self.text)
 
-    # What is missing
+    # Candidates
 
-    def _search(self, step: Search) -> Steps[Hits]:
-        def retrieve(query: str) -> Steps[Hits]:
-            ranking = yield from Call(self._parts.ranked, self._parts.aranked, QueryBundle(query))
-            return (yield from Compute(self._add, ranking, query))  # it counts tokens
+    @property
+    def _ranking(self) -> Ranking:
+        return Ranking(tuple(self.pool.items), self._scale)
 
-        shown = step.selection.indices
-        return search_steps(self._bundle.query_str, step, self._shown, lambda: self._named(shown), retrieve)
+    def scores(self) -> list[float | None]:
+        """See `Question.scores`."""
+        return self._ranking.scores
 
-    def _named(self, shown: Sequence[int]) -> Hits | None:
-        """The candidates that the shown nodes name."""
-        scores = self._ranking.scores
-        nodes = [titled(n.node) for n in self._ranking.nodes]
-        return self._pool.held(named_unseen(nodes, scores, {*shown}), scores)
+    def sizes(self, candidates: Sequence[NodeWithScore]) -> list[int]:
+        """See `Question.sizes`."""
+        return tokens_of(candidates)
 
-    def _add(self, results: Ranking, query: str) -> Hits:
-        """Add the results of another search to the candidates, each node once."""
-        hits = self._pool.add(results.nodes, [node.score for node in results.nodes], tokens_of, query)
-        self._ranking = Ranking(tuple(self._pool.items), self._ranking.scale)
-        return hits
+    def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
+        """See `Question.named`."""
+        return named_unseen([titled(n.node) for n in self.pool.items], self.scores(), {*shown.indices})
+
+    def retrieve(self, query: str) -> Steps[Found[NodeWithScore]]:
+        """See `Question.retrieve`."""
+        ranking = yield from Call(self._parts.ranked, self._parts.aranked, QueryBundle(query))
+        return ranking.nodes, ranking.scores
 
     # One round
 
     def _prune(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
         pruner = self._pruner
         assert pruner is not None  # asked for only where there is one
-        return self._pool.prune(nodes, lambda own: pruner.slices(own, self._bundle))
+        return self.pool.prune(nodes, lambda own: pruner.slices(own, self._bundle))
 
     def _finishing(self, nodes: list[NodeWithScore]) -> Steps[list[NodeWithScore]]:
         """A selection as the synthesizer sees it: pruned, and through the postprocessors after ours."""
@@ -262,14 +211,12 @@ class SageQuestion:
         synthesizer = self._parts.synthesizer
         return Call(synthesizer.synthesize, synthesizer.asynthesize, query=self._bundle, nodes=nodes)
 
-    def _generate(self, selection: Selection) -> Steps[Answered]:
-        nodes = self._selected(selection)
-        return (yield from Call(self.answer, self.aanswer, self._round, nodes))
-
-    def _selected(self, selection: Selection) -> list[NodeWithScore]:
+    def generate(self, selection: Selection) -> Steps[Answered]:
+        """See `Question.generate`."""
         ranking = self._ranking
         self.select(self._round + 1, ranking.scale, ranking.scores, selection)
-        return self._parts.sage.pick(ranking, selection)
+        nodes = self._parts.sage.pick(ranking, selection)
+        return (yield from Call(self.answer, self.aanswer, self._round, nodes))
 
     @dispatcher.span
     def select(
@@ -300,75 +247,59 @@ class SageQuestion:
     def _answering(self, nodes: list[NodeWithScore]) -> Steps[Answered]:
         with metered() as meter, service_errors(bool(self._attempts)):
             nodes = yield from self._finishing(nodes)
-            response = self._judged((yield from self._synthesis(nodes)), nodes)
+            response = self._marked((yield from self._synthesis(nodes)), nodes)
             text, response = yield from Call(drained, adrained, response)
         self._attempts.append(Attempt(nodes, text, response))
         return text, _spent(meter, nodes)
 
-    def _judged(self, response: RESPONSE_TYPE, nodes: Sequence[NodeWithScore]) -> RESPONSE_TYPE:
+    def _marked(self, response: RESPONSE_TYPE, nodes: Sequence[NodeWithScore]) -> RESPONSE_TYPE:
         """A streamed response that sends an event for each sentence before the next one begins."""
-        question, stop_on = self._bundle.query_str, self._config.stop_on
-        marks = StreamMarks(_texts(nodes), question=question, stop_on=stop_on)
-
-        def plain(source: Iterator[str]) -> Generator[str, None, None]:
-            for piece in marked_stream(source, marks):
-                if isinstance(piece, AnswerMark):
-                    self._send_mark(piece)
-                else:
-                    yield piece
-
-        async def awaited(source: AsyncIterator[str]) -> AsyncGenerator[str, None]:
-            async for piece in amarked_stream(source, marks):
-                if isinstance(piece, AnswerMark):
-                    self._send_mark(piece)
-                else:
-                    yield piece
-
         if isinstance(response, AsyncStreamingResponse):
-            response.response_gen = awaited(response.response_gen)
+            response.response_gen = self.amarked(response.response_gen, _texts(nodes))
         elif isinstance(response, StreamingResponse):
-            response.response_gen = plain(response.response_gen)
+            response.response_gen = self.marked(response.response_gen, _texts(nodes))
         return response
 
-    def _send_mark(self, mark: AnswerMark) -> None:
-        event = SageMarkEvent(query=self._bundle.query_str, round=max(self._round, 1), mark=mark.to_dict())
+    def send_mark(self, mark: AnswerMark) -> None:
+        """See `Question.send_mark`."""
+        event = SageMarkEvent(query=self.text, round=max(self._round, 1), mark=mark.to_dict())
         dispatcher.event(event)
         if self.on_mark is not None:
             self.on_mark(event)
 
-    def _check(self, selection: Selection, answer: str) -> Verdict | None:
-        """A grade without an LLM: where later postprocessors left no node, or the local judge knows."""
+    def check(self, selection: Selection, answer: str) -> Verdict | None:
+        """See `Question.check`; and a grade of its own where later postprocessors left no node."""
         if not self._attempts[-1].nodes:
             return Verdict(1, 1, source="no context was left")
-        return self._local(selection, answer) if self._local is not None else None
+        return super().check(selection, answer)
 
-    def _shown(self) -> list[str]:
-        """Texts of the nodes of the latest answer."""
+    def passages(self, selection: Selection) -> list[str]:
+        """Texts of the nodes of the latest answer, which later postprocessors may have chosen."""
         return _texts(self._attempts[-1].nodes)
 
-    def _judge(self, selection: Selection, answer: str) -> Steps[Judged]:
-        return (yield from Call(self.critic, self.acritic, max(self._round, 1), answer))
+    def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
+        """See `Question.judge`."""
+        return (yield from Call(self.critic, self.acritic, max(self._round, 1), answer, selection))
 
     @dispatcher.span
-    def critic(self, round_number: int, answer: str) -> Graded:
+    def critic(self, round_number: int, answer: str, selection: Selection) -> Graded:
         """The grade of a round's answer, and what it took."""
-        return drive(self._grading(answer))
+        return drive(self._grading(answer, selection))
 
     @dispatcher.span
-    async def acritic(self, round_number: int, answer: str) -> Graded:
+    async def acritic(self, round_number: int, answer: str, selection: Selection) -> Graded:
         """`critic` as a coroutine."""
-        return await adrive(self._grading(answer))
+        return await adrive(self._grading(answer, selection))
 
-    def _grading(self, answer: str) -> Steps[Judged]:
-        attempt = self._attempts[-1]
-        response = plain_response(attempt.response, answer)
-        case = Case(self._bundle.query_str, self._shown(), answer, response)
+    def _grading(self, answer: str, selection: Selection) -> Steps[Judged]:
+        response = plain_response(self._attempts[-1].response, answer)
+        case = Case(self.text, self.passages(selection), answer, response)
         with metered() as meter:
             try:
                 verdict, usage = yield from Call(self._parts.critic.judge, self._parts.critic.ajudge, case)
             except Exception as error:  # the answer is not lost, whatever breaks the grade
                 verdict, usage = failed_grade(error), None
-        verdict = yield from Compute(vetoed, verdict, answer, case.context, self._config)
+        verdict = yield from self.reviewed(verdict, selection, answer)
         return verdict, usage or meter.usage or self._parts.critic.unseen
 
     # Graded after streaming
@@ -376,11 +307,11 @@ class SageQuestion:
     def _streaming(self, loop: FeedbackLoop, awaited: bool) -> Steps[RESPONSE_TYPE]:
         with metered() as meter:
             nodes = yield from self._finishing(self._parts.sage.cut(self._ranking))
-            response = self._judged((yield self._synthesis(nodes)), nodes)
+            response = self._marked((yield self._synthesis(nodes)), nodes)
 
         def grading(text: str) -> Steps[None]:
             self._attempts.append(Attempt(nodes, text, response))
-            result = yield from grade_steps(loop, text, _spent(meter, nodes), self._judge, self._check)
+            result = yield from self.round_of(text, _spent(meter, nodes), loop)
             self._noted(response, result)
 
         if isinstance(response, AsyncStreamingResponse):
@@ -399,7 +330,7 @@ class SageQuestion:
 
     def _noted(self, response: RESPONSE_TYPE, result: FeedbackResult) -> RESPONSE_TYPE:
         """Put the trace where it can be found, and a flat summary into the metadata."""
-        logger.debug("feedback for %r:\n%s", self._bundle.query_str, result)
+        logger.debug("feedback for %r:\n%s", self.text, result)
         vars(response)[RESULT] = result
         comment = self.feedback(result.to_dict(), summary(result))
         if self._parts.trace_key is not None:
@@ -409,7 +340,7 @@ class SageQuestion:
     @dispatcher.span
     def feedback(self, trace: dict[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
         """Send the event that carries the trace, as a step of its own in traces: few viewers show events."""
-        dispatcher.event(SageFeedbackEvent(query=self._bundle.query_str, trace=trace))
+        dispatcher.event(SageFeedbackEvent(query=self.text, trace=trace))
         return outcome
 
 

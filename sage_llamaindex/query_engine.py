@@ -32,6 +32,7 @@ from sage_core.feedback import (
     FeedbackConfig,
     FeedbackResult,
 )
+from sage_core.feedback.drivers import Call, Steps, adrive, drive
 from sage_core.feedback.types import LOOP_SETTINGS, LoopSettings
 from sage_core.ranking.candidates import CANDIDATES
 from sage_core.selection import SelectionConfig, SelectionSettings
@@ -432,12 +433,7 @@ class SageQueryEngine(RetrieverQueryEngine):
         with self.callback_manager.event(
             CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
         ) as event:
-            ranking = self._ranked(query_bundle)
-            question = SageQuestion(query_bundle, ranking, self._parts())
-            if self._with_feedback:
-                response = question.run(self._options.config(self._sage, ranking))
-            else:
-                response = question.run_once()
+            response = drive(self._answering(query_bundle, awaited=False))
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
 
@@ -447,14 +443,18 @@ class SageQueryEngine(RetrieverQueryEngine):
         with self.callback_manager.event(
             CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}
         ) as event:
-            ranking = await self._aranked(query_bundle)
-            question = SageQuestion(query_bundle, ranking, self._parts())
-            if self._with_feedback:
-                response = await question.arun(self._options.config(self._sage, ranking))
-            else:
-                response = await question.arun_once()
+            response = await adrive(self._answering(query_bundle, awaited=True))
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response
+
+    def _answering(self, query_bundle: QueryBundle, *, awaited: bool) -> Steps[RESPONSE_TYPE]:
+        ranking = yield from Call(self._ranked, self._aranked, query_bundle)
+        question = self._question(query_bundle, ranking)
+        return (yield from question.run(awaited=awaited) if self._with_feedback else question.run_once())
+
+    def _question(self, query_bundle: QueryBundle, ranking: Ranking) -> SageQuestion:
+        config = self._options.config(self._sage, ranking)
+        return SageQuestion(query_bundle, ranking, self._parts(), config)
 
     def _ranked(self, query_bundle: QueryBundle) -> Ranking:
         """The candidates with their scores."""

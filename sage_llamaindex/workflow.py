@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer
 
 from sage_core.errors import InputError
 from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Step
+from sage_core.feedback.drivers import adrive
 from sage_core.selection import Scale
 from sage_llamaindex._private import llm_of, output_class_of, parts_of
 from sage_llamaindex._question import Attempt, SageQuestion
@@ -181,11 +182,11 @@ class SageWorkflow(Workflow):
         bundle = QueryBundle(event.query)
         ranking = await self._engine._aranked(bundle)
         if not self._engine._with_feedback:
-            return StopEvent(result=await SageQuestion(bundle, ranking, self._engine._parts()).arun_once())
+            return StopEvent(result=await adrive(self._engine._question(bundle, ranking).run_once()))
         progress = _Progress(query=event.query, nodes=list(ranking.nodes), scale=ranking.scale)
         question, _, request = await self._resumed(progress)
         if isinstance(request, Done):
-            return StopEvent(result=await question.afinish(request.result))
+            return StopEvent(result=await adrive(question.finish(request.result)))
         return _AnswerWanted(progress=progress)
 
     @step
@@ -216,7 +217,7 @@ class SageWorkflow(Workflow):
         ended = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
         ctx.write_event_to_stream(_round_event(ended[-1]))
         if isinstance(request, Done):
-            return StopEvent(result=await question.afinish(request.result))
+            return StopEvent(result=await adrive(question.finish(request.result)))
         return _AnswerWanted(progress=event.progress)
 
     def as_tool(
@@ -258,7 +259,7 @@ class SageWorkflow(Workflow):
         question, loop, request = await self._resumed(progress)
         question.on_mark = on_mark
         if not isinstance(request, Done):
-            request = await question.astep(loop, request)
+            request = await adrive(question.step(loop, request))
         news = {
             "rounds": [done.to_dict() for done in loop.rounds],
             "attempts": [_saved(attempt) for attempt in question.attempts],
@@ -269,12 +270,10 @@ class SageWorkflow(Workflow):
         """The question and the loop as they were when the event was sent."""
         engine = self._engine
         ranking = Ranking(tuple(progress.nodes), progress.scale)
-        question = SageQuestion(QueryBundle(progress.query), ranking, engine._parts())
+        question = engine._question(QueryBundle(progress.query), ranking)
         attempts = [_restored(answered, parts_of(engine)[1]) for answered in progress.attempts]
         rounds = [Round.from_dict(item) for item in progress.rounds]
-        loop, request = await question.aresume(
-            engine._options.config(engine._sage, ranking), rounds, attempts
-        )
+        loop, request = await adrive(question.resume(rounds, attempts))
         return question, loop, request
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sage_core._checks import check_optional_int
-from sage_core.feedback.drivers import NO_HITS, Compute, Hits, Steps
-from sage_core.feedback.types import Search
 from sage_core.text.keywords import index_terms
 
 SearchStop = Literal["searches", "tokens", "unchanged"]
@@ -142,27 +140,3 @@ def follow_up(question: str, passages: Sequence[str], asked: Iterable[str] = ())
                 words = [w for w in re.findall(r"[\w'-]+", question) if {*index_terms(w)} - explained]
                 return " ".join([name, *words])
     return ""
-
-
-def search_steps(
-    question: str,
-    step: Search,
-    shown: Callable[[], Sequence[str]],
-    named: Callable[[], Hits | None],
-    retrieve: Callable[[str], Steps[Hits]],
-) -> Steps[Hits]:
-    """Carry out a `Search`: candidates that the passages name are at hand, anything else is retrieved.
-
-    Args:
-        question: The user's.
-        step: What the loop asks for.
-        shown: Texts of the passages that were shown.
-        named: Candidates that they name, from `EvidencePool.held`; None for none.
-        retrieve: Searches for something else, and adds the results to the candidates.
-    """
-    if not step.question:
-        hits = yield from Compute(named)
-        if hits is not None:
-            return hits
-    query = step.question or follow_up(question, shown(), step.asked)
-    return (yield from retrieve(query)) if query else NO_HITS

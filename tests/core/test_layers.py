@@ -31,7 +31,7 @@ LAYERS = (
     ("sage_core.embedding", "sage_core.feedback"),
     ("sage_core.segmentation", "sage_core.word_index"),
     ("sage_core.ranking", "sage_core.verify", "sage_core.settings"),
-    ("sage_core.inspecting",),
+    ("sage_core.inspecting", "sage_core.question"),
     ("sage_app.documents",),
     ("sage_app.store", "sage_app.answers"),
     ("sage_app.pipeline",),
@@ -193,6 +193,7 @@ def test_the_root_holds_nothing_else():
         "_microbatch.py",
         "_display.py",
         "paths.py",
+        "question.py",
         "settings.py",
     }
 

@@ -1,0 +1,180 @@
+"""One question on its way: its candidates, rounds of answer and grade, and searches for what is missing.
+
+What comes next is decided by `FeedbackLoop`; how passages are found, shown and answered from, by the subclass
+that each framework has. Between the two everything happens here, once for all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from itertools import pairwise
+from typing import ClassVar, Generic, TypeVar
+
+from sage_core.feedback import (
+    NO_HITS,
+    Check,
+    FeedbackConfig,
+    FeedbackLoop,
+    FeedbackResult,
+    Generate,
+    Hits,
+    Judge,
+    Round,
+    Search,
+    Step,
+    Verdict,
+    follow_up,
+)
+from sage_core.feedback.drivers import Answered, Compute, Judged, Steps, grade_steps, loop_steps, one_step
+from sage_core.feedback.pool import EvidencePool
+from sage_core.llm.usage import TokenUsage
+from sage_core.selection import Selection
+from sage_core.verify import AnswerMark, StreamMarks, amarked_stream, local_check, marked_stream, vetoed
+
+T = TypeVar("T")
+Piece = TypeVar("Piece")
+Found = tuple[Sequence[T], Sequence[float | None]]
+"""What a search returns: candidates and their scores."""
+
+
+class Question(ABC, Generic[T]):
+    """Carries out what a `FeedbackLoop` asks for, over one pool of candidates of type ``T``.
+
+    Its generators are run by `sage_core.feedback.drivers.drive`, ``adrive`` and ``drive_pieces``.
+
+    Args:
+        text: The user's question; never changed, so that every round is judged against it.
+        config: Settings of the loop.
+        pool: The candidates that it found.
+
+    Attributes:
+        pool: The candidates, with those of later searches behind them.
+        failures: Errors of a model that end the loop with the best answer so far; others are raised.
+    """
+
+    failures: ClassVar[tuple[type[Exception], ...]] = (Exception,)
+
+    def __init__(self, text: str, config: FeedbackConfig, pool: EvidencePool[T]) -> None:
+        self.text = text
+        self.config = config
+        self.pool = pool
+        self._local: Check | None = None
+
+    # What a framework does in its own way
+
+    @abstractmethod
+    def passages(self, selection: Selection) -> list[str]:
+        """The texts of a selection as the model is shown them."""
+
+    @abstractmethod
+    def sizes(self, candidates: Sequence[T]) -> Sequence[int]:
+        """Tokens of each candidate; asked once of every new one."""
+
+    @abstractmethod
+    def scores(self) -> Sequence[float | None]:
+        """The scores of all candidates."""
+
+    @abstractmethod
+    def named(self, shown: Selection) -> tuple[Sequence[int], Sequence[str]]:
+        """Positions of candidates that the shown ones name, and the names."""
+
+    @abstractmethod
+    def retrieve(self, query: str) -> Steps[Found[T]]:
+        """Search for something else than the question."""
+
+    @abstractmethod
+    def generate(self, selection: Selection) -> Steps[Answered]:
+        """Answer from a selection."""
+
+    @abstractmethod
+    def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
+        """Have an answer graded by the critic; the grade goes through `reviewed`."""
+
+    # The rounds
+
+    def load_check(self) -> None:
+        """Make the check without an LLM that the settings ask for. Call it early: it may load a model."""
+        self._local = local_check(self.config, self.text, self.passages)
+
+    def rounds(self, loop: FeedbackLoop) -> Steps[FeedbackResult]:
+        """Answer, grade and search to the loop's end."""
+        return loop_steps(loop, self.generate, self.judge, self.check, self.search, self.failures)
+
+    def round_of(self, answer: str, usage: TokenUsage | None, loop: FeedbackLoop) -> Steps[FeedbackResult]:
+        """Grade an answer that was shown already, such as a stream."""
+        return grade_steps(loop, answer, usage, self.judge, self.check, self.failures)
+
+    def step(self, loop: FeedbackLoop, request: Generate | Judge | Search) -> Steps[Step]:
+        """Carry out one request of the loop."""
+        return one_step(loop, request, self.generate, self.judge, self.check, self.search, self.failures)
+
+    def resumed(self, loop: FeedbackLoop, rounds: Sequence[Round]) -> Steps[Step]:
+        """Go on behind rounds of an earlier run: no model is asked again, but the same searches are made."""
+        for before, done in pairwise(rounds):
+            hits = self._named(before.selection) if done.searched else None
+            if done.searched and (hits is None or hits[2] != done.searched):
+                yield from self._retrieved(done.searched)
+        sizes = yield from Compute(self.sizes, self.pool.items)
+        return loop.resume(rounds, sizes)
+
+    def check(self, selection: Selection, answer: str) -> Verdict | None:
+        """The grade that needs no LLM; None where the critic is to give it."""
+        return self._local(selection, answer) if self._local is not None else None
+
+    def reviewed(self, verdict: Verdict, selection: Selection, answer: str) -> Compute[Verdict]:
+        """The critic's verdict, overruled where it would accept what the passages contradict."""
+        return Compute(vetoed, verdict, answer, self.passages(selection), self.config)
+
+    # Further searches
+
+    def search(self, step: Search) -> Steps[Hits]:
+        """Find what is missing: candidates that the passages name are at hand, the rest is retrieved."""
+        if not step.question:
+            hits = yield from Compute(self._named, step.selection)
+            if hits is not None:
+                return hits
+        query = step.question or follow_up(self.text, self.passages(step.selection), step.asked)
+        return (yield from self._retrieved(query)) if query else NO_HITS
+
+    def _named(self, shown: Selection) -> Hits | None:
+        return self.pool.held(self.named(shown), self.scores())
+
+    def _retrieved(self, query: str) -> Steps[Hits]:
+        candidates, scores = yield from self.retrieve(query)
+        return (yield from Compute(self.pool.add, candidates, scores, self.sizes, query))  # it counts tokens
+
+    # Answers that are read as they are written
+
+    def marks(self, passages: Sequence[str]) -> StreamMarks:
+        """What judges an answer sentence by sentence, and stops it where the settings say so."""
+        return StreamMarks(passages, question=self.text, stop_on=self.config.stop_on)
+
+    def send_mark(self, mark: AnswerMark) -> None:
+        """Report what the passages say of a sentence; here, nowhere."""
+
+    async def asend_mark(self, mark: AnswerMark) -> None:
+        """`send_mark` as a coroutine."""
+        self.send_mark(mark)
+
+    def marked(self, pieces: Iterator[Piece], passages: Sequence[str]) -> Generator[Piece, None, None]:
+        """The pieces of an answer; of each sentence the mark is sent before the next one begins."""
+        for piece in marked_stream(pieces, self.marks(passages), self.text_of):
+            if isinstance(piece, AnswerMark):
+                self.send_mark(piece)
+            else:
+                yield piece
+
+    async def amarked(
+        self, pieces: AsyncIterator[Piece], passages: Sequence[str]
+    ) -> AsyncGenerator[Piece, None]:
+        """`marked` for an async iterator."""
+        async for piece in amarked_stream(pieces, self.marks(passages), self.text_of):
+            if isinstance(piece, AnswerMark):
+                await self.asend_mark(piece)
+            else:
+                yield piece
+
+    def text_of(self, piece: object) -> str:
+        """The text of a piece of an answer."""
+        return str(piece)
