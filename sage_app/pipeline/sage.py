@@ -11,14 +11,14 @@ from typing import Any
 from sage_app.answers import Answerer, ExtractiveAnswerer, StreamingAnswerer, capabilities_of
 from sage_app.pipeline.config import SageConfig
 from sage_app.pipeline.ingest import DocumentSegmenter, IngestReport, ProgressFunction, ingest
-from sage_app.pipeline.results import Answer, Retrieval
+from sage_app.pipeline.results import Answer, Candidate, Retrieval
 from sage_app.pipeline.retriever import Retriever
 from sage_app.pipeline.tracing import note_retrieval, step
 from sage_app.store import Store, open_store
 from sage_core._checks import check_part, checked_options
 from sage_core.embedding import Embedder, MiniLMEmbedder, named_embedder
 from sage_core.errors import InputError, LLMError
-from sage_core.feedback import NO_HITS, Done, FeedbackLoop, Hits, Judge, Round, Search, Step, follow_up
+from sage_core.feedback import Done, FeedbackLoop, Judge, Round, Search, Step
 from sage_core.feedback.drivers import (
     Answered,
     Call,
@@ -30,13 +30,13 @@ from sage_core.feedback.drivers import (
     adrive_pieces,
     drive,
     drive_pieces,
-    one_step,
 )
 from sage_core.feedback.pool import EvidencePool
 from sage_core.llm.messages import Completion
 from sage_core.llm.prompts import answer_messages
-from sage_core.llm.usage import TokenUsage
+from sage_core.llm.usage import NO_USAGE, TokenUsage
 from sage_core.paths import PathArgument
+from sage_core.question import Found, Question
 from sage_core.ranking import Reranker, named_reranker
 from sage_core.segmentation import Segmenter
 from sage_core.selection.cut import Selection
@@ -47,9 +47,7 @@ from sage_core.verify import (
     SentencePruner,
     StreamMarks,
     amarked_stream,
-    local_check,
     marked_stream,
-    vetoed,
 )
 
 
@@ -339,78 +337,11 @@ class Sage:
     def _answering(
         self, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool = False
     ) -> Steps[Answer]:
-        question, evidence = retrieval.question, _Evidence(retrieval, self)
-        texts = evidence.texts
-        able = capabilities_of(self.answerer)
-        shown = evidence.prompt_texts if able.headings else texts
-        extra = {"missing": True} if able.missing and self.config.feedback.hops > 0 else {}
-        stop_on = self.config.feedback.stop_on
-
-        def places(selection: Selection) -> dict[str, Any]:
-            return {"places": evidence.of(selection).places(selection)} if able.places else {}
-
-        def generate(selection: Selection) -> Steps[Answered]:
-            context = (yield from Compute(shown, selection)) if self.config.prune else shown(selection)
-            about: dict[str, Any] = {"round": len(loop.rounds), "kept": selection.cut}
-            reason = selection.reason
-            with step("sage.answer", question=question, **about, reason=reason, texts=context) as outputs:
-                completion: tuple[str, TokenUsage]
-                if isinstance(self.answerer, StreamingAnswerer) and (streamed or stop_on is not None):
-                    marks = StreamMarks(context, question=question, stop_on=stop_on)
-                    completion = yield from _streamed(
-                        self.answerer, marks, question, context, options, self.counter
-                    )
-                else:
-                    asked = {"options": options, **places(selection)}
-                    # An answerer without coroutines will do where nothing is awaited.
-                    completion = yield from Call(
-                        lambda: self.answerer.generate(question, context, **asked),
-                        lambda: self.answerer.agenerate(question, context, **asked),
-                    )
-                    if streamed:
-                        marks = StreamMarks(context, question=question)
-                        written = partial(marked_stream, iter(completion[:1]), marks)
-                        yield from StreamedCall(written, None, lambda: None)
-                outputs.update(answer=completion[0], usage=completion[1].to_dict())
-            return completion
-
-        def judge(selection: Selection, answer: str) -> Steps[Judged]:
-            with step("sage.critic", "EVALUATOR", round=len(loop.rounds), answer=answer) as outputs:
-                context = shown(selection)
-                asked = {"options": options, **extra, **places(selection)}
-                verdict, usage = yield from Call(
-                    lambda: self.answerer.judge(question, context, answer, **asked),
-                    lambda: self.answerer.ajudge(question, context, answer, **asked),
-                )
-                verdict = yield from Compute(vetoed, verdict, answer, context, self.config.feedback)
-                outputs.update(verdict=verdict.to_dict(), usage=usage.to_dict())
-            return verdict, usage
-
-        def search(step: Search) -> Steps[Hits]:
-            if not step.question and (linked := evidence.named(step.selection)):
-                return linked
-            query = step.question or follow_up(question, texts(step.selection), step.asked)
-            if not query:
-                return NO_HITS
-            return evidence.add((yield from Call(self.retrieve, self.aretrieve, query)))
-
+        question = _SageQuestion(self, retrieval, options, streamed=streamed)
         try:
-            # Off the event loop, since it may load a model.
-            check = yield from Compute(local_check, self.config.feedback, question, texts)
-            # Whatever a critic raises: the answer is there, and is not lost.
-            failures = (Exception,)
-            loop, ended = self._loop(retrieval), 0
-            request: Step = loop.start()
-            while not isinstance(request, Done):
-                request = yield from one_step(loop, request, generate, judge, check, search, failures)
-                if streamed and not isinstance(request, Judge | Search):
-                    over = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
-                    yield from StreamedCall(partial(iter, over[ended:]), None, lambda: None)
-                    ended = len(over)
-            result = request.result
+            return (yield from question.answering())
         except LLMError as error:
             raise _with_chunks(error, retrieval) from error
-        return Answer(result.answer, self.answerer.label, evidence.of(result.selection), result)
 
     # -- parts ----------------------------------------------------------------------------------------
 
@@ -472,55 +403,39 @@ class Sage:
         self.close()
 
 
-def _streamed(
-    answerer: StreamingAnswerer,
-    marks: StreamMarks,
-    question: str,
-    context: Sequence[str],
-    options: Sequence[str] | None,
-    counter: TokenCounter,
-) -> StreamedCall[tuple[str, TokenUsage]]:
-    """An answer in pieces, with the marks of its sentences; what it took is counted where it was stopped."""
-    whole: list[Completion] = []
+class _SageQuestion(Question[Candidate]):
+    """`Sage` at work for one question: what is sent of each selection, pruned once, and the steps' traces."""
 
-    def text_of(piece: str | Completion) -> str:
-        if isinstance(piece, str):
-            return piece
-        whole.append(piece)
-        return ""
-
-    def result() -> tuple[str, TokenUsage]:
-        if whole:
-            return whole[0].text.strip(), whole[0].usage
-        sent = [message.content for message in answer_messages(question, context, options=options)]
-        written, *read = counter.count_many([marks.text, *sent])
-        return marks.text.strip(), TokenUsage(sum(read), written, calls=1, estimated=True)
-
-    def pieces() -> Iterator[str | AnswerMark]:
-        marked = marked_stream(answerer.stream(question, context, options=options), marks, text_of)
-        return (piece for piece in marked if not isinstance(piece, Completion))
-
-    async def apieces() -> AsyncIterator[str | AnswerMark]:
-        marked = amarked_stream(answerer.astream(question, context, options=options), marks, text_of)
-        async for piece in marked:
-            if not isinstance(piece, Completion):
-                yield piece
-
-    return StreamedCall(pieces, apieces, result)
-
-
-class _Evidence:
-    """What is sent of each selection: pruned once, where there is anything to prune."""
-
-    def __init__(self, retrieval: Retrieval, sage: Sage) -> None:
-        self._retrieval = retrieval
+    def __init__(
+        self, sage: Sage, retrieval: Retrieval, options: tuple[str, ...] | None, *, streamed: bool
+    ) -> None:
+        pool = EvidencePool(retrieval.candidates, lambda candidate: candidate.chunk.id)
+        super().__init__(retrieval.question, sage.config.feedback, pool)
         self._sage = sage
-        self._pool = EvidencePool(retrieval.candidates, lambda candidate: candidate.chunk.id)
+        self._retrieval = retrieval
+        self._options = options
+        self._streamed = streamed
+        self._able = capabilities_of(sage.answerer)
+        self._loop = sage._loop(retrieval)
         self._pruned = {retrieval.selection.indices: retrieval}
 
-    def of(self, selection: Selection) -> Retrieval:
+    def answering(self) -> Steps[Answer]:
+        """The rounds, each handed on where they are streamed, and the answer."""
+        yield from Compute(self.load_check)
+        loop, ended = self._loop, 0
+        request: Step = loop.start()
+        while not isinstance(request, Done):
+            request = yield from self.step(loop, request)
+            if self._streamed and not isinstance(request, Judge | Search):
+                over = loop.rounds if isinstance(request, Done) else loop.rounds[:-1]
+                yield from StreamedCall(partial(iter, over[ended:]), None, lambda: None)
+                ended = len(over)
+        result = request.result
+        return Answer(result.answer, self._sage.answerer.label, self._of(result.selection), result)
+
+    def _of(self, selection: Selection) -> Retrieval:
         """The retrieval as it was sent for a selection, with what later searches found behind it."""
-        items, first = self._pool.items, self._pool.first
+        items, first = self.pool.items, self.pool.first
         if selection.indices not in self._pruned:
             every = replace(self._retrieval, candidates=tuple(items), found_first=first)
             self._pruned[selection.indices] = self._sage._pruned(every, selection)
@@ -530,32 +445,109 @@ class _Evidence:
         candidates = (*sent.candidates, *items[len(sent.candidates) :])
         return replace(sent, candidates=candidates, found_first=first)
 
-    def texts(self, selection: Selection) -> list[str]:
-        """The texts that are sent."""
-        return self.of(selection).texts(selection)
+    def passages(self, selection: Selection) -> list[str]:
+        """See `Question.passages`."""
+        sent = self._of(selection)
+        return sent.prompt_texts(selection) if self._able.headings else sent.texts(selection)
 
-    def prompt_texts(self, selection: Selection) -> list[str]:
-        """The texts that are sent, as an LLM is shown them."""
-        return self.of(selection).prompt_texts(selection)
+    def sizes(self, candidates: Sequence[Candidate]) -> list[int]:
+        """See `Question.sizes`."""
+        return [candidate.tokens_in_prompt for candidate in candidates]
 
-    def named(self, selection: Selection) -> Hits | None:
-        """The candidates that the chunks of a selection name and that are not shown yet; None for none."""
-        candidates = self._retrieval.candidates
-        shown = {self._pool.items[i].chunk.id for i in selection.indices}
+    def scores(self) -> list[float | None]:
+        """See `Question.scores`."""
+        return [candidate.score for candidate in self.pool.items]
+
+    def named(self, shown: Selection) -> tuple[list[int], list[str]]:
+        """See `Question.named`."""
+        ids = {self.pool.items[i].chunk.id for i in shown.indices}
         positions: list[int] = []
         names: dict[str, None] = {}
-        for i, candidate in enumerate(candidates):
-            naming = [by.name for by in candidate.named_by if by.chunk_id in shown]
-            if naming and candidate.chunk.id not in shown:
+        for i, candidate in enumerate(self._retrieval.candidates):
+            naming = [by.name for by in candidate.named_by if by.chunk_id in ids]
+            if naming and candidate.chunk.id not in ids:
                 positions.append(i)
                 names.update(dict.fromkeys(naming))
-        return self._pool.held((positions, list(names)), [c.score for c in candidates])
+        return positions, list(names)
 
-    def add(self, other: Retrieval) -> Hits:
-        """Add the candidates of another search; what was pruned there was pruned for another question."""
-        results = [replace(candidate, pruned=None, tokens_kept=None) for candidate in other.candidates]
-        scores = [candidate.score for candidate in results]
-        return self._pool.add(results, scores, lambda new: [c.tokens_in_prompt for c in new], other.question)
+    def retrieve(self, query: str) -> Steps[Found[Candidate]]:
+        """See `Question.retrieve`; what was pruned there was pruned for another question."""
+        other = yield from Call(self._sage.retrieve, self._sage.aretrieve, query)
+        found = [replace(candidate, pruned=None, tokens_kept=None) for candidate in other.candidates]
+        return found, [candidate.score for candidate in found]
+
+    def generate(self, selection: Selection) -> Steps[Answered]:
+        """See `Question.generate`."""
+        prune, reason = self._sage.config.prune, selection.reason
+        context = (yield from Compute(self.passages, selection)) if prune else self.passages(selection)
+        about: dict[str, Any] = {"round": len(self._loop.rounds), "kept": selection.cut}
+        with step("sage.answer", question=self.text, **about, reason=reason, texts=context) as outputs:
+            answerer, completion = self._sage.answerer, ("", NO_USAGE)
+            streams = self._streamed or self.config.stop_on is not None
+            if streams and isinstance(answerer, StreamingAnswerer):
+                completion = yield from self._writing(answerer, context)
+            else:
+                asked = {"options": self._options, **self._places(selection)}
+                # An answerer without coroutines will do where nothing is awaited.
+                completion = yield from Call(
+                    lambda: answerer.generate(self.text, context, **asked),
+                    lambda: answerer.agenerate(self.text, context, **asked),
+                )
+                if self._streamed:
+                    marks = StreamMarks(context, question=self.text)
+                    written = partial(marked_stream, iter(completion[:1]), marks)
+                    yield from StreamedCall(written, None, lambda: None)
+            outputs.update(answer=completion[0], usage=completion[1].to_dict())
+        return completion
+
+    def _writing(
+        self, answerer: StreamingAnswerer, context: Sequence[str]
+    ) -> StreamedCall[tuple[str, TokenUsage]]:
+        """An answer in pieces, with its sentences' marks; what it took is counted where it was stopped."""
+        question, options, counter, marks = self.text, self._options, self._sage.counter, self.marks(context)
+        whole: list[Completion] = []
+
+        def text_of(piece: str | Completion) -> str:
+            if isinstance(piece, str):
+                return piece
+            whole.append(piece)
+            return ""
+
+        def result() -> tuple[str, TokenUsage]:
+            if whole:
+                return whole[0].text.strip(), whole[0].usage
+            sent = [message.content for message in answer_messages(question, context, options=options)]
+            written, *read = counter.count_many([marks.text, *sent])
+            return marks.text.strip(), TokenUsage(sum(read), written, calls=1, estimated=True)
+
+        def pieces() -> Iterator[str | AnswerMark]:
+            marked = marked_stream(answerer.stream(question, context, options=options), marks, text_of)
+            return (piece for piece in marked if not isinstance(piece, Completion))
+
+        async def apieces() -> AsyncIterator[str | AnswerMark]:
+            marked = amarked_stream(answerer.astream(question, context, options=options), marks, text_of)
+            async for piece in marked:
+                if not isinstance(piece, Completion):
+                    yield piece
+
+        return StreamedCall(pieces, apieces, result)
+
+    def judge(self, selection: Selection, answer: str) -> Steps[Judged]:
+        """See `Question.judge`."""
+        answerer, context = self._sage.answerer, self.passages(selection)
+        extra = {"missing": True} if self._able.missing and self.config.hops > 0 else {}
+        asked = {"options": self._options, **extra, **self._places(selection)}
+        with step("sage.critic", "EVALUATOR", round=len(self._loop.rounds), answer=answer) as outputs:
+            verdict, usage = yield from Call(
+                lambda: answerer.judge(self.text, context, answer, **asked),
+                lambda: answerer.ajudge(self.text, context, answer, **asked),
+            )
+            verdict = yield from self.reviewed(verdict, selection, answer)
+            outputs.update(verdict=verdict.to_dict(), usage=usage.to_dict())
+        return verdict, usage
+
+    def _places(self, selection: Selection) -> dict[str, Any]:
+        return {"places": self._of(selection).places(selection)} if self._able.places else {}
 
 
 def _checked_question(question: str) -> str:
