@@ -29,7 +29,7 @@ from sage_core.text.sentences import SentenceSplitter, split_sentences
 from sage_core.text.spans import Span, check_tiling
 from sage_core.text.tokens import BertCounter, TokenCounter, get_counter, without_lone_surrogates
 
-_ALGORITHM = 6  # part of every fingerprint: raised when the same settings give other chunks
+_ALGORITHM = 7  # part of every fingerprint: raised when the same settings give other chunks
 _POOL_CHARS = 1_000_000  # characters segmented together by segment_many and segment_iter
 
 

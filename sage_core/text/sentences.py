@@ -170,7 +170,10 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     if mark != "." or not marks[1:2].isspace():
         return True
     if position == start or text[position - 1].isspace():
-        return False  # a stop by itself: dot leaders, spaced ellipses
+        # Papers have a space before the stop after a citation: "... in 2013 [1] . The". Dot leaders and
+        # spaced ellipses are no ends.
+        goes_on = not (following.isupper() or following == "(") or "." in text[position - 3 : position]
+        return position > start and not goes_on
     if position - start <= 10 and _ENUMERATOR.fullmatch(text, start, position):
         return False  # "3. Methods", "a. first item"
     if following.isdigit() and _VOLUME.match(text, match.end()):

@@ -1,7 +1,11 @@
 """Documents with marks at the places where a person would cut, and around what a person would not tear.
 
-``⟪`` and ``⟫`` stand around a unit, ``‖`` before a place where a chunk should begin; a line of ``%%%%`` parts
-two documents of a file. The marks are taken out before the text is used.
+``⟪`` and ``⟫`` stand around a unit, ``‖`` before a place where a chunk should begin, ``‖‖`` where moreover
+another subject does: another's letter, another scene, another group of goods. A cut anywhere else may be.
+A line of ``%%%%`` parts two documents of a file. The marks are taken out before the text is used.
+
+Files that end with -3 or -5 are held out: their marks were set before anything was run on them, and no rule
+was written with them in view.
 """
 
 import itertools
@@ -14,13 +18,19 @@ SEPARATOR = "\n%%%%\n"
 
 @dataclass(frozen=True)
 class Marked:
-    """A document, its units, and where chunks should begin."""
+    """A document, its units, where chunks should begin, and where of these another subject does."""
 
     name: str
     kind: str
     text: str
     units: list[tuple[int, int]]
     wanted: list[int]
+    apart: list[int]
+
+    @property
+    def held_out(self) -> bool:
+        """Whether no rule was written with it."""
+        return self.kind.endswith(("-3", "-5"))
 
 
 def marked_documents(folder: Path) -> list[Marked]:
@@ -37,6 +47,7 @@ def marked(source: str, kind: str, number: int) -> Marked:
     text: list[str] = []
     units: list[tuple[int, int]] = []
     wanted: list[int] = []
+    apart: list[int] = []
     open_: list[int] = []
     for character in source:
         if character == "⟪":
@@ -44,12 +55,13 @@ def marked(source: str, kind: str, number: int) -> Marked:
         elif character == "⟫":
             units.append((open_.pop(), len(text)))
         elif character == "‖":
-            wanted.append(len(text))
+            (apart if wanted[-1:] == [len(text)] else wanted).append(len(text))
         else:
             text.append(character)
     assert not open_, (kind, number)
     whole = "".join(text)
-    return Marked(f"{kind}-{number}", kind, whole, units, [_after_space(whole, place) for place in wanted])
+    places = ([_after_space(whole, place) for place in marks] for marks in (wanted, apart))
+    return Marked(f"{kind}-{number}", kind, whole, units, *places)
 
 
 def _after_space(text: str, place: int) -> int:
@@ -85,3 +97,13 @@ def missed_cuts(document: Marked, spans: Sequence[tuple[int, int]]) -> list[str]
     """Places where a chunk should begin and none does."""
     starts = {_after_space(document.text, start) for start, _ in spans}
     return [document.text[place : place + 40] for place in document.wanted if place not in starts]
+
+
+def mixed_chunks(document: Marked, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Chunks with two subjects, each with the text around the place where the second begins."""
+    return [
+        document.text[max(0, place - 40) : place + 40]
+        for start, end in spans
+        for place in document.apart
+        if document.text[start:place].strip() and start < place < end
+    ]

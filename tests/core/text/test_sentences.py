@@ -170,6 +170,8 @@ def test_work_is_linear(unit: str) -> None:
         ("Ada Reed (b. March 2009) and Tom (d. 1990) live. So it is.", 2),
         ("Chapter one . . . . . . . . 12", 1),
         (". " * 50, 1),
+        ("A stop . . . . And more.", 1),
+        ("It fell by half in 2013 [1] . The rest did not (Reed et al., 2007) . (See below.) Both grew .", 4),
     ],
 )
 def test_points_that_end_no_sentence(text: str, expected: int) -> None:
