@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
@@ -14,7 +13,8 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sage_core.errors import InputError
 from sage_core.text.links import document_names
-from sage_core.word_index.words import Rereading, WordIndex
+from sage_core.word_index.search import Entry, Limits, TextVersions
+from sage_core.word_index.words import Rereading
 from sage_langchain._private import chroma_count, docstore_of
 from sage_langchain.compressor import texts_of, titled, without_header
 
@@ -26,110 +26,64 @@ def plain(scored: Sequence[tuple[Document, Any]]) -> Scored:
     return [(document, float(score)) for document, score in scored]
 
 
-class ReadableStore(Protocol):
-    """A vector store that gives back what was put into it."""
+def entry(document: Document) -> Entry:
+    """What the index of words holds of a document."""
+    about, key = titled(without_header(document)), str(document.id)
+    names = document_names(about.title, about.source, about.text if about.first else "")
+    return Entry(key, texts_of([document])[1][0], about.document, names)
 
-    name: str
 
+class ReadableStore(ABC):
+    """A vector store that gives back what was put into it: a `sage_core.word_index.search.WordSource`."""
+
+    name = ""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._versions = TextVersions()
+
+    def versions(self) -> Mapping[str, str]:
+        """See `WordSource.versions`."""
+        return self._versions.of(self.texts())
+
+    @abstractmethod
     def texts(self) -> Mapping[str, str]:
         """Every document's text, by id."""
-        ...
 
-    def documents(self, ids: Sequence[str]) -> list[Document]:
-        """The documents of these ids, as far as they are still there."""
-        ...
+    @abstractmethod
+    def chunks(self, ids: Sequence[str]) -> Sequence[Document]:
+        """See `WordSource.chunks`."""
 
-    def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> Collection[str]:
+    def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """Which of these documents a search with these arguments may return."""
-        ...
+        return _passing(self.chunks(ids), limits.get("filter"))
 
-    def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
+    def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
         """The store's search by a vector, with its raw scores; None where it has none."""
-        ...
+        return plain(self._store.similarity_search_with_score_by_vector(vector, k, **limits))
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """Raw scores of these documents, as `near` gives them; without those that are not known."""
-        ...
+        return {}
 
 
-class WordSearch:
-    """Searches the documents of a store by the words of a question, header and text.
-
-    Args:
-        store: The documents.
-        path: A file that keeps the index of words; None for memory.
-    """
-
-    def __init__(self, store: ReadableStore, path: Path | str | None) -> None:
-        self.store = store
-        self.index = WordIndex(path)
-        self._seen: dict[str, int] = {}
-        self._versions: dict[str, str] = {}
-
-    def search(self, question: str, n: int, limits: Mapping[str, Any]) -> list[str]:
-        """Ids of the ``n`` documents that words find first; what has changed is read again."""
-        texts = self.store.texts()
-        # Python keeps the hash of a text with it; it is another one in the next process, unlike the version.
-        seen = {key: hash(text) for key, text in texts.items()}
-        if seen != self._seen:
-            self._versions = {key: _digest(text) for key, text in texts.items()}
-            self._seen = seen
-        self.index.update(self._versions, self._read, self._documents)
-        if not limits:
-            return self.index.search(question, n)
-        return self.index.search(question, n, allowed=lambda ids: self.store.passing(ids, limits))
-
-    def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> list[Document]:
-        """The documents of these ids that a search with these arguments may return."""
-        allowed = self.store.passing(ids, limits) if limits and ids else ids
-        return self.store.documents([key for key in ids if key in allowed])
-
-    def _documents(self, ids: Sequence[str]) -> list[tuple[str, list[str]] | None]:
-        known = {document.id: titled(without_header(document)) for document in self.store.documents(ids)}
-        some = [known.get(key) for key in ids]
-        return [
-            (t.document, document_names(t.title, t.source, t.text if t.first else ""))
-            if t is not None and t.document is not None
-            else None
-            for t in some
-        ]
-
-    def _read(self, ids: Sequence[str]) -> list[str]:
-        documents = {document.id: document for document in self.store.documents(ids)}
-        there = [key for key in ids if key in documents]
-        _, headed = texts_of([documents[key] for key in there])
-        texts = dict(zip(there, headed, strict=True))
-        return [texts.get(key, "") for key in ids]
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-class InMemory:
+class InMemory(ReadableStore):
     """LangChain's `InMemoryVectorStore`."""
 
     name = "in-memory store"
-
-    def __init__(self, store: InMemoryVectorStore) -> None:
-        self._store = store
 
     def texts(self) -> Mapping[str, str]:
         """See `ReadableStore`."""
         return {key: entry["text"] for key, entry in self._store.store.items()}
 
-    def documents(self, ids: Sequence[str]) -> list[Document]:
+    def chunks(self, ids: Sequence[str]) -> list[Document]:
         """See `ReadableStore`."""
-        return self._store.get_by_ids(ids)
+        return list(self._store.get_by_ids(ids))
 
-    def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> Collection[str]:
+    def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """See `ReadableStore`."""
         passes = limits.get("filter")
-        return {str(d.id) for d in self.documents(ids) if passes is None or passes(d)}
-
-    def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
-        """See `ReadableStore`."""
-        return plain(self._store.similarity_search_with_score_by_vector(vector, k, **limits))
+        return {str(d.id) for d in self.chunks(ids) if passes is None or passes(d)}
 
     def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
         """See `ReadableStore`."""
@@ -144,13 +98,10 @@ class InMemory:
         return dict(zip(there, cosines.tolist(), strict=True))
 
 
-class Docstore:
+class Docstore(ReadableStore):
     """A store with LangChain's in-memory docstore beside its vectors, as FAISS has."""
 
     name = "docstore"
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
 
     def texts(self) -> Mapping[str, str]:
         """See `ReadableStore`."""
@@ -160,31 +111,19 @@ class Docstore:
         known = docstore_of(self._store) or {}
         return {key: known[key] for key in self._store.index_to_docstore_id.values() if key in known}
 
-    def documents(self, ids: Sequence[str]) -> list[Document]:
+    def chunks(self, ids: Sequence[str]) -> list[Document]:
         """See `ReadableStore`."""
         known = docstore_of(self._store) or {}
         return [known[key].model_copy(update={"id": key}) for key in ids if key in known]
 
-    def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> Collection[str]:
-        """See `ReadableStore`."""
-        return _passing(self.documents(ids), limits.get("filter"))
 
-    def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
-        """See `ReadableStore`."""
-        return plain(self._store.similarity_search_with_score_by_vector(vector, k, **limits))
-
-    def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
-        """See `ReadableStore`."""
-        return {}
-
-
-class Chroma:
+class Chroma(ReadableStore):
     """A Chroma collection, which keeps the texts of its documents."""
 
     name = "Chroma collection"
 
     def __init__(self, store: Any) -> None:
-        self._store = store
+        super().__init__(store)
         self._known = Rereading(self._all)
 
     def texts(self) -> Mapping[str, str]:
@@ -195,19 +134,19 @@ class Chroma:
         stored = self._store.get(include=["documents"])
         return {key: text or "" for key, text in zip(stored["ids"], stored["documents"], strict=True)}
 
-    def documents(self, ids: Sequence[str]) -> list[Document]:
+    def chunks(self, ids: Sequence[str]) -> list[Document]:
         """See `ReadableStore`."""
         if not ids:
             return []
         known = {document.id: document for document in self._store.get_by_ids(list(ids))}
         return [known[key] for key in ids if key in known]
 
-    def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> Collection[str]:
+    def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """See `ReadableStore`."""
         where = {"where": limits.get("filter"), "where_document": limits.get("where_document")}
         return set(self._store.get(ids=list(ids), include=[], **where)["ids"])
 
-    def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
+    def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
         """See `ReadableStore`."""
         return plain(self._store.similarity_search_by_vector_with_relevance_scores(vector, k, **limits))
 
@@ -219,12 +158,13 @@ class Chroma:
         return {str(document.id): score for document, score in scored or ()}
 
 
-class GivenDocuments:
+class GivenDocuments(ReadableStore):
     """Documents that the caller handed over."""
 
     name = "documents given"
 
     def __init__(self, documents: Sequence[Document], beside: ReadableStore | None = None) -> None:
+        super().__init__(beside)
         own = {document.id for document in documents}
         # A position is no id where a document has it for its own.
         free = (key for key in map(str, count()) if key not in own)
@@ -235,25 +175,21 @@ class GivenDocuments:
         """See `ReadableStore`."""
         return {key: document.page_content for key, document in self._documents.items()}
 
-    def documents(self, ids: Sequence[str]) -> list[Document]:
+    def chunks(self, ids: Sequence[str]) -> list[Document]:
         """See `ReadableStore`."""
         known = self._documents
         return [known[key].model_copy(update={"id": key}) for key in ids if key in known]
 
-    def passing(self, ids: Sequence[str], limits: Mapping[str, Any]) -> Collection[str]:
+    def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
         """See `ReadableStore`."""
         passes = limits.get("filter")
         if self._in_memory and callable(passes):
-            return {str(d.id) for d in self.documents(ids) if passes(d)}
-        return _passing(self.documents(ids), passes)
+            return {str(d.id) for d in self.chunks(ids) if passes(d)}
+        return _passing(self.chunks(ids), passes)
 
-    def near(self, vector: list[float], k: int, limits: Mapping[str, Any]) -> Scored | None:
+    def near(self, vector: list[float], k: int, limits: Limits) -> Scored | None:
         """See `ReadableStore`."""
         return None
-
-    def scores(self, vector: list[float], ids: Sequence[str]) -> dict[str, float]:
-        """See `ReadableStore`."""
-        return {}
 
 
 def readable(store: VectorStore) -> ReadableStore | None:

@@ -22,13 +22,14 @@ from sage_core.ranking import Links, link, names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.ranking.features import scores_or_order
 from sage_core.selection.scales import Similarities, store_similarities
+from sage_core.word_index.search import WordSearch
 from sage_langchain._private import relevance_function, tracing_params
 from sage_langchain._runnables import CheckedModel
 from sage_langchain._words import (
     GivenDocuments,
     ReadableStore,
     Scored,
-    WordSearch,
+    entry,
     plain,
     readable,
     searches_words_itself,
@@ -169,21 +170,21 @@ class CandidateSearch(ScoredVectorStoreRetriever):
     links: bool = True
 
     _store: ReadableStore | None = PrivateAttr(default=None)
-    _search: WordSearch | None = PrivateAttr(default=None)
+    _search: WordSearch[Document] | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _prepare(self) -> Self:
         self._store = readable(self.vectorstore)
         if self.words == "auto":
             searched = self._store if self.documents is None else GivenDocuments(self.documents, self._store)
-            self._search = None if searched is None else WordSearch(searched, self.words_path)
+            self._search = None if searched is None else WordSearch(searched, entry, self.words_path)
         return self
 
     @property
     def words_from(self) -> str:
         """What is searched by words: ``"none"`` where nothing can be."""
         if self._search is not None:
-            return self._search.store.name
+            return self._search.source.name
         return "the vector store's own hybrid search" if searches_words_itself(self.vectorstore) else "none"
 
     def _get_relevant_documents(
@@ -228,7 +229,7 @@ class CandidateSearch(ScoredVectorStoreRetriever):
             known = store.scores(vector, [str(d.id) for d in documents])
             return [known.get(str(d.id)) for d in documents]
 
-        by_words = search.store.documents(search.search(query, words_of(n), limits)) if search else []
+        by_words = search.search(query, words_of(n), limits) if search else []
         hits = merge(
             [_hit(document, raw) for document, raw in near],
             [_hit(document) for document in by_words],

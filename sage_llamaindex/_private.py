@@ -43,10 +43,11 @@ def embedding_model_of(retriever: BaseRetriever) -> BaseEmbedding | None:
 
 
 def limits_of(retriever: BaseRetriever) -> dict[str, Any]:
-    """Which nodes it may return: ``filters``, ``node_ids``, ``doc_ids``; empty for a retriever without."""
+    """Which nodes it may return: those of ``filters``, ``node_ids``, ``doc_ids`` that it has."""
     if not isinstance(retriever, VectorIndexRetriever):
         return {}
-    return {"filters": retriever._filters, "node_ids": retriever._node_ids, "doc_ids": retriever._doc_ids}
+    limits = {"filters": retriever._filters, "node_ids": retriever._node_ids, "doc_ids": retriever._doc_ids}
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def without_filters(retriever: Any) -> Any:

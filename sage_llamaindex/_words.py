@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
@@ -23,105 +22,51 @@ from sage_core.text.header import with_header
 from sage_core.text.links import document_names
 from sage_core.text.outline import header_of
 from sage_core.text.tokens import get_counter
-from sage_core.word_index.words import Rereading, WordIndex
+from sage_core.word_index.search import Entry, Limits, TextVersions, WordSource
+from sage_core.word_index.words import Rereading
 from sage_llamaindex._neighbors import titled
 
 
-class NodeSource(Protocol):
-    """Nodes that can be read one by one, for an index of their words."""
+def entry(node: BaseNode) -> Entry:
+    """What the index of words holds of a node."""
+    about, text = titled(node), node.get_content(metadata_mode=MetadataMode.NONE)
+    header = header_of(text, node.metadata, get_counter("bert"))
+    names = document_names(about.title, about.source, about.text if about.first else "")
+    return Entry(node.node_id, with_header(header, text), about.document, names)
 
-    name: str
 
+class _Nodes(ABC):
+    """Nodes that can be read one by one: a `sage_core.word_index.search.WordSource`."""
+
+    name = ""
+
+    @abstractmethod
     def versions(self) -> Mapping[str, str]:
-        """What changes with a node's text, by the node's id."""
-        ...
+        """See `WordSource.versions`."""
 
-    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
-        """The nodes of these ids, as far as they are still there."""
-        ...
+    @abstractmethod
+    def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
+        """See `WordSource.chunks`."""
 
-    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
-        """Which of these nodes pass the filters."""
-        ...
+    def passing(self, ids: Sequence[str], limits: Limits) -> Collection[str]:
+        """Which of these nodes pass `limits_of` a retriever."""
+        nodes, documents, filters = (limits.get(name) for name in ("node_ids", "doc_ids", "filters"))
+        some = [i for i in ids if not nodes or i in nodes]
+        if documents is not None:
+            some = [node.node_id for node in self.chunks(some) if node.ref_doc_id in documents]
+        return set(self._filtered(some, filters) if filters and filters.filters else some)
 
-
-class WordSearch:
-    """Searches the nodes of a source by the words of a question, header and text.
-
-    Args:
-        source: The nodes.
-        path: A file that keeps the index of words; None for memory.
-    """
-
-    def __init__(self, source: NodeSource, path: Path | str | None) -> None:
-        self.source = source
-        self.index = WordIndex(path)
-
-    def search(
-        self,
-        question: str,
-        n: int,
-        *,
-        filters: MetadataFilters | None = None,
-        node_ids: Collection[str] | None = None,
-        doc_ids: Collection[str] | None = None,
-    ) -> list[BaseNode]:
-        """The ``n`` nodes that words find first; nodes that changed since the last search are read again."""
-        self.update()
-        allowed = self._allowed(filters=filters, node_ids=node_ids, doc_ids=doc_ids)
-        return self.source.nodes(self.index.search(question, n, allowed=allowed))
-
-    def _allowed(
-        self,
-        *,
-        filters: MetadataFilters | None = None,
-        node_ids: Collection[str] | None = None,
-        doc_ids: Collection[str] | None = None,
-    ) -> Callable[[Sequence[str]], Collection[str]] | None:
-        """What says which nodes may be returned; None where all may."""
-        filtering = bool(filters and filters.filters)
-        nodes = frozenset(node_ids or ())
-
-        def allowed(ids: Sequence[str]) -> Collection[str]:
-            some: Collection[str] = [i for i in ids if not nodes or i in nodes]
-            if doc_ids is not None:
-                some = [n.node_id for n in self.source.nodes(list(some)) if n.ref_doc_id in doc_ids]
-            if filtering and filters is not None:
-                some = self.source.passing(list(some), filters)
-            return set(some)
-
-        return allowed if filtering or nodes or doc_ids is not None else None
-
-    def update(self) -> None:
-        """Read the nodes that changed."""
-        self.index.update(self.source.versions(), self._texts, self._documents)
-
-    def _documents(self, ids: Sequence[str]) -> list[tuple[str, list[str]] | None]:
-        known = {node.node_id: titled(node) for node in self.source.nodes(ids)}
-        some = [known.get(node_id) for node_id in ids]
-        return [
-            (t.document, document_names(t.title, t.source, t.text if t.first else ""))
-            if t is not None and t.document is not None
-            else None
-            for t in some
-        ]
-
-    def passing(self, ids: Sequence[str], **limits: Any) -> list[BaseNode]:
-        """The nodes of these ids that pass; see `search`."""
-        allowed = self._allowed(**limits)
-        passing = ids if allowed is None else allowed(ids)
-        return self.source.nodes([i for i in ids if i in passing])
-
-    def _texts(self, ids: Sequence[str]) -> list[str]:
-        counter = get_counter("bert")
-        texts = {}
-        for node in self.source.nodes(ids):
-            text = node.get_content(metadata_mode=MetadataMode.NONE)
-            texts[node.node_id] = with_header(header_of(text, node.metadata, counter), text)
-        return [texts.get(node_id, "") for node_id in ids]
+    def _filtered(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
+        """Ids of the nodes that pass, as LlamaIndex's simple store decides it."""
+        metadata: dict[str, Mapping[str, Any]] = {}
+        for node in self.chunks(ids):
+            document = dict.fromkeys(("document_id", "doc_id", "ref_doc_id"), node.ref_doc_id)
+            metadata[node.node_id] = {**document, **node.metadata}
+        passes = _filter(metadata.__getitem__, filters)
+        return {node_id for node_id in metadata if passes(node_id)}
 
 
-class GivenNodes:
+class GivenNodes(_Nodes):
     """Nodes that the caller handed over."""
 
     name = "nodes given"
@@ -134,16 +79,12 @@ class GivenNodes:
         """Their hashes."""
         return self._versions
 
-    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
-        """See `NodeSource.nodes`."""
+    def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
+        """See `WordSource.chunks`."""
         return [self._nodes[i] for i in ids if i in self._nodes]
 
-    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
-        """See `NodeSource.passing`."""
-        return _passing(self.nodes(ids), filters)
 
-
-class DocstoreNodes:
+class DocstoreNodes(_Nodes):
     """The nodes of an index that are in its docstore."""
 
     name = "docstore"
@@ -168,46 +109,41 @@ class DocstoreNodes:
         found = self._index.docstore.get_all_document_hashes()
         return {node_id: own for own, node_id in found.items()}
 
-    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
-        """See `NodeSource.nodes`."""
+    def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
+        """See `WordSource.chunks`."""
         nodes = self._index.docstore.get_nodes(list(ids), raise_error=False)
         by_id = {node.node_id: node for node in nodes if node is not None}
         return [by_id[i] for i in ids if i in by_id]
 
-    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
-        """See `NodeSource.passing`."""
-        return _passing(self.nodes(ids), filters)
 
-
-class ChromaNodes:
+class ChromaNodes(_Nodes):
     """The nodes of a Chroma collection, which keeps their texts."""
 
     name = "Chroma collection"
 
     def __init__(self, vector_store: Any) -> None:
         self._store = vector_store
-        self._known = Rereading(self._hashes)
+        self._known = Rereading(self._texts)
+        self._versions = TextVersions()
 
     def versions(self) -> Mapping[str, str]:
         """Hashes of the texts."""
-        return self._known.read(self._store.client.count())
+        return self._versions.of(self._known.read(self._store.client.count()))
 
-    def _hashes(self) -> dict[str, str]:
+    def _texts(self) -> dict[str, str]:
         stored = self._store.client.get(include=["documents"])
-        texts = [(text or "").encode("utf-8", "surrogatepass") for text in stored["documents"]]
-        return dict(zip(stored["ids"], (hashlib.sha256(text).hexdigest() for text in texts), strict=True))
+        return {key: text or "" for key, text in zip(stored["ids"], stored["documents"], strict=True)}
 
-    def nodes(self, ids: Sequence[str]) -> list[BaseNode]:
-        """See `NodeSource.nodes`."""
+    def chunks(self, ids: Sequence[str]) -> list[BaseNode]:
+        """See `WordSource.chunks`."""
         nodes = {node.node_id: node for node in self._store.get_nodes(list(ids))} if ids else {}
         return [nodes[i] for i in ids if i in nodes]
 
-    def passing(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
-        """See `NodeSource.passing`."""
+    def _filtered(self, ids: Sequence[str], filters: MetadataFilters) -> Collection[str]:
         return {node.node_id for node in self._store.get_nodes(list(ids), filters)} if ids else set()
 
 
-def source_of(index: Any) -> NodeSource | None:
+def source_of(index: Any) -> WordSource[BaseNode] | None:
     """Where the nodes of an index can be read; None where nowhere."""
     if not isinstance(index, VectorStoreIndex):
         return None
@@ -260,16 +196,6 @@ def similarities(index: Any, bundle: QueryBundle, ids: Sequence[str]) -> dict[st
     result = store.query(query, **options)
     known = result.ids or [node.node_id for node in result.nodes or []]
     return dict(zip(known, result.similarities or [], strict=False))
-
-
-def _passing(nodes: Sequence[BaseNode], filters: MetadataFilters) -> Collection[str]:
-    """Ids of the nodes that pass."""
-    metadata: dict[str, Mapping[str, Any]] = {}
-    for node in nodes:
-        document = dict.fromkeys(("document_id", "doc_id", "ref_doc_id"), node.ref_doc_id)
-        metadata[node.node_id] = {**document, **node.metadata}
-    passes = _filter(metadata.__getitem__, filters)
-    return {node_id for node_id in metadata if passes(node_id)}
 
 
 def _filter(lookup: Callable[[str], Mapping[str, Any]], filters: MetadataFilters) -> Callable[[str], bool]:

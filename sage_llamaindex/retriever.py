@@ -25,6 +25,7 @@ from sage_core.llm.prompting import SEARCH_TOOL, search_result
 from sage_core.ranking import names_in
 from sage_core.ranking.candidates import CANDIDATES, RUNNERS_UP, Hit, join_named, merge, words_of
 from sage_core.selection import read_scores
+from sage_core.word_index.search import WordSearch
 from sage_llamaindex._neighbors import neighbors_of, titled
 from sage_llamaindex._places import show_places
 from sage_llamaindex._private import (
@@ -36,7 +37,7 @@ from sage_llamaindex._private import (
     searching_words,
     vector_store_of,
 )
-from sage_llamaindex._words import GivenNodes, WordSearch, similarities, source_of, sparse_mode
+from sage_llamaindex._words import GivenNodes, entry, similarities, source_of, sparse_mode
 from sage_llamaindex.postprocessor import SageNodePostprocessor
 
 logger = logging.getLogger(__name__)
@@ -136,7 +137,7 @@ class SageRetriever(BaseRetriever):
         self._retriever = retriever
         self._index: Any = None
         self._sparse: VectorIndexRetriever | None = None
-        self._words: WordSearch | None = None
+        self._words: WordSearch[BaseNode] | None = None
         if isinstance(retriever, VectorIndexRetriever):
             self._index = index_of(retriever)
             self._retriever = copy.copy(retriever)
@@ -144,9 +145,9 @@ class SageRetriever(BaseRetriever):
         if words == "off":
             return
         if nodes is not None:
-            self._words = WordSearch(GivenNodes(nodes), words_path)
+            self._words = WordSearch(GivenNodes(nodes), entry, words_path)
         elif (source := source_of(self._index)) is not None:
-            self._words = WordSearch(source, words_path)
+            self._words = WordSearch(source, entry, words_path)
         elif isinstance(retriever, VectorIndexRetriever):
             self._sparse = _sparse(retriever, words_of(candidates))
         logger.info("words are searched in: %s", self.words_from)
@@ -227,9 +228,7 @@ class SageRetriever(BaseRetriever):
         if self._links and self._words is not None:
             names = names_in([titled(n.node) for n in nodes], self._words.index)
             documents = list({document for own in names for document in own.values()})
-            first = self._words.passing(
-                self._words.index.chunks_of(documents, 1), **limits_of(self._retriever)
-            )
+            first = self._words.passing(self._words.index.chunks_of(documents, 1), limits_of(self._retriever))
             known = {t.document: t.source or t.title or "" for t in map(titled, first)}
             names = [{n: known[d] for n, d in own.items() if known.get(d)} for own in names]
         texts = [n.node.get_content(metadata_mode=MetadataMode.LLM) for n in show_places(nodes)]
@@ -278,7 +277,7 @@ class SageRetriever(BaseRetriever):
             return [hit.node for hit in self._sparse.retrieve(QueryBundle(bundle.query_str))][:n]
         if self._words is None:
             return []
-        return self._words.search(bundle.query_str, n, **limits_of(self._retriever))
+        return self._words.search(bundle.query_str, n, limits_of(self._retriever))
 
     def _merged(
         self, bundle: QueryBundle, near: Sequence[NodeWithScore], by_words: Sequence[BaseNode]
@@ -308,7 +307,7 @@ class SageRetriever(BaseRetriever):
                 words.index,
                 titled=titled,
                 links=neighbors_of,
-                fetch=lambda ids: [_hit(node) for node in words.passing(ids, **limits_of(self._retriever))],
+                fetch=lambda ids: [_hit(node) for node in words.passing(ids, limits_of(self._retriever))],
                 scores=scores,
             )
         return [NodeWithScore(node=hit.item, score=hit.score) for hit in hits]

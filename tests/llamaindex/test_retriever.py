@@ -47,19 +47,19 @@ def test_filters_within_filters_and_lists_of_nodes():
         condition=FilterCondition.AND,
     )
     words = SageRetriever.from_index(simple(), candidates=3)._words
-    assert [n.node_id for n in words.search(QUESTION, 5, filters=some)] == ["n80"]
-    assert [n.node_id for n in words.search("pump", 5, node_ids=["n3"])] == ["n3"]
-    assert words.search("pump", 5, doc_ids=["no such document"]) == []
+    assert [n.node_id for n in words.search(QUESTION, 5, {"filters": some})] == ["n80"]
+    assert [n.node_id for n in words.search("pump", 5, {"node_ids": ["n3"]})] == ["n3"]
+    assert words.search("pump", 5, {"doc_ids": ["no such document"]}) == []
 
 
 def test_a_filter_is_applied_once_to_all_ids(monkeypatch):
     words = SageRetriever.from_index(simple(), candidates=3)._words
-    words.update()
+    words.search("pump", 1)
     asked = []
-    nodes_of = words.source.nodes
-    monkeypatch.setattr(words.source, "nodes", lambda ids: asked.append(len(ids)) or nodes_of(ids))
+    nodes_of = words.source.chunks
+    monkeypatch.setattr(words.source, "chunks", lambda ids: asked.append(len(ids)) or nodes_of(ids))
     even = MetadataFilters(filters=[MetadataFilter(key="kind", value="k0")])
-    assert len(words.passing([f"n{i}" for i in range(30)], filters=even)) == 15
+    assert len(words.passing([f"n{i}" for i in range(30)], {"filters": even})) == 15
     assert asked == [30, 15]
 
 
