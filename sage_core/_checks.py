@@ -17,6 +17,9 @@ from typing import Any
 from sage_core.errors import InputError, MissingExtraError
 
 
+_LARGEST = 2**63 - 1
+
+
 def check_int(name: str, value: object, *, minimum: int) -> int:
     """``value`` as an int; NumPy integers are numbers too, True and False are not.
 
@@ -26,6 +29,8 @@ def check_int(name: str, value: object, *, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name} must be a whole number of at least {minimum}, not {value!r}")
     number = operator.index(value)
+    if abs(number) > _LARGEST:  # Beyond floats, and beyond what Python writes down.
+        raise InputError(f"{name} is too large: it must be a whole number of 64 bits")
     if number < minimum:
         raise InputError(f"{name} must be at least {minimum}, not {number}")
     return number

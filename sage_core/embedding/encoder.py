@@ -86,6 +86,8 @@ class Encoder:
             self._norm = _part(tensors, "bert.embeddings.LayerNorm")
         else:
             self._positions, self._kinds, self._norm = base._positions, base._kinds, base._norm
+        self.kinds = len(self._kinds)
+        """How many texts of one input it tells apart."""
         self._pooler = _turned(tensors, "bert.pooler.dense") if "bert.pooler.dense.weight" in tensors else {}
         self._layers: list[Tensors] = [] if base is None else base._layers[:shared]
         for i in range(len(self._layers), layers):

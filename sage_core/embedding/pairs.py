@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from sage_core.embedding.encoder import load_encoder
 from sage_core.embedding.ops import Floats, linear
+from sage_core.errors import ModelError
 from sage_core.text.wordpiece import TOKENIZER_FILE
 
 PAIR_TOKENS = 256
 """Word pieces of a pair, as in training; beyond, the longer of the two is read by its beginning."""
+SHORTEST_PAIR = 5
+"""Word pieces of the shortest pair: three marks, and one of each text."""
 _PAIRS = 256  # Whose word pieces are in memory at a time.
 
 
@@ -40,6 +43,11 @@ class PairEncoder:
         self._head_name, self._head = head, model.head(head, outputs)
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER_FILE))
         longest = min(max_tokens, self._encoder.max_tokens)
+        if longest < SHORTEST_PAIR or self._encoder.kinds < 2:
+            raise ModelError(
+                f"the model in {folder} reads no pairs: it has {self._encoder.max_tokens} positions and tells "
+                f"{self._encoder.kinds} texts apart"
+            )
         self._tokenizer.enable_truncation(longest, strategy="longest_first")
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:

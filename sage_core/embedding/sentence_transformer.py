@@ -58,9 +58,9 @@ def _give_memory_back() -> None:
         trim(0)
 
 
-# What sentence-transformers raises: OSError for files and downloads, the others for files of another kind, a
-# device that torch does not know (RuntimeError) or was not built for (AssertionError).
-LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, AssertionError)
+# What sentence-transformers raises: OSError for files and downloads, the others for files of another kind
+# or damaged ones, a device that torch does not know (RuntimeError) or was not built for (AssertionError).
+LOADING_ERRORS = (OSError, ValueError, LookupError, RuntimeError, AssertionError, TypeError, AttributeError)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], Tensors, str]:
         tensors = {name: restored(stored, name) for name in stored if not name.endswith(SCALE)}
     except ModelError as error:
         raise ModelError(f"{folder / MODEL_FILE}: {error}") from error
-    canonical = json.dumps(config, sort_keys=True, ensure_ascii=False).encode()
+    canonical = json.dumps(config, sort_keys=True, ensure_ascii=False).encode(errors="surrogatepass")
     raw = (folder / MODEL_FILE).read_bytes()
     return config, tensors, hashlib.sha256(canonical + b"\0" + raw).hexdigest()
 
@@ -116,7 +116,7 @@ def restored(stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Floats:
     if scale is None:
         return value
     groups = scale.shape[1] if scale.ndim == 2 else 1
-    if value.ndim != 2 or scale.shape[:1] != value.shape[:1] or not groups or value.shape[1] % groups:
+    if value.ndim != 2 or not value.size or scale.shape[:1] != value.shape[:1] or not groups or value.shape[1] % groups:
         raise ModelError(f"the scales of the table {name!r} do not fit it; copy or train the model again")
     parts = value.reshape(len(value), groups, -1)
     parts *= scale.astype(np.float32).reshape(len(value), groups, 1)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sage_core._microbatch import MicroBatcher
+from sage_core.embedding.pairs import SHORTEST_PAIR
 from sage_core.embedding.sentence_transformer import LOADING_ERRORS, quiet_loading
 from sage_core.errors import InputError, MissingExtraError, ModelError
 from sage_core.ranking.packed import OFFLINE, PackedCrossEncoder, is_packed, require_offline_folder
@@ -21,9 +22,6 @@ from sage_core.selection import Scale
 from sage_core.text.tokens import without_lone_surrogates
 
 logger = logging.getLogger(__name__)
-
-LEAST_LENGTH = 5
-"""Word pieces of the shortest pair: three marks, and one of each text."""
 
 # How transformers names classification heads: BERT and most others, GPT-like ones, XLNet and XLM.
 _HEADS = ("classifier", "classification_head", "score", "logits_proj", "sequence_summary", "pre_classifier")
@@ -72,8 +70,8 @@ class CrossEncoderReranker:
             raise InputError("a cross-encoder needs a name or a folder")
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, not {batch_size}")
-        if max_length is not None and max_length < LEAST_LENGTH:
-            raise InputError(f"max_length must be at least {LEAST_LENGTH}, not {max_length}")
+        if max_length is not None and max_length < SHORTEST_PAIR:
+            raise InputError(f"max_length must be at least {SHORTEST_PAIR}, not {max_length}")
         self.name = str(name_or_path)
         self._device = device
         self._batch_size = batch_size
@@ -194,10 +192,13 @@ def check_head(name: str) -> None:
 
 
 def _has_head(weights: Path) -> bool:
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(weights, framework="numpy") as file:
-        return any(key.startswith(_HEADS) for key in file.keys())  # noqa: SIM118 (no mapping)
+    try:
+        with safe_open(weights, framework="numpy") as file:
+            return any(key.startswith(_HEADS) for key in file.keys())  # noqa: SIM118 (no mapping)
+    except SafetensorError as error:
+        raise ValueError(f"{weights} is damaged: {error}") from error
 
 
 def _advice(kind: str) -> str:

@@ -139,6 +139,8 @@ def test_both_frameworks_cut_as_the_segmenter_does(tmp_path: Path) -> None:
     [
         '{"embedder": "\\ud800"}',
         '{"selection": {"gradient": ' + "9" * 400 + "}}",
+        '{"segmenter": {"max_tokens": ' + "9" * 400 + "}}",
+        '{"candidates": ' + "9" * 400 + "}",
         '{"selection": {"min_k": Infinity}}',
         '{"measured": {"value": 1e999}}',
         *('{"selection": {"rule": {"rule": ' + rule + "}}}" for rule in ("[]", "{}", "1", "null")),

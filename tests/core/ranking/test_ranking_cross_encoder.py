@@ -154,6 +154,16 @@ def test_a_missing_or_damaged_model_is_refused(tmp_path, folder):
         CrossEncoderReranker(damaged, device="cpu").score(QUERY, TEXTS)
 
 
+@pytest.mark.parametrize("config", ["5", "[]", '{"architectures": 5}', '{"model_type": "bert"}'])
+@pytest.mark.parametrize("weights", [None, b"", b"\xff" * 8, b"\x02" + bytes(7) + b"{}"])
+def test_files_that_lie_are_model_errors(tmp_path, config, weights):
+    (tmp_path / "config.json").write_text(config)
+    if weights is not None:
+        (tmp_path / "model.safetensors").write_bytes(weights)
+    with pytest.raises(ModelError, match=tmp_path.name):
+        CrossEncoderReranker(tmp_path, device="cpu").score(QUERY, TEXTS)
+
+
 @pytest.mark.parametrize("arguments", [{"batch_size": 0}, {"max_length": 0}])
 def test_bad_arguments(arguments):
     with pytest.raises(InputError):

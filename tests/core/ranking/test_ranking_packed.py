@@ -1,9 +1,12 @@
 """Packed cross-encoders: small folders, the same scores; and the one that is bundled."""
 
+import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from sage_train.folders import pack
 
 from sage_core.errors import InputError, ModelError
@@ -71,6 +74,25 @@ def test_only_what_was_packed_is_taken_for_packed(source, packed, tmp_path):
     assert not is_packed(tmp_path)
     with pytest.raises(ModelError):
         PackedCrossEncoder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "tensor", "rows"),
+    [("type_vocab_size", "token_type", 1), ("max_position_embeddings", "position", 4), (None, "position", 0)],
+)
+def test_a_model_that_reads_no_pairs_is_told(packed, tmp_path, setting, tensor, rows):
+    shutil.copytree(packed, tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["bert"] |= {setting: rows} if setting else {}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tensors = load_file(tmp_path / "model.safetensors")
+    start = f"bert.embeddings.{tensor}_embeddings.weight"
+    save_file(
+        {n: t[:rows] if n.startswith(start) else t for n, t in tensors.items()},
+        tmp_path / "model.safetensors",
+    )
+    with pytest.raises(ModelError, match="no pairs" if setting else "scales"):
+        CrossEncoderReranker(tmp_path, device="cpu").score(QUERY, TEXTS)
 
 
 def test_it_runs_on_the_cpu():
