@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from sage_core.errors import InputError
 from sage_core.llm.failures import check_url
@@ -42,6 +42,17 @@ def without_login(url: str) -> tuple[str, str | None]:
     user, _, password = login.partition(":")
     header = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
     return urlunsplit(parts._replace(netloc=host)), f"Basic {header}"
+
+
+def login_secrets(header: str | None) -> tuple[str, ...]:
+    """What no message may repeat of an Authorization header: the password, plain and as in an address, too."""
+    sent = (header or "").rpartition(" ")[2]
+    try:
+        password = base64.b64decode(sent, validate=True).decode().partition(":")[2]
+    except ValueError:  # A token.
+        password = ""
+    # To blot out fewer characters would blot out the message.
+    return tuple(text for text in (sent, password, quote(password, safe="")) if len(text) >= 4)
 
 
 def api_key(value: str | None) -> str | None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from sage_core.errors import LLMError, MissingExtraError
-from sage_core.llm.access import OPENAI_URL, api_key, server_url, without_login
+from sage_core.llm.access import OPENAI_URL, api_key, login_secrets, server_url, without_login
 from sage_core.llm.failures import RedirectRefusedError, ReplyTooLargeError, redact_url
 
 T = TypeVar("T")
@@ -106,9 +106,12 @@ class Clients:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The key that is sent, if any."""
+        """The key and the password that are sent, if any."""
         key = api_key(self._key)
-        return () if key is None else (key,)
+        return (*(() if key is None else (key,)), *login_secrets(self._sent_login()))
+
+    def _sent_login(self) -> str | None:
+        return self._login or without_login(server_url(self._base_url))[1]
 
     @property
     def url(self) -> str:
@@ -142,7 +145,7 @@ class Clients:
             raise LLMError(
                 f"no API key for {self._what}: set OPENAI_API_KEY, or give base_url for a server of your own"
             )
-        login = self._login or without_login(server_url(self._base_url))[1]
+        login = self._sent_login()
         return openai.AsyncOpenAI(
             api_key=key or "none-needed",
             base_url=self.url,

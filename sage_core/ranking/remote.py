@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sage_core._checks import check_int
 from sage_core.errors import InputError, LLMError, MissingExtraError, RerankerError
-from sage_core.llm.access import without_login
+from sage_core.llm.access import login_secrets, without_login
 from sage_core.llm.failures import check_url, redact_url
 from sage_core.llm.request import Attempts
 from sage_core.llm.transport import limit_reply, run_blocking, stay_on_host
@@ -110,6 +110,7 @@ class RemoteReranker:
             # What a server says may repeat what it was sent.
             secrets=(
                 *([self._api_key] if self._api_key else []),
+                *login_secrets(self._headers.get("Authorization")),
                 *(value for value in self._headers.values() if len(value) >= _SECRET_LENGTH),
             ),
         )

@@ -3,13 +3,14 @@
 import json
 import logging
 import pickle
+import traceback
 from pathlib import Path
 
 import pytest
 
 from sage_app import LLMAnswerer, Sage
 from sage_core.embedding.openai import OpenAIEmbedder
-from sage_core.errors import InputError, LLMError
+from sage_core.errors import InputError, LLMError, RerankerError
 from sage_core.llm import Message, OpenAIChat
 from sage_core.llm.access import without_login
 from sage_core.ranking import RemoteReranker
@@ -134,6 +135,31 @@ def test_a_password_in_a_rerankers_address_is_sent_as_a_header() -> None:
         assert reranker.score("a", ["b"]) == [0.5]
         assert server.requests[0].headers["authorization"].startswith("Basic ")
     assert "PASS" not in repr(vars(reranker))
+
+
+@pytest.mark.parametrize("from_environment", [False, True])
+def test_a_server_that_repeats_the_password_does_not_spread_it(
+    from_environment: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spill = Reply(status=401, error={"message": "no: ann:PASS@WORD, PASS%40WORD, Basic YW5uOlBBU1NAV09SRA=="})
+    with LLMServer([spill] * 3, embed=lambda text: [1.0], embed_first=[spill]) as server:
+        address: str | None = with_login(server.base_url)
+        reranker = RemoteReranker(f"{address}/rerank", max_retries=0)
+        if from_environment:
+            monkeypatch.setenv("OPENAI_BASE_URL", str(address))
+            address = None
+        chat = OpenAIChat("m", base_url=address, max_retries=0)
+        embedder = OpenAIEmbedder("m", base_url=address, max_retries=0)
+        for ask in (
+            lambda: chat.complete(QUESTION),
+            lambda: list(chat.stream(QUESTION)),
+            lambda: embedder.embed_query("a"),
+            lambda: reranker.score("a", ["b"]),
+        ):
+            with pytest.raises((LLMError, RerankerError), match="no: ") as caught:
+                ask()
+            seen = repr(vars(caught.value)) + "".join(traceback.format_exception(caught.value))
+            assert "PASS" not in seen and "YW5uOl" not in seen, seen
 
 
 @pytest.mark.parametrize("make", [RemoteReranker, lambda url: OpenAIChat("m", base_url=url)])
