@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from sage_app.documents.reader import Document
-from sage_core._checks import near_match
+from sage_core._checks import likely_typo
 from sage_core.errors import InputError
 from sage_core.text.spans import Span
 
@@ -20,9 +20,7 @@ MOST_PLACES = 10
 
 # Fewer letters and digits are not looked for without their punctuation.
 _LEAST_LETTERS = 12
-_KEYS = ("question", "quote", "quotes", "source", "id")
-# Those of the evaluation's own sets of questions, such as `sage-rag eval make-questions` writes.
-_SET_KEYS = ("qid", "doc_id", "answers", "evidence", "options", "gold", "hard")
+_KEYS = ("question", "quote", "quotes", "source", "evidence")
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("“”„‟«»″〝〞＂", '"'),
@@ -90,11 +88,12 @@ def read_questions(path: str | Path) -> list[QuotedQuestion]:
     """Read a file with a JSON object on each line: ``question`` and ``quote``, a text or a list of texts.
 
     ``source``, the document's path or how that ends, may be added where a quotation stands in several. The
-    questions of an evaluation set are read too: the texts of their evidence are the quotations.
+    questions of an evaluation set are read too: the texts of their evidence are the quotations. Further
+    fields are left alone.
 
     Raises:
-        InputError: Where the file cannot be read, a line is malformed or has an unknown field, or there is
-            none; the message names file and line.
+        InputError: Where the file cannot be read, a line is malformed or has a misspelled field, or there
+            is none; the message names file and line.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
@@ -114,9 +113,9 @@ def _question(line: str, where: str) -> QuotedQuestion:
     if not isinstance(data, dict):
         raise InputError(f"{where}: one JSON object a line, not {line.strip()[:60]}")
     for key in data:
-        if key not in (*_KEYS, *_SET_KEYS):
-            hint = near_match(key, _KEYS) or "; there are question, quote and source"
-            raise InputError(f"{where}: there is no field {key!r}{hint}")
+        # Other fields are the user's own; one that is nearly ours, in its place, is misspelled.
+        if (meant := likely_typo(key, _KEYS)) and meant not in data:
+            raise InputError(f"{where}: there is no field {key!r}; did you mean {meant!r}?")
     text, source = data.get("question"), data.get("source") or ""
     if not isinstance(text, str) or not isinstance(source, str):
         raise InputError(f"{where}: 'question' and 'source' must be texts")

@@ -116,7 +116,13 @@ def restored(stored: Mapping[str, np.ndarray[Any, Any]], name: str) -> Floats:
     if scale is None:
         return value
     groups = scale.shape[1] if scale.ndim == 2 else 1
-    if value.ndim != 2 or not value.size or scale.shape[:1] != value.shape[:1] or not groups or value.shape[1] % groups:
+    if (
+        value.ndim != 2
+        or not value.size
+        or scale.shape[:1] != value.shape[:1]
+        or not groups
+        or value.shape[1] % groups
+    ):
         raise ModelError(f"the scales of the table {name!r} do not fit it; copy or train the model again")
     parts = value.reshape(len(value), groups, -1)
     parts *= scale.astype(np.float32).reshape(len(value), groups, 1)

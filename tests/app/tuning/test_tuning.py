@@ -73,7 +73,7 @@ def test_any_of_several_places_will_do_and_a_source_names_one() -> None:
 def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     lines = [
-        {"question": " Why? ", "quote": "Because."},
+        {"question": " Why? ", "quote": "Because.", "question_id": 7, "note": "of last week"},
         {"question": "Who?", "quotes": ["She", "and he"], "source": "a.md"},
         {
             "qid": "1",
@@ -91,6 +91,7 @@ def test_questions_are_read_and_a_wrong_line_is_named(tmp_path: Path) -> None:
     ]
     for line, message in (
         ('{"question": "Why?", "qoute": "x"}', "did you mean 'quote'?"),
+        ('{"question": "Why?", "quote": "x", "sources": "a.md"}', "did you mean 'source'?"),
         ('{"question": "Why?"}', "'quote' must be what answers"),
         ('{"question": " ", "quote": "x"}', "the question is blank"),
         ('{"question": "Why?", "quote": ""}', "'quote' must be what answers"),
