@@ -16,7 +16,6 @@ from typing import Any
 
 from sage_core.errors import InputError, MissingExtraError
 
-
 _LARGEST = 2**63 - 1
 
 

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_app.cli import options as cli
+from sage_app.cli.local_server import HOST, limited_protocol, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT, asks_llm, open_sage
 from sage_core.errors import InputError, MissingExtraError, SageError
+from sage_core.paths import as_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from sage_app.pipeline.sage import Sage
 
 logger = logging.getLogger(__name__)
+
+_REQUEST_BYTES = 8 * 2**20  # Of a request over HTTP; the library refuses bodies over 4 MB.
 
 EXAMPLES = """
 \b
@@ -191,12 +195,22 @@ def _serve_http(server: Any, port: int) -> None:
     """Serve until Ctrl-C. The library checks the headers Host and Origin, for it knows a local host."""
     import uvicorn
 
-    with cli.listen_locally(port) as listening:
+    # No tool remembers anything: a session would be memory that nobody gives back.
+    if _is_mcp_1():
+        server.settings.stateless_http = True
+        app = server.streamable_http_app()
+    else:
+        app = server.streamable_http_app(stateless_http=True)
+    with listen_locally(port) as listening:
         # With its sockets open, uvicorn would otherwise log an error and end the process.
         config = uvicorn.Config(
-            server.streamable_http_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=2
+            app,
+            http=limited_protocol(_REQUEST_BYTES),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=2,
         )
-        address = f"http://{cli.HOST}:{listening.getsockname()[1]}/mcp"
+        address = f"http://{HOST}:{listening.getsockname()[1]}/mcp"
         cli.console(stderr=True).print(f"MCP server: {address} (Ctrl-C stops it)", soft_wrap=True)
         with contextlib.suppress(KeyboardInterrupt):  # raised again by uvicorn, once it has stopped
             uvicorn.Server(config).run(sockets=[listening])
@@ -332,10 +346,8 @@ class _Tools:
         )
 
     def _allowed(self, path: str) -> Path:
-        if not path.strip():
-            raise InputError("an empty path: name a file or a folder, '.' for the whole first folder")
         # Resolved before it is compared, so that neither ".." nor a link leads out of the roots.
-        resolved = (self._roots[0] / path).resolve()
+        resolved = (self._roots[0] / as_path(path)).resolve()
         if not any(resolved.is_relative_to(root) for root in self._roots):
             allowed = ", ".join(map(str, self._roots))
             raise InputError(f"{path!r} is outside the folders that may be ingested from: {allowed}")

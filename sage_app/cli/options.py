@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import socket
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from sage_core.segmentation import Segmenter
     from sage_core.settings import SageSettings
 
-HOST = "127.0.0.1"
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 
 
@@ -311,25 +309,6 @@ def say(text: str, style: str | None = None, *, err: bool = False) -> None:
 def complain(text: str, style: str = "yellow") -> None:
     """`say` on standard error."""
     say(text, style, err=True)
-
-
-def listen_locally(port: int) -> socket.socket:
-    """A socket that listens on the loopback device; 0 for any port that is free.
-
-    Raises:
-        InputError: Where the port cannot be used.
-    """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((HOST, port))
-        listening.listen()  # now, for two sockets may be bound to one port until one of them listens
-    except OSError as error:
-        listening.close()
-        raise InputError(
-            f"port {port} of {HOST} cannot be used ({error.strerror}): name another, or 0"
-        ) from None
-    return listening
 
 
 def print_json(value: object) -> None:

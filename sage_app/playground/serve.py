@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sage_app.cli import options as cli
+from sage_app.cli.local_server import HOST, limited_protocol, listen_locally
 from sage_app.pipeline.opening import DEFAULT_TIMEOUT
 from sage_core._checks import check_installed, check_int, near_match
 from sage_core.errors import InputError, SageError, StoreError
@@ -56,11 +57,7 @@ MOST_QUESTION = 2_000
 SECONDS = 120.0
 """Most seconds of a request."""
 _BODY_SECONDS = 30.0
-# Until the head of a request has come, and until a connection ends whatever it does.
-_HEAD_SECONDS = 10.0
-_CONNECTION_SECONDS = SECONDS + 60.0
-# Beyond this the oldest one that has asked for nothing is closed.
-_MOST_CONNECTIONS = 200
+_CONNECTION_SECONDS = SECONDS + 60.0  # Until a connection ends whatever it does.
 _WORKERS = 2
 _MOST_TOKENS, _MOST_CANDIDATES = 10_000, 500
 _JSON_BYTES = 4 * MOST_CHARACTERS + 10_000
@@ -109,7 +106,7 @@ def serve(
     cli.require_packages(embedder, store=store)
     loaded = cli.load_settings(settings, embedder)
     embedding = named_embedder(embedder, base_url=base_url, timeout=timeout)
-    with closing(open_store(store)) as opened, cli.listen_locally(port) as listening:
+    with closing(open_store(store)) as opened, listen_locally(port) as listening:
         _serve(Workbench(opened, embedding, loaded), listening, browser=not no_browser)
     return 0
 
@@ -119,10 +116,10 @@ def _serve(workbench: Workbench, listening: socket.socket, *, browser: bool) -> 
     import uvicorn
 
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
-    address = f"http://{cli.HOST}:{port}/{token}/"
+    address = f"http://{HOST}:{port}/{token}/"
     config = uvicorn.Config(
         make_app(workbench, token, port),
-        http=_limited_protocol(),
+        http=limited_protocol(2 * _JSON_BYTES, _CONNECTION_SECONDS),
         log_level="warning",
         access_log=False,
         lifespan="off",
@@ -143,27 +140,6 @@ def _serve(workbench: Workbench, listening: socket.socket, *, browser: bool) -> 
     with suppress(KeyboardInterrupt):  # raised again by uvicorn, once it has stopped
         uvicorn.Server(config).run(sockets=[listening])
     cli.say("stopped")
-
-
-def _limited_protocol() -> type[asyncio.Protocol]:
-    """Uvicorn's protocol with limits: uvicorn waits for a request as long as the connection lasts."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    class Limited(H11Protocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self.opened = time.monotonic()
-            idle: list[Any] = [c for c in self.connections if isinstance(c, Limited) and c.cycle is None]
-            if len(self.connections) > _MOST_CONNECTIONS:
-                min(idle, key=lambda c: c.opened).transport.abort()
-            self.loop.call_later(_HEAD_SECONDS, self._require_request)
-            self.loop.call_later(_CONNECTION_SECONDS, transport.abort)
-
-        def _require_request(self) -> None:
-            if self.cycle is None:
-                self.transport.abort()
-
-    return Limited
 
 
 # -- what the page asks for -------------------------------------------------------------------------------
@@ -348,7 +324,7 @@ def make_app(
     for name in ("info", "document", "segment", "search"):
         endpoint = partial(endpoints.json, work=getattr(workbench, name))
         routes.append(Route(f"/api/{name}", endpoint, methods=["POST"]))
-    hosts = frozenset(f"{name}:{port}" for name in (cli.HOST, "localhost"))
+    hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost"))
     return Starlette(
         routes=[Mount(f"/{token}", routes=routes)],
         middleware=[Middleware(_Guard, token=token, hosts=hosts)],

@@ -45,8 +45,8 @@ class PairEncoder:
         longest = min(max_tokens, self._encoder.max_tokens)
         if longest < SHORTEST_PAIR or self._encoder.kinds < 2:
             raise ModelError(
-                f"the model in {folder} reads no pairs: it has {self._encoder.max_tokens} positions and tells "
-                f"{self._encoder.kinds} texts apart"
+                f"the model in {folder} reads no pairs: it has {self._encoder.max_tokens} positions "
+                f"and tells {self._encoder.kinds} texts apart"
             )
         self._tokenizer.enable_truncation(longest, strategy="longest_first")
 

@@ -45,7 +45,7 @@ def without_login(url: str) -> tuple[str, str | None]:
 
 
 def login_secrets(header: str | None) -> tuple[str, ...]:
-    """What no message may repeat of an Authorization header: the password, plain and as in an address, too."""
+    """What no message may repeat of an Authorization header: the password too, plain and as in an address."""
     sent = (header or "").rpartition(" ")[2]
     try:
         password = base64.b64decode(sent, validate=True).decode().partition(":")[2]

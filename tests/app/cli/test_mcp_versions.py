@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,13 +69,14 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     (tmp_path / "secret.txt").write_text("The code of the vault is 4711.")
     (root / "link.txt").symlink_to(tmp_path / "secret.txt")
     notes: list[dict] = []
-    listed, found, other, none, empty, outside, ingested, answered = _conversation(
+    listed, found, other, none, empty, nul, outside, ingested, answered = _conversation(
         store,
         root,
         ("search", {"question": TANK, "max_passages": 1}),
         ("search", {"question": "Who coached the curling team of Norway in 1974?"}),
         ("search", {"question": TANK, "max_passages": 0}),
         ("ingest", {"paths": [""]}),
+        ("ingest", {"paths": ["a\0b"]}),
         ("ingest", {"paths": ["../secret.txt"]}),
         ("ingest", {"paths": ["."]}),
         ("ask", {"question": "Who coached the curling team of Norway in 1974?"}),
@@ -88,7 +91,7 @@ def test_tools_are_described_bounded_and_confined_to_the_roots(tmp_path: Path) -
     assert tools["ingest"]["annotations"]["destructiveHint"] is False
     assert len(found["structuredContent"]["passages"]) == 1 and found["structuredContent"]["relevant"] is True
     assert other["structuredContent"]["passages"] == [] and other["structuredContent"]["relevant"] is False
-    assert none["isError"] and empty["isError"]
+    assert none["isError"] and empty["isError"] and "no path" in nul["content"][0]["text"]
     assert outside["isError"] and "outside" in outside["content"][0]["text"]
     assert [Path(p).name for p in ingested["structuredContent"]["added"]] == ["a.txt"]
     assert "link.txt" in ingested["structuredContent"]["skipped"][0]
@@ -116,9 +119,22 @@ def _status(address: str, **headers: str) -> int:
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
             assert b"sage-rag" in response.read()
+            assert "mcp-session-id" not in response.headers  # nothing is kept between requests
             return response.status
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def _flooded(port: int) -> int:
+    """How many bytes of a body without end were taken."""
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    sent, part = 0, b"40000\r\n" + b" " * 0x40000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection, suppress(OSError):
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        while sent < 200_000_000:
+            connection.sendall(part)
+            sent += len(part)
+    return sent
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
@@ -131,6 +147,7 @@ def test_http_is_for_this_machine_and_refuses_other_sites(tmp_path: Path) -> Non
         assert _status(address) == 200
         assert _status(address, Origin="http://evil.example") == 403
         assert _status(address, Host="evil.example") == 421
+        assert _flooded(int(address.split(":")[2].split("/")[0])) < 40_000_000
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
     finally:
