@@ -58,23 +58,17 @@ def limited_protocol(most_bytes: int, connection_seconds: float | None = None) -
 
         def data_received(self, data: bytes) -> None:
             self._bytes += len(data)
-            if self._bytes > most_bytes:
-                self.transport.abort()
-            else:
-                super().data_received(data)
+            return self.transport.abort() if self._bytes > most_bytes else super().data_received(data)
 
         def on_response_complete(self) -> None:
             self._began, self._bytes = self.loop.time(), 0
             super().on_response_complete()
 
         def _require_request(self) -> None:
-            if self.transport.is_closing():
-                return
-            limits = {h11.IDLE: _HEAD_SECONDS, h11.SEND_BODY: _REQUEST_SECONDS}
-            limit = limits.get(self.conn.their_state)
+            limit = {h11.IDLE: _HEAD_SECONDS, h11.SEND_BODY: _REQUEST_SECONDS}.get(self.conn.their_state)
             if limit is not None and self.loop.time() - self._began >= limit:
                 self.transport.abort()
-            else:
+            elif not self.transport.is_closing():
                 self.loop.call_later(min(1.0, _HEAD_SECONDS), self._require_request)
 
     return Limited
