@@ -38,6 +38,7 @@ from sage_app.pipeline.results import Candidate
 from sage_core import TokenUsage, Verdict
 from sage_core.feedback import FeedbackConfig
 from sage_core.selection import SelectionConfig, select
+from sage_core.selection.cut import fitting
 from sage_core.text.keywords import index_terms
 from sage_core.text.tokens import get_counter
 
@@ -197,7 +198,7 @@ def full(sage: Sage, questions: Sequence[Question]) -> np.ndarray:
     rows = []
     for question in questions:
         found = sage.retrieve(question.text)
-        most = found.max_chunks_in_budget or 1
+        most = fitting([c.tokens_in_prompt for c in found.candidates], BUDGET)
         scores = [c.score for c in found.candidates]
         chosen = found.chosen(select(scores, scale=found.scale, min_k=most, max_k=most))
         tokens = sum(candidate.tokens for candidate in chosen)

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from sage_app.pipeline.context import Passage, without_duplicates
 from sage_app.store.chunks import Chunk
 from sage_core._display import Displayable
-from sage_core.feedback import FeedbackConfig, FeedbackResult
+from sage_core.feedback import FeedbackResult
 from sage_core.selection import Scale, Selection
 from sage_core.text.header import with_header
 from sage_core.text.spans import Span
@@ -120,8 +120,6 @@ class Retrieval(Displayable):
         reranker: Name of the reranker.
         top_k: Size of the plain top-k retrieval that it is compared with.
         counter: Name of the token counter of all token figures.
-        max_chunks_in_budget: How many of the candidates, from the best on, fit the budget of context tokens;
-            None where there is no budget.
         found_first: How many of the candidates the question itself found; those after them were found by
             further searches (`FeedbackConfig.hops`). None for all.
     """
@@ -133,7 +131,6 @@ class Retrieval(Displayable):
     reranker: str
     top_k: int
     counter: str
-    max_chunks_in_budget: int | None = None
     found_first: int | None = None
 
     @property
@@ -179,10 +176,6 @@ class Retrieval(Displayable):
         """Where each of the `passages` is from, for people: the file, then title and headings."""
         chunks = [self.candidates[passage.members[0]].chunk for passage in self.passages(selection)]
         return [", ".join(filter(None, (PurePath(c.source).name or c.source, c.header))) for c in chunks]
-
-    def bounded(self, settings: FeedbackConfig) -> FeedbackConfig:
-        """Settings under which no selection goes over the budget of context tokens."""
-        return replace(settings, selection=settings.selection.capped(self.max_chunks_in_budget))
 
     def context(self, selection: Selection) -> list[dict[str, object]]:
         """Where each of the `passages` comes from, JSON-ready."""

@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -47,7 +47,6 @@ from sage_core.ranking import (
 from sage_core.ranking.candidates import RUNNERS_UP, Hit, merge, words_of
 from sage_core.ranking.hybrid import LRUCache
 from sage_core.ranking.links import FIRST_CHUNKS, MAX_CHUNKS
-from sage_core.selection.cut import fitting
 from sage_core.selection.scales import rank_order
 from sage_core.text.outline import passage_header, source_names
 from sage_core.text.tokens import TokenCounter
@@ -267,14 +266,9 @@ class Retriever:
             for i, count in zip(order, tokens, strict=True)
         )
         config = self.config
-        budget = config.feedback.selection.max_context_tokens
-        in_prompt = [c.tokens_in_prompt for c in candidates]
-        max_chunks = None if budget is None else fitting(in_prompt, budget)
-        settings = config.feedback.selection.capped(max_chunks)
-        selection = settings.select([c.score for c in candidates], scale, tokens)
-        if settings is not config.feedback.selection and selection.cut == max_chunks:
-            reason = f"{selection.reason} (max_context_tokens={budget})"
-            selection = replace(selection, reason=reason)
+        selection = config.feedback.selection.select(
+            [c.score for c in candidates], scale, [c.tokens_in_prompt for c in candidates]
+        )
         return Retrieval(
             hits.question,
             candidates,
@@ -283,7 +277,6 @@ class Retriever:
             self.reranker.name,
             config.baseline_top_k,
             self.counter.name,
-            max_chunks,
         )
 
     def _passage_headers(self, chunks: Sequence[Chunk]) -> list[str]:

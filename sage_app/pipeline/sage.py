@@ -346,7 +346,7 @@ class Sage:
     # -- parts ----------------------------------------------------------------------------------------
 
     def _loop(self, retrieval: Retrieval) -> FeedbackLoop:
-        config = retrieval.bounded(self.config.feedback)
+        config = self.config.feedback
         if capabilities_of(self.answerer).grades_abstentions:
             config = replace(config, no_answer=())
         return FeedbackLoop(

@@ -172,9 +172,3 @@ class SelectionConfig:
     def updated(self, **settings: Any) -> SelectionConfig:
         """These settings with those given in their place; None leaves a setting as it is."""
         return replace(self, **{name: value for name, value in settings.items() if value is not None})
-
-    def capped(self, most: int | None) -> SelectionConfig:
-        """These settings with no selection larger than ``most``; None for no such limit."""
-        if most is None or (self.max_k is not None and self.max_k <= most):
-            return self
-        return replace(self, min_k=None if self.min_k is None else min(self.min_k, most), max_k=most)

@@ -8,6 +8,7 @@ import pytest
 
 from sage_app.pipeline.sage import Sage
 from sage_core.selection import Scale
+from sage_core.selection.rules import FixedK
 from tests.fakes.llm_server import LLMServer, Reply, Request
 from tests.fakes.sages import small_sage
 
@@ -83,3 +84,11 @@ def test_the_lowest_scored_are_left_out_and_the_best_stays(store: Path) -> None:
         assert fewer == ("max_context_tokens" in found.selection.reason) == (budget < 1000)
         if fewer:
             assert found.tokens + everything.candidates[found.selection.cut].tokens > budget
+
+
+def test_the_floor_counts_what_the_prompt_holds_as_at_the_other_doors(store: Path) -> None:
+    with make(store, rule=FixedK(1), min_k=None, max_k=None, min_context_tokens=35, context=True) as sage:
+        found = sage.retrieve(QUESTION)
+    sent = [c.tokens_in_prompt for c in found.hits]
+    assert all(c.place_tokens for c in found.hits)
+    assert sum(sent) >= 35 > sum(sent[:-1]) and sum(c.tokens for c in found.hits) < 35

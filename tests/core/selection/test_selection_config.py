@@ -27,13 +27,6 @@ def test_it_selects_as_select_does(scores, rule, min_k, max_k):
     assert (step.selection if isinstance(step, Generate) else step.result.selection) == expected
 
 
-def test_capped():
-    assert SelectionConfig(min_k=5).capped(3) == SelectionConfig(min_k=3, max_k=3)
-    assert SelectionConfig(max_k=2).capped(3) == SelectionConfig(max_k=2)
-    assert SelectionConfig(max_k=9).capped(None) == SelectionConfig(max_k=9)
-    assert SelectionConfig().capped(3).effective_min_k == 3
-
-
 def test_a_selection_that_was_made_already_is_not_made_again():
     first = SelectionConfig(min_k=2, max_k=2).select(SCORES)
     loop = FeedbackLoop(
