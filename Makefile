@@ -83,9 +83,9 @@ docs: $(VENV)/.docs  ## Run the blocks of README and docs, build the site into s
 notebooks: install  ## Run every notebook, each in a fresh kernel without a network; WRITE=--write keeps the outputs
 	$(BIN)/python scripts/run_notebooks.py $(WRITE)
 
-recipes: install  ## Run the recipes of docs/recipes.md with the packages they need, PostgreSQL and Qdrant included
+recipes: install  ## Run the examples that need the frameworks' own clients of chat models
 	$(PIP) --group recipes
-	$(BIN)/python -m pytest -p no:langsmith_plugin tests/test_documentation.py -k "recipes and blocks_run"
+	$(BIN)/python -m pytest -p no:langsmith_plugin tests/test_documentation.py -m docs -k "frameworks and blocks_run"
 
 stores: install  ## Run the adapters over real vector stores, in an environment of their own
 	$(BIN)/nox -s stores

@@ -2,7 +2,7 @@
 
     python benchmarks/migration.py
     python benchmarks/migration.py --documents FOLDER --questions FILE
-    python benchmarks/migration.py --write     # puts the tables into docs/migration.md
+    python benchmarks/migration.py --write     # puts the tables into docs/others.md
 
 Every row is what its users run: the splitter with its defaults (LangChain: those of its tutorials), the
 framework's own index in memory, all-MiniLM-L6-v2, and its usual number of results. The texts are the
@@ -33,7 +33,7 @@ from sage_core.embedding import MiniLMEmbedder
 from sage_core.text.spans import Span
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "migration.md"
+PAGE = ROOT / "docs" / "others.md"
 
 Split = Callable[[str], list[str]]
 Chunks = dict[str, list[Span]]
@@ -327,7 +327,7 @@ def main() -> None:
     """Print the tables, or put them into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--price", type=float, default=1.0, help="money for a million tokens sent")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/migration.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/others.md")
     parser.add_argument(
         "--documents", type=Path, default=ROOT / "demo" / "documents", help="a folder of files"
     )

@@ -7,11 +7,9 @@ the scene `shell`; those of a page without a comment are only compared with what
 
 import contextlib
 import json
-import os
 import re
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,29 +231,6 @@ def _chroma(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
             yield {**langchain, **llamaindex, "pages": pages}
 
 
-def _qdrant(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Qdrant in this process."""
-    for package in ("langchain_qdrant", "llama_index.vector_stores.qdrant"):
-        pytest.importorskip(package, reason="the packages of the recipes are not installed: make recipes")
-    yield {"text": GUIDE}
-
-
-def _pgvector(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """A PostgreSQL server with pgvector, from a package."""
-    for package in ("pgserver", "langchain_postgres", "llama_index.vector_stores.postgres"):
-        pytest.importorskip(package, reason="the packages of the recipes are not installed: make recipes")
-    import pgserver
-
-    with tempfile.TemporaryDirectory() as folder:
-        server = pgserver.get_server(folder, cleanup_mode="delete")
-        try:
-            server.psql("create extension if not exists vector;")
-            patch.setenv("POSTGRES_URL", server.get_uri().replace("postgresql:", "postgresql+psycopg:"))
-            yield {"text": GUIDE, "os": os}
-        finally:
-            server.cleanup()
-
-
 def _web(patch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     pytest.importorskip("starlette", reason="starlette is not installed")
     yield from _recipes(patch)
@@ -268,8 +243,6 @@ SCENES: dict[str, Callable[[pytest.MonkeyPatch], Iterator[dict[str, Any]]]] = {
     "frameworks": _frameworks,
     "llamaindex": _llamaindex,
     "langchain": _langchain,
-    "pgvector": _pgvector,
-    "qdrant": _qdrant,
     "quickstart": _core,
     "ray": _ray,
     "recipes": _recipes,
@@ -286,7 +259,7 @@ def furnish(folder: Path) -> None:
     (folder / "docs" / "guide.md").write_text(GUIDE, encoding="utf-8")
     (folder / "README.md").write_text((ROOT / "README.md").read_text("utf-8"), encoding="utf-8")
     (folder / "demo").symlink_to(ROOT / "demo")
-    page = blocks(ROOT / "docs" / "evaluation.md")
+    page = blocks(ROOT / "reproduction" / "README.md")
     (folder / "mine.json").write_text(next(b.code for b in page if '"rows"' in b.code), encoding="utf-8")
     (folder / "my-corpus").mkdir()
     write_corpus(folder / "my-corpus" / "documents.jsonl", documents=12)

@@ -22,8 +22,13 @@ from tests.markdown import (
 pytestmark = pytest.mark.skipif(
     not (ROOT / "docs").is_dir(), reason="the documentation is not part of the source distribution"
 )
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PACKAGES = ("reproduction", "training", "sage_app/ray")
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    + [ROOT / package / "README.md" for package in PACKAGES]
+)
 STORIES = stories(PAGES)
+OUTPUT = re.compile(r"^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<!!)!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 
 
@@ -43,7 +48,10 @@ def test_blocks_run(name, tmp_path, monkeypatch, capsys):
                     run_command(words, monkeypatch)
         else:
             run_python(story, {**names, "__name__": "__main__"})
-    assert capsys.readouterr().out.strip(), "an example shows something"
+    shown = capsys.readouterr().out
+    assert shown.strip(), "an example shows something"
+    for printed in OUTPUT.findall(story[0].path.read_text("utf-8")) if name == "README.md-quickstart" else ():
+        assert printed in shown, "README shows other output: put in what the command prints"
 
 
 def test_readme_has_an_example_for_each_way_in():
@@ -76,7 +84,7 @@ def test_relative_links_lead_to_files(page):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
-def test_the_migration_guide_counts_what_the_splitters_make():
+def test_the_page_on_others_counts_what_the_splitters_make():
     """`python benchmarks/migration.py --write` puts the tables right."""
     pytest.importorskip("llama_index.core", reason="the llamaindex extra is not installed")
     splitters = pytest.importorskip("langchain_text_splitters", reason="the langchain extra is not installed")
@@ -96,7 +104,7 @@ def test_the_migration_guide_counts_what_the_splitters_make():
         "RecursiveCharacterTextSplitter(1000, 200)": sum(len(recursive.split_text(text)) for text in texts),
         "SageTextSplitter()": sum(len(SageTextSplitter().split_text(text)) for text in texts),
     }
-    page = (ROOT / "docs" / "migration.md").read_text("utf-8")
+    page = (ROOT / "docs" / "others.md").read_text("utf-8")
     told = {m[1]: int(m[2]) for m in re.finditer(r"^\| `([^`]+)` \|[^|]+\| (\d+) \|", page, re.MULTILINE)}
     assert {name: told.get(name) for name in made} == made
 

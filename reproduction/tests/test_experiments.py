@@ -119,7 +119,7 @@ def test_about_is_optional_and_the_title_is_not() -> None:
 
 
 def test_the_example_of_the_documentation_is_an_experiment() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(\{\n  \"title\".*?)```", text, re.DOTALL)
     found = parse_experiment(example, where="documentation", name="mine")
     assert found.comparisons() and not found.needs_reader and found.pooled

@@ -1,4 +1,4 @@
-"""The server of docs/scale.md: several processes answer from one store while another changes it."""
+"""The server of docs/deploy.md: several processes answer from one store while another changes it."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def post(port: int, body: object) -> tuple[int, dict[str, object]]:
 
 
 def test_workers_answer_while_documents_change(tmp_path: Path) -> None:
-    [code] = [b.code for b in blocks(ROOT / "docs" / "scale.md") if "app = Starlette" in b.code]
+    [code] = [b.code for b in blocks(ROOT / "docs" / "deploy.md") if "app = Starlette" in b.code]
     (tmp_path / "serve.py").write_text(code)
     docs = tmp_path / "docs"
     docs.mkdir()
