@@ -86,9 +86,10 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         reranker: A `sage_core.ranking.Reranker`, or the name of one (``"hybrid"``, ``"hybrid+sage-minilm"``,
             ``"sage-minilm"``, any cross-encoder's name or folder); or a LangChain
             `BaseCrossEncoder` (then ``scale`` says what its numbers are); or a LangChain compressor that
-            writes ``relevance_score``, whose ``top_n`` then does not matter. None takes ``"hybrid"``, which
-            makes one probability of the search's scores, of whatever embedding model, and the words shared.
-            It loads no model.
+            writes ``relevance_score``, whose ``top_n`` then does not matter. ``"hybrid"`` makes one
+            probability of the search's scores, of whatever embedding model, and the words shared; it loads
+            no model. None: no reranker, as in LlamaIndex; the scores that are there are selected on, under
+            ``score_key``, else ``search_score_key``, else ``"score"``.
         score_key: Read scores from this metadata key and run no reranker.
         search_score_key: Where the search's scores are in the metadata, higher is better, for the hybrid.
             `SageRetriever.from_vectorstore` says it. None: ``"score"``, as far as numbers are there that fall
@@ -98,7 +99,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             ``"probability"``, ``"logit"``, ``"cosine"``, ``"unbounded"``, ``"distance"`` (smaller is
             nearer), or ``"auto"``: five or more under ``score_key`` that rise along the documents are
             distances, others are told by their range; what was found is in ``metadata["relevance_scale"]``.
-            For ``score_key`` and compressors the default is ``"probability"``. Others know their own.
+            For ``score_key`` and compressors the default is ``"probability"``, for ``reranker=None`` without
+            a ``score_key`` ``"auto"``. Others know their own.
         neighbors: Let documents vouch for those beside them in their ``source``, found by ``start_index`` in
             the metadata (`SageTextSplitter` writes it with ``add_start_index=True``). None: where a reranker
             gives the scores; scores under ``score_key`` have mostly been through this already.
@@ -113,7 +115,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    reranker: Any = Field(default=None, repr=False)
+    reranker: Any = Field(default=HYBRID, repr=False)
     score_key: str | None = None
     search_score_key: str | None = None
     scale: ScaleName | None = None
@@ -131,10 +133,12 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, data: Any) -> Any:
-        """Settings of the selection as one `SelectionConfig`."""
+        """Settings of the selection as one `SelectionConfig`; a ``score_key`` stands for no reranker."""
         if not isinstance(data, dict):
             return data
         rest = dict(data)
+        if rest.get("score_key") is not None:
+            rest.setdefault("reranker", None)
         selection = SelectionConfig.from_keywords(rest)
         return rest if selection is None else {**rest, "selection": selection}
 
@@ -155,7 +159,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return self
 
     def _adopted(self) -> Reranker | None:
-        """The reranker given, behind our protocol; None for the default one."""
+        """The reranker given, behind our protocol; None for none."""
         reranker = self.reranker
         if is_cross_encoder(reranker):
             if self.scale is None:
@@ -169,7 +173,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
             return wrapped
         if isinstance(reranker, BaseDocumentCompressor) and not isinstance(reranker, SageCompressor):
             return CompressorScores(reranker, self.scale or "probability", SCORE_KEY)
-        if self.scale is not None and self.score_key is None:
+        if self.scale is not None and reranker is not None:
             raise InputError(
                 "scale goes with score_key, or a cross-encoder or compressor of LangChain's; this reranker "
                 "has its own"
@@ -198,7 +202,14 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         """What the scores are said to be."""
         if self.scale is not None:
             return self.scale
-        return "probability" if self.score_key is not None else self._scorer().scale
+        if self.reranker is None:
+            return "probability" if self.score_key is not None else "auto"
+        return self._scorer().scale
+
+    @property
+    def _key(self) -> str:
+        """Where the scores of the search are, or those of an earlier step."""
+        return self.score_key or self.search_score_key or SEARCH_SCORE_KEY
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
@@ -228,10 +239,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         """Scored copies of all documents, best first; of those with equal texts the best."""
         if not documents:
             return []
-        if self.score_key is not None:
-            return self._scored(
-                documents, self._scores_of(documents, self.score_key), ordered=True, question=query
-            )
+        if self.reranker is None:
+            return self._scored(documents, self._scores_of(documents), ordered=True, question=query)
         texts, headed = texts_of(documents)
         known = self._search_scores(documents)
         scores = score_candidates(self._scorer(), query, texts, known, headed=headed)
@@ -239,7 +248,7 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
 
     async def arank(self, documents: Sequence[Document], query: str) -> list[Document]:
         """`rank`, without blocking the event loop."""
-        if not documents or self.score_key is not None:
+        if not documents or self.reranker is None:
             return self.rank(documents, query)
         texts, headed = texts_of(documents)
         known = self._search_scores(documents)
@@ -291,11 +300,13 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         return selection.select(scores, scale, tokens)
 
     def _scorer(self) -> Reranker:
-        return self._adopted() or _named(HYBRID)
+        scorer = self._adopted()
+        assert scorer is not None  # asked for only where there is one
+        return scorer
 
     def _search_scores(self, documents: Sequence[Document]) -> list[float | None] | None:
         """What the search said of each document, higher is better; None where it said nothing."""
-        key = self.search_score_key or SEARCH_SCORE_KEY
+        key = self._key
         values = [document.metadata.get(key) for document in documents]
         if self.search_score_key is not None:
             return [_number(value, key) for value in values]
@@ -305,8 +316,9 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         known = [score for score in read.scores if score is not None]
         return scores_or_order(read.scores) if all(a >= b for a, b in pairwise(known)) else None
 
-    def _scores_of(self, documents: Sequence[Document], key: str) -> list[float | None]:
+    def _scores_of(self, documents: Sequence[Document]) -> list[float | None]:
         scores: list[float | None] = []
+        key = self._key
         for i, document in enumerate(documents):
             if key not in document.metadata:
                 raise InputError(
@@ -325,14 +337,15 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         """Copies, best first, each with its own score."""
         if len(scores) != len(documents):
             raise InputError(f"the reranker gave {len(scores)} scores for {len(documents)} documents")
-        said = self._said()
-        source = f"metadata[{self.score_key!r}]" if self.score_key else f"scores of {self._scorer().name}"
+        said, reranked = self._said(), self.reranker is not None
+        source = f"scores of {self._scorer().name}" if reranked else f"metadata[{self._key!r}]"
         read = read_scores(scores, said, ordered=ordered, source=source)
         documents = [without_header(document) for document in documents]
         final = read.scores
-        if self.score_key is None if self.neighbors is None else self.neighbors:
+        # Scores that were there have mostly been through this already.
+        if self.neighbors is True or (self.neighbors is None and reranked):
             final = vouch(final, link([place_of(d) for d in documents]), read.scale)
-        if self.score_key is None if self.links is None else self.links:
+        if self.links is True or (self.links is None and reranked):
             final = vouch_titled(question, [titled(d) for d in documents], final, read.scale)
         different = set(distinct([d.page_content for d in documents], [d.id for d in documents], final))
         noted = {SCALE_KEY: read.scale} if said == "auto" else {}
@@ -349,8 +362,8 @@ class SageCompressor(CheckedModel, BaseDocumentCompressor):
         yield from super().__repr_args__()
         settings = self.selection.keywords.items()
         yield from ((name, value) for name, value in settings if value not in (None, "auto"))
-        if (reranker := self._adopted()) is not None:
-            yield "reranker", reranker.name
+        if self.reranker != HYBRID and self.score_key is None:
+            yield "reranker", None if self.reranker is None else self._scorer().name
 
 
 def without_header(document: Document) -> Document:

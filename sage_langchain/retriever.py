@@ -108,17 +108,17 @@ class SageRetriever(CheckedModel, BaseRetriever):
                 file, and let who named them vouch for them. Where words are searched.
             similarity: From the store's raw score to a similarity; None takes the store's own.
             score_key: Metadata key for the store's similarity. It is noted there, for the reranker; with
-                ``reranker="none"`` documents are selected on it.
+                ``reranker=None`` documents are selected on it.
             distance_key: Metadata key for its raw distance, where it reports one.
             **kwargs: Passed to the class, such as ``base_compressor``, ``min_k`` or ``k``.
 
         Raises:
             InputError: For what is no vector store; for ``scale`` without a reranker that takes it.
         """
-        if "scale" in kwargs and kwargs.get("reranker") in (None, HYBRID, NONE):
+        if "scale" in kwargs and kwargs.get("reranker", HYBRID) in (None, HYBRID, NONE):
             raise InputError(
                 f"score_key={score_key!r} is where the similarity of the search is noted here, on the cosine "
-                "scale, and scale says nothing of it: leave scale out, with reranker='none' to select on the "
+                "scale, and scale says nothing of it: leave scale out, with reranker=None to select on the "
                 "similarity. To select on scores of another kind, "
                 "SageRetriever(base_retriever=..., base_compressor=SageCompressor(score_key=..., scale=...))"
             )
@@ -131,7 +131,7 @@ class SageRetriever(CheckedModel, BaseRetriever):
         if "score_threshold" in limits or "score_threshold" in kwargs:
             raise InputError(
                 "score_threshold is for similarities: rule=Threshold(0.5) of sage_core.selection goes by the "
-                "probability of the reranker, with reranker='none' by the store's similarity"
+                "probability of the reranker, with reranker=None by the store's similarity"
             )
         given = {"filter": filter, "k": kwargs.get("k")}
         if twice := [name for name, value in given.items() if value is not None and name in limits]:

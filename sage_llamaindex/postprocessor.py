@@ -396,14 +396,16 @@ class SageNodePostprocessor(SageComponent, BaseNodePostprocessor):
         question: str = "",
     ) -> Ranking:
         copies = []
-        if self._scorer is not None if self.neighbors is None else self.neighbors:
+        reranked = self._scorer is not None
+        # Scores that were there have mostly been through this already.
+        if self.neighbors is True or (self.neighbors is None and reranked):
             scores = vouch(scores, neighbors_of([n.node for n in nodes]), scale)
-        if question and (self._scorer is not None if self.links is None else self.links):
+        if question and (self.links is True or (self.links is None and reranked)):
             scores = vouch_titled(question, [titled(n.node) for n in nodes], scores, scale)
         texts = [n.node.get_content(metadata_mode=MetadataMode.NONE) for n in nodes]
         for i in distinct(texts, [n.node.node_id for n in nodes], scores):
             old, score, node = nodes[i], scores[i], nodes[i].node
-            if self.keep_retrieval_score and self._scorer is not None:
+            if self.keep_retrieval_score and reranked:
                 update: dict[str, Any] = {
                     "metadata": {**node.metadata, RETRIEVAL_SCORE: finite_score(old.score)}
                 }

@@ -152,3 +152,21 @@ def test_on_stock_nodes_one_is_kept_in_both_frameworks() -> None:
     for settings, n in (({"min_k": None}, 1), ({"min_k": 3}, 3), ({"min_k": None, "empty_below": 0.95}, 0)):
         assert len(by_llamaindex(steep, **mine, **settings)) == n
         assert len(by_langchain(steep, **theirs, **settings)) == n
+
+
+@pytest.mark.parametrize("reranker", [None, "none"])
+def test_without_a_reranker_the_scores_that_are_there_are_selected_on(reranker: str | None) -> None:
+    scores = [0.9, 0.85, 0.2, 0.1]
+    texts = [f"Passage {i} of the harbor." for i in range(4)]
+    nodes = [NodeWithScore(node=TextNode(text=t), score=s) for t, s in zip(texts, scores, strict=True)]
+    documents = [Document(t, metadata={"score": s}) for t, s in zip(texts, scores, strict=True)]
+    settings: dict[str, Any] = {"reranker": reranker, "min_k": 1, "rule": "gradient"}
+    mine = SageNodePostprocessor(**settings).postprocess_nodes(nodes, query_str="Where?")
+    theirs = SageCompressor(**settings).compress_documents(documents, "Where?")
+    assert [n.text for n in mine] == [d.page_content for d in theirs] == texts[:2]
+    assert [n.score for n in mine] == [d.metadata["relevance_score"] for d in theirs] == scores[:2]
+
+
+def test_both_rerank_unless_told_not_to() -> None:
+    assert SageNodePostprocessor().reranker == SageCompressor().reranker == "hybrid"
+    assert SageNodePostprocessor(reranker=None).reranker is SageCompressor(reranker=None).reranker is None
