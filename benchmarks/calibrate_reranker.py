@@ -16,6 +16,7 @@ the share of evidence characters within a budget of tokens: whole chunks in rank
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -31,10 +32,9 @@ import sage_core.ranking as ranking_package
 from sage_core.embedding.minilm import MiniLMEmbedder
 from sage_core.ranking import CrossEncoderReranker, Links, vouch
 from sage_core.ranking.calibration import CROSSED, CROSSED_FILE, FILE
-from sage_core.ranking.features import MEANING, WORDS, meaning_matrix, standardized, word_matrix
+from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
 from sage_core.ranking.neighbors import WEIGHT
 from sage_core.ranking.packed import OFFLINE, require_offline_folder
-from sage_core.text.keywords import words
 
 FEATURES = (*MEANING, *WORDS)
 FITTED = (*SETS, "covidqa")
@@ -71,18 +71,20 @@ def examples(dev: DevSet, shown: Sequence[Candidates] | None = None) -> list[Exa
         dev: The set.
         shown: Candidates of each question; None for those of `Sage`.
     """
-    found: dict[int, list[str]] = {}
+    read = functools.cache(Compared.of)
 
     def example(candidates: Candidates) -> Example:
-        for i in candidates.chunks:
-            if int(i) not in found:
-                found[int(i)] = words(dev.chunks[int(i)].text)
         chunks = [dev.chunks[int(i)] for i in candidates.chunks]
         meaning = standardized(candidates.cosine.tolist())
         features = np.hstack(
             [
                 meaning_matrix(np.zeros(len(chunks)) if meaning is None else meaning),
-                word_matrix(candidates.question.text, [found[int(i)] for i in candidates.chunks]),
+                word_matrix(
+                    candidates.question.text,
+                    [read(c.text).words for c in chunks],
+                    [read(c.text).grams for c in chunks],
+                    [read(c.header) if c.header else None for c in chunks],
+                ),
             ]
         )
         return Example(

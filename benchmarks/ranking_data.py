@@ -50,6 +50,8 @@ SETS = (
 )
 # Searched document by document: their questions only make sense there ("What is the governing law?").
 SEPARATE = {"cuad_leval", "fairytaleqa"}
+# Ten paragraphs each, titled with the names of the two that hold evidence: no document has such a title.
+UNTITLED = {"hotpot_sample"}
 LONGEST_DOCUMENT = 70_000  # Characters of a contract; longer ones would take most of the time.
 PAPERS = 16  # Of 47: all would take as long as three other sets.
 # Documents of a pool: all that hold evidence, and as many others as make this number.
@@ -146,7 +148,7 @@ class DevSet:
     Args:
         name: One of `SETS`.
         embedder: Embeds chunks and questions.
-        titles: Whether chunks know their document's title.
+        titles: Whether chunks know their document's title, where it has one.
         max_questions: Most questions; every second, third or so of more.
         chunker: Cuts texts; None for the bundled segmenter.
     """
@@ -171,7 +173,10 @@ class DevSet:
         counter = get_counter("bert")
         tokens = iter(counter.count_many(texts))
         owners = [d for d, part in zip(documents, spans, strict=True) for _ in part]
-        parts = [header_parts(t, d["title"] if titles else None) for t, d in zip(texts, owners, strict=True)]
+        parts = [
+            header_parts(t, d["title"] if titles and name not in UNTITLED else None)
+            for t, d in zip(texts, owners, strict=True)
+        ]
         headers = iter(make_headers(texts, parts, counter=counter, window=254))
         self.chunks = [
             Chunk(d["doc_id"], s, s.of(d["text"]), next(tokens), i, next(headers))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sage_core.selection.scales import plain_scores
-from sage_core.text.keywords import bm25_share, gram_share, words
+from sage_core.text.keywords import bm25_share, gram_codes, gram_share, words
 
 MEANING = ("meaning", "stands_out")
 """A score of the search in standard deviations from the mean of its list, and how far it exceeds two."""
@@ -94,10 +94,28 @@ def meaning_matrix(standard_scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.column_stack([standard_scores, np.maximum(standard_scores - _STANDS_OUT, 0.0)])
 
 
+class Compared(NamedTuple):
+    """What is compared of a text: its `words` and their `gram_codes`."""
+
+    words: Sequence[str]
+    grams: NDArray[np.uint16]
+
+    @classmethod
+    def of(cls, text: str) -> Compared:
+        """Of all of a text."""
+        found = tuple(words(text))
+        return cls(found, gram_codes(found))
+
+    def before(self, text_words: Sequence[str], text_grams: NDArray[np.uint16]) -> Compared:
+        """This, and behind it a text."""
+        return Compared((*self.words, *text_words), np.concatenate([self.grams, text_grams]))
+
+
 def word_matrix(
     query: str,
     text_words: Sequence[Sequence[str]],
     text_grams: Sequence[NDArray[np.uint16]] | None = None,
+    headers: Sequence[Compared | None] = (),
 ) -> NDArray[np.float64]:
     """What question and candidates share in words (`bm25_share`) and parts of words (`gram_share`).
 
@@ -105,17 +123,34 @@ def word_matrix(
     candidate has little: by the shares alone the search would decide. So there is also what a candidate has
     beside the best of its list.
 
+    A header counts half: shares are the mean of those without headers and with them. Counted in full,
+    all chunks of the document that a question names would crowd out others.
+
     Args:
         query: The question.
         text_words: `words` of each candidate, at least one.
         text_grams: `gram_codes` of each, where known.
+        headers: What stands before each candidate: title and headings. None for nothing; empty for no header.
 
     Returns:
         Shape ``(len(text_words), len(WORDS))``, each from 0 to 1.
     """
     question = words(query)
-    shares = np.stack(
-        (bm25_share(question, text_words), gram_share(question, text_words, text_grams)), axis=1
-    )
+    shares = _shares(question, text_words, text_grams)
+    if any(headers):
+        grams = text_grams or [gram_codes(text) for text in text_words]
+        joined = [
+            Compared(text, codes) if header is None else header.before(text, codes)
+            for header, text, codes in zip(headers, text_words, grams, strict=True)
+        ]
+        shares = (shares + _shares(question, [j.words for j in joined], [j.grams for j in joined])) / 2
     both = shares.sum(axis=1)
     return np.column_stack([shares, both / max(float(both.max(initial=0.0)), _LITTLE)])
+
+
+def _shares(
+    question: Sequence[str],
+    text_words: Sequence[Sequence[str]],
+    text_grams: Sequence[NDArray[np.uint16]] | None,
+) -> NDArray[np.float64]:
+    return np.stack((bm25_share(question, text_words), gram_share(question, text_words, text_grams)), axis=1)

@@ -9,19 +9,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sage_core._checks import check_part
 from sage_core.errors import InputError
 from sage_core.ranking.calibration import Calibration
-from sage_core.ranking.features import meaning_matrix, standardized, word_matrix
+from sage_core.ranking.features import Compared, meaning_matrix, standardized, word_matrix
 from sage_core.ranking.protocol import BatchReranker, check_request, check_search_scores, checked_scores
 from sage_core.selection import Scale
 from sage_core.selection.rules import EMPTY_BELOW
-from sage_core.text.keywords import gram_codes, words
+from sage_core.text.keywords import words
 from sage_core.text.language import is_english
 from sage_core.text.sentences import split_sentences
 from sage_core.text.tokens import BertCounter
@@ -42,14 +41,7 @@ _WINDOW_TOKENS = 160
 _SAMPLE = 8
 
 
-class _Window(NamedTuple):
-    """What is compared of a text, or of some sentences of a long one."""
-
-    words: tuple[str, ...]
-    grams: NDArray[np.uint16]
-
-
-def _windows(text: str) -> list[_Window]:
+def _windows(text: str) -> list[Compared]:
     """Whole sentences of a text, as many as a window has room for, at least one."""
     starts, window = [0], _WINDOW
     if not text.isascii():
@@ -58,8 +50,7 @@ def _windows(text: str) -> list[_Window]:
         for sentence in split_sentences(text):
             if sentence.end - starts[-1] > window and sentence.start > starts[-1]:
                 starts.append(sentence.start)
-    listed = [tuple(words(text[start:end])) for start, end in pairwise([*starts, len(text)])]
-    return [_Window(words_of, gram_codes(words_of)) for words_of in listed]
+    return [Compared.of(text[start:end]) for start, end in pairwise([*starts, len(text)])]
 
 
 class HybridReranker:
@@ -99,6 +90,7 @@ class HybridReranker:
 
     scale: Scale = "probability"
     takes_scores = True
+    takes_headers = True
 
     def __init__(
         self,
@@ -112,7 +104,7 @@ class HybridReranker:
         self._calibration = Calibration.load(
             Path(calibration) if calibration is not None else None, crossed=cross_encoder is not None
         )
-        self._words: LRUCache[list[_Window]] = LRUCache(cache_size)
+        self._words: LRUCache[list[Compared]] = LRUCache(cache_size)
         if cross_encoder is not None and cross_encoder.name != self._calibration.cross_encoder:
             logger.warning(
                 "probabilities are calibrated for %s, not for %s",
@@ -129,7 +121,13 @@ class HybridReranker:
         cross = f"cross_encoder={self._cross!r}" if self._cross is not None else ""
         return f"{type(self).__name__}({cross})"
 
-    def score(self, query: str, texts: Sequence[str], scores: Sequence[Any] | None = None) -> list[float]:
+    def score(
+        self,
+        query: str,
+        texts: Sequence[str],
+        scores: Sequence[Any] | None = None,
+        headers: Sequence[str] | None = None,
+    ) -> list[float]:
         """Probability that each text holds evidence; see `ScoreAwareReranker.score`.
 
         Args:
@@ -137,11 +135,15 @@ class HybridReranker:
             texts: The candidates.
             scores: Of the search that found them, higher is nearer, on any scale; distances by their
                 negatives. A candidate without one (None, NaN) stands with the last of the others.
+            headers: Title and headings of each, where it has any: a chunk rarely says what it is about. Their
+                words count half.
 
         Raises:
-            InputError: Where there is not one score per text.
+            InputError: Where there is not one score, or one header, per text.
         """
         check_request(query, texts)
+        if headers is not None and len(headers) != len(texts):
+            raise InputError(f"{len(headers)} headers for {len(texts)} texts")
         search_scores = check_search_scores(scores, texts)
         probabilities = [0.0] * len(texts)
         filled = [i for i, text in enumerate(texts) if text.strip()]
@@ -153,7 +155,12 @@ class HybridReranker:
         read = self._words.get_many(dict.fromkeys(listed), lambda new: [_windows(text) for text in new])
         windows = [window for text in listed for window in read[text]]
         sizes = [len(read[text]) for text in listed]
-        features = word_matrix(query, [w.words for w in windows], [w.grams for w in windows])
+        features = word_matrix(
+            query,
+            [w.words for w in windows],
+            [w.grams for w in windows],
+            self._headers([headers[i][:_WINDOW] for i in filled], sizes) if headers is not None else (),
+        )
         model = self._calibration.words_only
         meaning = None if search_scores is None else standardized(search_scores)
         if meaning is not None:
@@ -171,6 +178,16 @@ class HybridReranker:
         for i, value in zip(filled, best, strict=True):
             probabilities[i] = float(value)
         return probabilities
+
+    def _headers(self, headers: Sequence[str], sizes: Sequence[int]) -> list[Compared | None]:
+        """The header before each window."""
+        named = dict.fromkeys(header for header in headers if header.strip())
+        read = self._words.get_many(named, lambda new: [[Compared.of(header)] for header in new])
+        return [
+            read[header][0] if header in read else None
+            for header, size in zip(headers, sizes, strict=True)
+            for _ in range(size)
+        ]
 
 
 def _comparable(question: str, texts: Sequence[str]) -> bool:

@@ -143,7 +143,8 @@ def score_candidates(
     """Score the candidates of a search with a reranker of any kind.
 
     Args:
-        reranker: A `ScoreAwareReranker` takes ``texts`` and ``scores``; others read ``headed``.
+        reranker: A `ScoreAwareReranker` takes ``texts`` and ``scores``, and headers where it has
+            ``takes_headers``; others read ``headed``.
         query: The question.
         texts: The candidates.
         scores: What the search gave each, higher is nearer, on any scale; None where there are none.
@@ -155,7 +156,10 @@ def score_candidates(
     if not texts:
         return []
     if isinstance(reranker, ScoreAwareReranker):
-        return checked_scores(reranker.name, reranker.score(query, texts, scores), len(texts))
+        more: dict[str, Any] = {}
+        if headed is not None and getattr(reranker, "takes_headers", False):
+            more["headers"] = [h.removesuffix(text) for h, text in zip(headed, texts, strict=True)]
+        return checked_scores(reranker.name, reranker.score(query, texts, scores, **more), len(texts))
     texts = texts if headed is None else headed
     return checked_scores(reranker.name, reranker.score(query, texts), len(texts))
 
@@ -172,7 +176,7 @@ async def ascore_candidates(
     if not texts:
         return []
     if isinstance(reranker, ScoreAwareReranker):
-        return await asyncio.to_thread(score_candidates, reranker, query, texts, scores)
+        return await asyncio.to_thread(score_candidates, reranker, query, texts, scores, headed=headed)
     return await ascore(reranker, query, texts if headed is None else headed)
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sage_core.errors import InputError, ModelError
 from sage_core.ranking import Calibration, HybridReranker, ScoreAwareReranker, SimilarityReranker, rank
 from sage_core.ranking.calibration import Logistic
-from sage_core.ranking.features import MEANING, WORDS, meaning_matrix, standardized, word_matrix
+from sage_core.ranking.features import MEANING, WORDS, Compared, meaning_matrix, standardized, word_matrix
+from sage_core.ranking.protocol import score_candidates
 from sage_core.selection.rules import EMPTY_BELOW
 from sage_core.text.keywords import bm25_share, gram_codes, gram_share, words
 
@@ -304,3 +305,34 @@ def test_calibrations_that_cannot_be_used(tmp_path):
             HybridReranker(calibration=str(path))
     with pytest.raises(InputError):
         HybridReranker(cache_size=-1)
+
+
+def test_a_header_s_words_count_half():
+    texts, headers = [["opens", "noon"], ["gull"]], [Compared.of("Harbor museum"), None]
+    plain = word_matrix("harbor museum opens", texts)
+    headed = word_matrix("harbor museum opens", texts, headers=headers)
+    full = word_matrix("harbor museum opens", [["harbor", "museum", *texts[0]], texts[1]])
+    np.testing.assert_allclose(headed[0, 0], (plain[0, 0] + full[0, 0]) / 2)
+    assert plain[0, 1] < headed[0, 1] < full[0, 1]
+    assert (headed[1] == 0).all()
+
+
+def test_a_chunk_is_about_what_its_header_says():
+    texts = ["Players advance by mining for resources.", "The sky is the limit, man, and that is the point."]
+    headers, scores = ["No Man's Sky", ""], [0.8, 0.7]
+    reranker = HybridReranker()
+    alone = reranker.score("what is the point in no mans sky", texts, scores)
+    headed = reranker.score("what is the point in no mans sky", texts, scores, headers)
+    assert headed[0] > 2 * alone[0]
+    assert score_candidates(
+        reranker,
+        "what is the point in no mans sky",
+        texts,
+        scores,
+        headed=[f"{headers[0]}\n{texts[0]}", texts[1]],
+    ) == reranker.score("what is the point in no mans sky", texts, scores, ["No Man's Sky\n", ""])
+
+
+def test_headers_are_one_per_text():
+    with pytest.raises(InputError, match="1 headers for 2 texts"):
+        HybridReranker().score("Why?", ["a", "b"], None, ["Title"])
