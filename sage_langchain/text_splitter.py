@@ -393,8 +393,8 @@ class SageTextSplitter(TextSplitter):
             if outline is not None and self._add_headings:
                 if outline.found_title:
                     own[TITLE_KEY] = outline.title
-                if context.headings or outline.found_path:
-                    own[PATH_KEY] = join_path(context.headings, outline.separator)
+                if context.path or outline.found_path:
+                    own[PATH_KEY] = join_path(context.path, outline.separator)
             if self._prepend_header and (header := self._header(context.parts, content)):
                 own[HEADER_KEY] = header
                 content = with_header(header, content)

@@ -71,8 +71,8 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     segmented together in large batches, so hand over many at once rather than starting worker processes.
 
     Where a document has a title or headings, its chunks know them: ``metadata["title"]`` and
-    ``metadata["header_path"]``, the headings above the chunk as `MarkdownNodeParser` writes them. They are
-    embedded with the text and not shown to the LLM. Behind a `MarkdownNodeParser` its path is kept, and
+    ``metadata["header_path"]``, the headings above the chunk as `MarkdownNodeParser` writes them, but for a
+    first one that is the title. They are embedded with the text and not shown to the LLM. Behind a `MarkdownNodeParser` its path is kept, and
     headings of the section are added for chunks below them. Ids of nodes do not depend on it, hashes do.
 
     Sizes: by themselves chunks have some 65 tokens and at most 130. ``target_tokens`` asks for another mean;
@@ -453,7 +453,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
         cache: dict[tuple[str, ...], tuple[str, ...]] = {}
         for chunk, context in zip(chunks, contexts, strict=True):
             # A title that the document brings is shown as the document has it, and not counted here.
-            parts = context.parts if outline.found_title else context.headings
+            parts = context.parts if outline.found_title else context.path
             if parts not in cache:
                 cache[parts] = fit_parts(parts, lambda some: count(SEPARATOR.join(some)) <= MAX_HEADER_TOKENS)
 
@@ -479,7 +479,7 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
     ) -> None:
         """Write the title, and of the headings those that are left of ``parts``, the shortened ``whole``."""
         metadata, unread = chunk.metadata, chunk.excluded_embed_metadata_keys
-        has_title = len(whole) > len(context.headings)
+        has_title = len(whole) > len(context.path)
         if outline.found_title:
             metadata[TITLE_KEY] = outline.title
             if has_title and len(parts) == len(whole):

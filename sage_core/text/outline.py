@@ -66,11 +66,16 @@ class Context(NamedTuple):
     own: tuple[str, ...] = ()
 
     @property
+    def path(self) -> tuple[str, ...]:
+        """The headings, without a first one that repeats the title."""
+        return self.headings[self.title is not None and _same(self.title, self.headings[:1]) :]
+
+    @property
     def parts(self) -> tuple[str, ...]:
-        """Title and headings, without a title that the headings or the chunk itself repeat."""
-        if self.title is None or _same(self.title, (*self.headings, *self.own)[:1]):
+        """Title and headings, each once; no title where the chunk begins with it."""
+        if self.title is None or (not self.headings and _same(self.title, self.own[:1])):
             return self.headings
-        return (self.title, *self.headings)
+        return (self.title, *self.path)
 
 
 class Outline:

@@ -53,11 +53,16 @@ def test_both_write_the_same_title_and_path(text: str) -> None:
 def test_what_is_written() -> None:
     nodes = parsed(GUIDE)
     paths = {n.text.split("\n")[0][:14]: n.metadata.get("header_path") for n in nodes}
-    assert paths["# Island"] is None
-    assert paths["## Ferry"] == paths["## Mill"] == "/Island/"
-    assert paths["### Winter"] == "/Island/Ferry/"
-    assert next(n.metadata["header_path"] for n in nodes if n.text.startswith("Dogs")) == "/Island/Ferry/"
+    # The title, which is the first heading, is not repeated in the path.
+    assert paths["# Island"] is paths["## Ferry"] is paths["## Mill"] is None
+    assert paths["### Winter"] == "/Ferry/"
+    assert next(n.metadata["header_path"] for n in nodes if n.text.startswith("Dogs")) == "/Ferry/"
     assert {n.metadata["title"] for n in nodes} == {"Island"}
+    named = [n.metadata.get("header_path") for n in parsed(GUIDE, title="Guide")]
+    assert named[0] is None and set(named[1:]) == {"/Island/", "/Island/Ferry/"}
+    assert [n.metadata.get("header_path") for n in parsed(GUIDE, title="island")] == [
+        n.metadata.get("header_path") for n in nodes
+    ]
     assert all(n.metadata == {} for n in parsed(PLAIN))
     assert {n.metadata["title"] for n in parsed(FRONT)} == {"Harbour rules"}
 
