@@ -84,7 +84,7 @@ scores = st.lists(st.one_of(st.none(), st.just(math.nan), st.floats(0, 1)), max_
 )
 def test_the_same_selection(values, scale, min_k, gradient, max_k, rule):
     bounds = {"min_k": min_k, "max_k": max_k, "gradient": gradient, "rule": rule}
-    expected = select(values, scale=scale, **bounds)
+    expected = select(values, scale=scale, tokens=[1] * len(values), **bounds)  # "0" is a token
     nodes = [NodeWithScore(node=TextNode(id_=str(i), text=str(i)), score=v) for i, v in enumerate(values)]
     post = SageNodePostprocessor(reranker=None, scale=scale, **bounds)
     kept = post.postprocess_nodes(nodes, query_str="q")
