@@ -72,8 +72,9 @@ class SageNodeParser(SageComponent, MetadataAwareTextSplitter):
 
     Where a document has a title or headings, its chunks know them: ``metadata["title"]`` and
     ``metadata["header_path"]``, the headings above the chunk as `MarkdownNodeParser` writes them, but for a
-    first one that is the title. They are embedded with the text and not shown to the LLM. Behind a `MarkdownNodeParser` its path is kept, and
-    headings of the section are added for chunks below them. Ids of nodes do not depend on it, hashes do.
+    first one that is the title. They are embedded with the text and not shown to the LLM. Behind a
+    `MarkdownNodeParser` its path is kept, and headings of the section are added for chunks below them. Ids
+    of nodes do not depend on it, hashes do.
 
     Sizes: by themselves chunks have some 65 tokens and at most 130. ``target_tokens`` asks for another mean;
     ``chunk_size``, as from a `SentenceSplitter`, sets the ceiling and with it the mean, two thirds of it.
