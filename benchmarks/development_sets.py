@@ -8,7 +8,7 @@ import os
 import random
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,14 @@ class Question:
         document: The document; where the evidence lies in several, that of the first piece.
         evidence: Pieces of evidence.
         others: The document of each piece, where it lies in several.
+        row: The question as the file has it.
     """
 
     text: str
     document: int
     evidence: list[Span]
     others: tuple[int, ...] = ()
+    row: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def documents(self) -> tuple[int, ...]:
@@ -103,7 +105,9 @@ def _corpus(name: str, documents: int, questions: int, longest: int, separate: b
         [d["text"] for d in chosen],
         [d.get("title") or "" for d in chosen],
         [
-            Question(q["question"], index[q["doc_id"]], [Span(e["start"], e["end"]) for e in q["evidence"]])
+            Question(
+                q["question"], index[q["doc_id"]], [Span(e["start"], e["end"]) for e in q["evidence"]], row=q
+            )
             for q in mine[:questions]
         ],
         separate,
@@ -126,7 +130,7 @@ def _pool(name: str, documents: int, questions: int, seed: int) -> Corpus:
     for q in mine:
         places = tuple(index[e["doc_id"]] for e in q["evidence"])
         pieces = [Span(e["start"], e["end"]) for e in q["evidence"]]
-        made.append(Question(q["question"], places[0], pieces, places))
+        made.append(Question(q["question"], places[0], pieces, places, q))
     return Corpus([d["text"] for d in chosen], [d.get("title") or "" for d in chosen], made, False)
 
 

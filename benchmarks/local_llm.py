@@ -100,12 +100,17 @@ class LocalLLM:
         """Tokens of a text, special ones only where they are written in it."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
-    def read(self, prompts: Sequence[Sequence[int]]) -> Prefix:
-        """Read prompts of one length at once."""
+    def read(self, prompts: Sequence[Sequence[int]], after: Prefix | None = None) -> Prefix:
+        """Read prompts of one length at once; ``after`` is the one row that all of them begin with."""
         torch = self._torch
+        cache = None if after is None else copy.deepcopy(after.cache)
+        if cache is not None:
+            cache.batch_repeat_interleave(len(prompts))
+        rows = torch.tensor([list(p) for p in prompts])
         with torch.inference_mode():
-            out = self.model(torch.tensor([list(p) for p in prompts]), use_cache=True, logits_to_keep=1)
-        return Prefix(len(prompts), len(prompts[0]), out.past_key_values, out.logits[:, -1].float())
+            out = self.model(rows, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        length = len(prompts[0]) + (0 if after is None else after.length)
+        return Prefix(len(prompts), length, out.past_key_values, out.logits[:, -1].float())
 
     def score(self, prefix: Prefix, answers: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-likelihood in nats of each token of an answer to each prompt, or of many answers to one."""

@@ -47,6 +47,8 @@ def test_several_prompts_at_once_are_scored_and_answered_as_each_alone(llm):
     first = llm.greedy(both, 8)
     scores = llm.score(both, [answer, answer])
     assert llm.greedy(both, 8) == first  # the cache is as it was
+    begun = llm.read([p[9:] for p in prompts], llm.read([prompts[0][:9]]))
+    assert llm.score(begun, [answer, answer])[1] == pytest.approx(scores[1], abs=1e-3)
     for prompt, found, text in zip(prompts, scores, first, strict=True):
         alone = llm.read([prompt])
         assert found == pytest.approx(plain(llm, prompt, answer), abs=1e-3)
